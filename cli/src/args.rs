@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! The command line: the options of every command, and the parsers of ages and lengths of time.
 
 use std::{convert::Infallible, str::FromStr, time::Duration};
 
@@ -7,10 +7,10 @@ use clap::{Args, Parser};
 
 use crate::command::Command;
 
-/// The store of someone who names none.
+/// The store that a command uses if no URL is given.
 const DEFAULT_STORE: &str = "file:./agentstore-data";
 
-/// Where the help lists what every command takes.
+/// The heading under which the help lists the options of every command.
 const EVERY: &str = "Options of every command";
 
 #[derive(Debug, Parser)]
@@ -30,36 +30,40 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What every command takes.
+/// The options of every command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Global {
-    /// The store: `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…`, `nats://…`  [default: file:./agentstore-data]
+    /// The URL of the store: `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` or `nats://…`
+    /// [default: file:./agentstore-data]
     #[arg(long, global = true, env = "AGENTSTORE_URL", hide_env_values = true, value_name = "URL", help_heading = EVERY)]
     store: Option<StoreArg>,
-    /// Where the mailbox is, if it is in another store than everything else
+    /// The URL of the mailbox's store, if it is another store
     #[arg(
         long, global = true, env = "AGENTSTORE_MAILBOX", hide_env_values = true, value_name = "URL", help_heading = EVERY
     )]
     mailbox: Option<StoreArg>,
-    /// The tenant: whose threads
+    /// The tenant that the command works on
     #[arg(
         long, global = true, env = "AGENTSTORE_TENANT", hide_env_values = true, value_name = "NAME",
         default_value_t = TenantId::default_tenant(), help_heading = EVERY
     )]
     pub(crate) tenant: TenantId,
-    /// Print JSON: one document, or one a line where a command says so
+    /// Print JSON: one document, or one document per line where the help of the command says so
     #[arg(long, global = true, help_heading = EVERY)]
     pub(crate) json: bool,
-    /// Print what workers, relays and stores do to standard error, too; RUST_LOG says more exactly what
+    /// Also print messages of workers, relays and stores that are not warnings
+    ///
+    /// All messages go to standard error. Without `--verbose` and `--quiet`, the variable RUST_LOG selects them, as in
+    /// `agentstore=debug,async_nats=info`. If it is not set, only warnings and errors are printed.
     #[arg(long, global = true, conflicts_with = "quiet", help_heading = EVERY)]
     pub(crate) verbose: bool,
-    /// Print no warnings of workers, relays and stores, only errors
+    /// Print only errors of workers, relays and stores, no warnings
     #[arg(long, global = true, help_heading = EVERY)]
     pub(crate) quiet: bool,
 }
 
 impl Global {
-    /// Refuses a URL that is none.
+    /// Returns an error if a text that was given as a URL is not a valid URL.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (name, url) in [("--store", &self.store), ("--mailbox", &self.mailbox)] {
             if let Some(StoreArg(Err(reason))) = url {
@@ -69,12 +73,12 @@ impl Global {
         Ok(())
     }
 
-    /// The store of the mailbox, if another one was named.
+    /// Returns the URL of the mailbox's store, if one is given.
     pub(crate) fn mailbox(&self) -> Option<&StoreUrl> {
         self.mailbox.as_ref()?.0.as_ref().ok()
     }
 
-    /// Refuses a store for the mailbox, for commands that work on one store.
+    /// Returns an error if a store for the mailbox is given, for commands that work on one store.
     pub(crate) fn check_one_store(&self, command: &str) -> Result<(), String> {
         match &self.mailbox {
             Some(_) => {
@@ -84,20 +88,20 @@ impl Global {
         }
     }
 
-    /// The store that was named, if one was.
+    /// Returns the URL of the store, if one is given.
     pub(crate) fn named_store(&self) -> Option<&StoreUrl> {
         self.store.as_ref()?.0.as_ref().ok()
     }
 
-    /// The store to use.
+    /// Returns the URL of the store to use.
     pub(crate) fn store(&self) -> StoreUrl {
         let default = || DEFAULT_STORE.strip_prefix("file:").unwrap_or(DEFAULT_STORE).into();
         self.named_store().cloned().unwrap_or_else(|| StoreUrl::File(default()))
     }
 }
 
-/// A URL, or why it is none: whoever reads the command line shows what it does not understand, and a URL may hold a
-/// password.
+/// A URL, or the reason why the text is not one. Parsing the text never fails, because the errors of the command line
+/// parser quote the text, and a URL may contain a password.
 #[derive(Debug, Clone)]
 struct StoreArg(Result<StoreUrl, String>);
 
@@ -109,16 +113,16 @@ impl FromStr for StoreArg {
     }
 }
 
-/// An age such as `90m`, `24h` or `7d`.
+/// Parses an age such as `90m`, `24h` or `7d`.
 pub(crate) fn age(text: &str) -> Result<Duration, String> {
     length(text, "it is an age such as `90m`, `24h` or `7d`")
 }
 
-/// How long something is kept: an age, or for good.
+/// How long records are kept. Without an age they are never removed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kept(pub(crate) Option<Duration>);
 
-/// An age, or `never` for what is not removed.
+/// Parses an age, or `never`.
 pub(crate) fn kept(text: &str) -> Result<Kept, String> {
     if text == "never" {
         return Ok(Kept(None));
@@ -126,7 +130,7 @@ pub(crate) fn kept(text: &str) -> Result<Kept, String> {
     length(text, "it is an age such as `90m`, `24h` or `7d`, or `never`").map(|age| Kept(Some(age)))
 }
 
-/// A length of time such as `500ms`, `30s` or `5m`.
+/// Parses a length of time such as `500ms`, `30s` or `5m`.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     length(text, "it is a length of time such as `500ms`, `30s` or `5m`")
 }

@@ -1,9 +1,9 @@
-//! JSON documents put together as text: numbers and the order of keys stay as they are.
+//! JSON documents that are put together as text, so that numbers and the order of keys stay as they are.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// The fields of two JSON objects in one.
+/// Returns one JSON object with the fields of both.
 pub(crate) fn joined(first: &impl Serialize, second: &impl Serialize) -> serde_json::Result<Box<RawValue>> {
     let (first, second) = (serde_json::to_string(first)?, serde_json::to_string(second)?);
     let text = match (first.strip_suffix('}'), second.strip_prefix('{')) {

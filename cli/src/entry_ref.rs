@@ -1,4 +1,4 @@
-//! Entries as people name them: by id, or by place in the log.
+//! References to entries on the command line: by id, or by sequence number.
 
 use std::{fmt, str::FromStr};
 
@@ -6,15 +6,15 @@ use agentstore::{EntryId, EntryQuery, Error, PageRequest, ThreadId};
 
 use crate::{failure::Result, session::Session};
 
-/// An entry's id, or `@N` for the entry with sequence number N, as `tree` and `show` print it.
+/// The id of an entry, or `@N` for the entry with sequence number N, as `tree` and `show` print it.
 #[derive(Debug, Clone)]
 pub(crate) struct EntryRef(EntryId);
 
 impl EntryRef {
-    /// The id of the entry that is meant.
+    /// Returns the id of the entry.
     pub(crate) async fn find(&self, session: &Session, thread: &ThreadId) -> Result<EntryId> {
         let threads = session.threads()?;
-        // An id that looks like a place is still an id.
+        // An id may itself have the form `@N`, so the text is first looked up as an id.
         if let Some(entry) = threads.load_entry(thread, &self.0).await? {
             return Ok(entry.id.clone());
         }

@@ -1,4 +1,4 @@
-//! How a command fails: what and which, and what to do about it.
+//! Failures of commands: their texts, their advice and their exit codes.
 
 use std::{
     error::Error as StdError,
@@ -12,52 +12,52 @@ use serde::Serialize;
 
 use crate::{document::joined, text::safe};
 
-/// The exit code of a command that failed, or that found something wrong.
+/// The exit code of a command that failed or found something wrong.
 pub(crate) const FAILED: u8 = 1;
-/// The exit code of a command that was not understood.
+/// The exit code for a command line that is not understood.
 const NOT_UNDERSTOOD: u8 = 2;
 
 const NO_OUTPUT: &str = "the output cannot be written";
-/// What to do where a command did what it was asked for, and could not say so.
+/// The advice if a command may have had its effect, but its result is not known.
 const LOOK: &str = "look at the store before you repeat it: it may have been done";
 
-/// The result of a command, and of whatever it is made of.
+/// The result of a command or of a part of it.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// Why a command ended without doing what it was asked for.
+/// Why a command failed, or did not print its whole output.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It could not be done.
+    /// An error of the library, or one that the command itself reports in the same form.
     Refused {
-        /// Why.
+        /// The error.
         error: Error,
-        /// What to do about it, where it is not the usual.
+        /// What the user can do about it. If absent, the usual advice for the error is given.
         advice: Option<String>,
     },
-    /// The system refused something that is not the store's.
+    /// The operating system refused something outside of the store.
     System {
-        /// What.
+        /// What failed.
         what: String,
-        /// Why.
+        /// Why it failed.
         source: io::Error,
-        /// What to do about it.
+        /// What the user can do about it.
         advice: Option<String>,
     },
-    /// What was said on the command line, or not said, makes no sense.
+    /// The command line is invalid or incomplete, or the user did not confirm.
     Usage(String),
     /// The output could not be written.
     Output(io::Error),
-    /// Nobody reads the output any more.
+    /// The reader of the output has closed it.
     NobodyReads,
 }
 
 impl Failure {
-    /// A failure of the system, apart from the store's own.
+    /// Makes a failure of the operating system outside of the store.
     pub(crate) fn io(what: impl Into<String>, source: io::Error) -> Self {
         Self::System { what: what.into(), source, advice: None }
     }
 
-    /// The same failure with what to do about it.
+    /// Sets the advice. Failures of other kinds have none and stay as they are.
     pub(crate) fn advise(self, advice: impl Into<String>) -> Self {
         match self {
             Self::Refused { error, .. } => Self::Refused { error, advice: Some(advice.into()) },
@@ -66,8 +66,8 @@ impl Failure {
         }
     }
 
-    /// Prints the failure to standard error, and gives the exit code. A command that only shows something had no
-    /// effect.
+    /// Prints the failure to standard error and returns the exit code. If the output failed and `only_shows` is set,
+    /// the command had no effect on the store. Otherwise it may have had one, and the outcome is reported as unknown.
     pub(crate) fn report(self, json: bool, only_shows: bool) -> ExitCode {
         let text = match self {
             Self::Output(source) if only_shows => {
@@ -85,7 +85,7 @@ impl Failure {
                 };
                 if json { document(&error, Some(LOOK)) } else { explain(&message, None, Some(LOOK)) }
             }
-            // As `agentstore threads | head` ends: no failure.
+            // The reader wanted no more, as in `agentstore threads | head`. This is not a failure.
             Self::NobodyReads => return ExitCode::SUCCESS,
             Self::Usage(reason) => {
                 return report_usage(json, reason.lines().next().unwrap_or_default(), &format!("error: {reason}\n"));
@@ -114,31 +114,31 @@ impl From<Error> for Failure {
     }
 }
 
-/// Writing the output failed.
+/// Treats the error as one of writing the output.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe { Self::NobodyReads } else { Self::Output(error) }
     }
 }
 
-/// A document could not be written; what is stored can always be.
+/// Treats the error as one of writing the output, because every record can be serialized.
 impl From<serde_json::Error> for Failure {
     fn from(error: serde_json::Error) -> Self {
         io::Error::from(error).into()
     }
 }
 
-/// Prints what the parser of the command line says, which may be the help that was asked for.
+/// Prints what the parser of the command line returned, which may be the help, and returns the exit code.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), UsageKind::DisplayHelp | UsageKind::DisplayVersion) {
-        // A reader of the help that went away is no failure.
+        // If the reader of the help has gone, this is not a failure.
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
     let json = std::env::args_os().any(|arg| arg == "--json");
     let text = error.render();
     let plain = text.to_string();
-    // The first paragraph says what is wrong, the others how it is meant.
+    // The first paragraph says what is wrong. The others describe the usage.
     let reason: Vec<_> = plain.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
     let reason = reason.join(" ");
     let shown = if console::colors_enabled_stderr() { text.ansi().to_string() } else { plain };
@@ -154,7 +154,7 @@ fn report_usage(json: bool, reason: &str, text: &str) -> ExitCode {
     ExitCode::from(NOT_UNDERSTOOD)
 }
 
-/// What somebody can do who knows no more than the error.
+/// Returns the advice that follows from the error alone, without knowledge of the command.
 fn usual_advice(error: &Error) -> Option<&'static str> {
     Some(match error.kind() {
         ErrorKind::NotFound => not_found_advice(error.detail())?,
@@ -230,12 +230,12 @@ fn schema_advice(detail: &Detail) -> &'static str {
     }
 }
 
-/// Whether servers do not tell if they sync.
+/// Returns whether the error is that the servers do not tell whether they sync.
 fn is_about_syncing(error: &Error) -> bool {
     matches!(error.detail(), Detail::UnsafeDurability { option, .. } if option == "assume_sync")
 }
 
-/// Whether a file or folder is not there.
+/// Returns whether the reason is a file or folder that does not exist.
 fn is_missing(error: &Error) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
     source.is_some_and(|source| source.kind() == io::ErrorKind::NotFound)
@@ -252,7 +252,7 @@ fn not_found_advice(detail: &Detail) -> Option<&'static str> {
     })
 }
 
-/// The error document of the contract (ER-7), with what to do about it.
+/// Returns the error document of the contract (ER-7) with the advice as a further field.
 fn document(error: &impl Serialize, advice: Option<&str>) -> String {
     #[derive(Serialize)]
     struct Advice<'a> {
@@ -263,7 +263,7 @@ fn document(error: &impl Serialize, advice: Option<&str>) -> String {
     document.map_or_else(|error| format!("{error}\n"), |document| format!("{document}\n"))
 }
 
-/// What the system refused, as a document of the same shape.
+/// A failure outside of the library, in the same form as the error document of the contract.
 #[derive(Serialize)]
 struct SystemError {
     kind: &'static str,
@@ -281,7 +281,7 @@ impl Default for SystemError {
     }
 }
 
-/// The error for people: what, why, and what to do.
+/// Returns the error as text for people: what failed, why, and what to do.
 fn explain(message: &str, mut source: Option<&(dyn StdError + 'static)>, advice: Option<&str>) -> String {
     let label = console::style("error:").red().bold().for_stderr();
     let mut text = format!("{label} {}\n", safe(message));
@@ -296,7 +296,7 @@ fn explain(message: &str, mut source: Option<&(dyn StdError + 'static)>, advice:
 }
 
 fn print(text: &str) {
-    // Where standard error is gone too there is nobody to tell.
+    // If standard error is closed, the failure cannot be reported.
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
@@ -306,7 +306,7 @@ mod tests {
 
     use super::usual_advice;
 
-    /// Shows ER-11: with the same fields the advice is the same, whatever the texts are.
+    /// Shows ER-11: errors with the same fields get the same advice, whatever their texts are.
     #[test]
     fn no_text_chooses_the_advice() {
         let texts = ["x", "none", "the server", "it is held by process 7", "`agentstore migrate` makes it"];

@@ -1,4 +1,4 @@
-//! Documents that a command takes: said on the command line, in a file, or on standard input.
+//! Documents that a command takes: on the command line, from a file, or from standard input.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -12,18 +12,19 @@ use agentstore::Json;
 
 use crate::failure::{Failure, Result};
 
-/// Where a document is: a system takes 128 KiB in one argument, files and standard input have no such bound.
+/// Where a document is. Linux limits one argument to 128 KiB; files and standard input have no such limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Given {
-    /// On the command line.
+    /// The document itself is on the command line.
     Here(Vec<u8>),
-    /// In this file: `@FILE`.
+    /// The document is in this file: `@FILE`.
     File(PathBuf),
-    /// On standard input: `-`.
+    /// The document is on standard input: `-`.
     Stdin,
 }
 
-/// `-` is standard input, `@FILE` a file, `@@…` what begins with one `@`, and anything else the document itself.
+/// `-` means standard input, and `@FILE` means a file. `@@…` is a document that begins with one `@`. Anything else is
+/// the document itself.
 impl From<OsString> for Given {
     fn from(argument: OsString) -> Self {
         match argument.as_bytes() {
@@ -63,12 +64,12 @@ impl Given {
     }
 }
 
-/// What a flag is for.
+/// Returns what `flag` gives, as its name says.
 fn noun(flag: &str) -> &str {
     flag.trim_start_matches('-')
 }
 
-/// A JSON value, where one was given.
+/// Reads a JSON value, if one is given.
 pub(crate) fn json(given: Option<&Given>, flag: &str) -> Result<Option<Json>> {
     let parse = |text: &str| {
         Json::parse(text).map_err(|error| match std::error::Error::source(&error) {

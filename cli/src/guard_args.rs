@@ -1,4 +1,4 @@
-//! What a commit from the command line expects, and the key that makes it safe to repeat.
+//! The version that a commit from the command line expects, and the key that makes the commit safe to repeat.
 
 use std::str::FromStr;
 
@@ -7,13 +7,16 @@ use clap::Args;
 
 use crate::{failure::Result, session::Session};
 
-/// The guard of a commit.
+/// The options for the guard of a commit.
 #[derive(Debug, Args)]
 pub(crate) struct GuardArgs {
-    /// Refuse unless the thread has this version: the number of its entries, or `absent` for no thread
+    /// Refuse the commit unless the thread has this version: its number of entries, or `absent` for no thread
+    ///
+    /// Without `--expect`, `append` accepts every version. The other commands do so only with `--key`; without it they
+    /// expect the version that they have just read.
     #[arg(long, value_name = "N")]
     expect: Option<Expected>,
-    /// A key: the same command again with the same key has one effect, and prints the first receipt
+    /// A commit key: a repeat of the command with the same key has no further effect and prints the first receipt
     #[arg(long, value_name = "KEY")]
     key: Option<CommitKey>,
 }
@@ -36,8 +39,8 @@ impl FromStr for Expected {
 }
 
 impl GuardArgs {
-    /// The guard of a write to a thread that may not exist yet. Without a version or key it gets a key of its own, so
-    /// that it can be repeated if nobody knows how it ended.
+    /// Returns the guard for a write to a thread that may not exist yet. If neither a version nor a key is given, the
+    /// key is generated, so that the commit can be repeated if its outcome is unknown.
     pub(crate) async fn for_new(self, session: &Session, id: ThreadId) -> Result<Guard> {
         let Some(expected) = self.expect else {
             let key = self.key.map_or_else(|| CommitKey::new(Uuids.next_id()), Ok)?;
@@ -47,7 +50,8 @@ impl GuardArgs {
         Ok(with_key(expecting(expected, id, found.as_ref()), self.key))
     }
 
-    /// The guard of a write to a thread that exists: refused if somebody else writes first, unless a key was given.
+    /// Returns the guard for a write to an existing thread. If neither a version nor a key is given, the write is
+    /// refused if the thread was written after it was read.
     pub(crate) fn for_thread(self, thread: &Thread) -> Guard {
         match (self.expect, self.key) {
             (None, None) => Guard::from(thread),
@@ -59,7 +63,7 @@ impl GuardArgs {
 
 fn expecting(expected: Expected, id: ThreadId, found: Option<&Thread>) -> Guard {
     match (expected, found) {
-        // A thread that does not exist has no entries either.
+        // A thread that does not exist has no entries, so version 0 stands for it, too.
         (Expected::Absent, _) | (Expected::Version(0), None) => Guard::absent(id),
         (Expected::Version(number), None) => Guard::at(id, Version::new(number, 1, 0)),
         (Expected::Version(number), Some(Thread { version, .. })) => {

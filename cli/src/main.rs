@@ -1,4 +1,4 @@
-//! The `agentstore` command: looks into stores, imports sessions, verifies and repairs.
+//! The `agentstore` command: reads and writes stores, imports and exports sessions, verifies and repairs.
 
 mod args;
 mod beside;
@@ -42,7 +42,8 @@ fn main() -> ExitCode {
 
 fn start(cli: Cli, only_shows: bool) -> Result<ExitCode, Failure> {
     cli.global.check().map_err(Failure::Usage)?;
-    // What a supervised command says is told by its worker.
+    // `supervise` shares its standard error with the command that it runs. A warning would appear among the errors of
+    // that command, which the worker records.
     if !matches!(cli.command, Command::Supervise(_)) {
         warnings::show(&cli.global);
     }
@@ -53,7 +54,7 @@ fn start(cli: Cli, only_shows: bool) -> Result<ExitCode, Failure> {
         out.outlast_readers();
     }
     let outcome = runtime.block_on(command::run(cli, &mut out));
-    // What went wrong counts more than that nobody could be told.
+    // An error of the command is more important than an error of writing its output.
     let finished = out.finish();
     outcome.and_then(|code| finished.map(|()| code))
 }

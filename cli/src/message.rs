@@ -1,4 +1,4 @@
-//! A message from the command line, a file or standard input.
+//! A message on the command line, from a file, or from standard input.
 
 use agentstore::Message;
 use clap::Args;
@@ -7,11 +7,12 @@ use crate::{failure::Result, given::Given};
 
 const FLAG: &str = "--message";
 
-/// How a message is given.
+/// The option that gives a message.
 #[derive(Debug, Args)]
 pub(crate) struct MessageArgs {
-    /// The message: text of the user, or a JSON document with `role` and `blocks`; `@FILE` for what is in a file, `-`
-    /// or no message for standard input; text that begins with `@` is said with `@@`
+    /// The message: text of the user, or a JSON document with `role` and `blocks`; from standard input if not given
+    ///
+    /// `@FILE` reads the message from a file, and `-` from standard input. Write `@@` for text that begins with `@`.
     #[arg(long, short, value_name = "TEXT|JSON|@FILE|-")]
     message: Option<Given>,
     #[arg(skip)]
@@ -19,24 +20,24 @@ pub(crate) struct MessageArgs {
 }
 
 impl MessageArgs {
-    /// Reads the message, before the store is opened.
+    /// Reads the message. A command calls this before it opens the store.
     pub(crate) fn prepare(&mut self) -> Result<()> {
         self.read = Some(read(self.message.as_ref().unwrap_or(&Given::Stdin))?);
         Ok(())
     }
 
-    /// The message.
+    /// Returns the message, and reads it if `prepare` was not called.
     pub(crate) fn read(self) -> Result<Message> {
         self.read.map_or_else(|| read(self.message.as_ref().unwrap_or(&Given::Stdin)), Ok)
     }
 }
 
-/// Reads a message from where it was given.
+/// Reads a message.
 pub(crate) fn read(given: &Given) -> Result<Message> {
     given.read(FLAG, parse)
 }
 
-/// Text that opens with a brace is a message document, anything else is what the user says.
+/// Parses text that begins with a brace as a message document. Any other text is a message of the user.
 fn parse(text: &str) -> Result<Message, String> {
     if text.trim_start().starts_with('{') {
         return serde_json::from_str(text).map_err(|error| {
@@ -46,7 +47,7 @@ fn parse(text: &str) -> Result<Message, String> {
     spoken(text).ok_or_else(|| "it is empty".to_owned())
 }
 
-/// A user message, without the line end that a shell adds.
+/// Returns a user message without the line end that a shell adds, or none if the text is blank.
 fn spoken(text: &str) -> Option<Message> {
     let text = text.strip_suffix('\n').unwrap_or(text);
     let text = text.strip_suffix('\r').unwrap_or(text);

@@ -1,4 +1,4 @@
-//! Standard output: JSON for machines, text for people, paged where it is long.
+//! Standard output: JSON for programs, or text for people, through a pager if a command asks for it.
 
 use std::{
     fmt::Display,
@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Result};
 
-/// How wide text is where no terminal says so.
+/// The width of text in columns if standard output is not a terminal.
 const DEFAULT_WIDTH: usize = 100;
 
-/// Where a command prints.
+/// The output of a command.
 pub(crate) struct Output {
     json: bool,
     width: usize,
@@ -28,10 +28,10 @@ enum Sink {
     Paged(Child, BufWriter<ChildStdin>),
 }
 
-/// Standard output, as long as somebody reads it.
+/// Standard output, whose reader may close it.
 struct Stdout {
     inner: io::Stdout,
-    /// Whether the command goes on without a reader.
+    /// Whether the command goes on without a reader. Its writes are then ignored and do not fail.
     outlasts: bool,
 }
 
@@ -57,7 +57,7 @@ impl Write for Stdout {
 }
 
 impl Output {
-    /// Standard output, for machines or for people.
+    /// Makes an output that writes JSON or text to standard output.
     pub(crate) fn new(json: bool) -> Self {
         let term = Term::stdout();
         let width = if term.is_term() { usize::from(term.size().1) } else { DEFAULT_WIDTH };
@@ -69,30 +69,30 @@ impl Output {
         }
     }
 
-    /// Goes on when nobody reads any more: for commands that do more than show something.
+    /// Lets the command go on after its reader has closed the output. For commands that do more than print.
     pub(crate) fn outlast_readers(&mut self) {
         if let Sink::Direct(stdout) = &mut self.sink {
             stdout.get_mut().outlasts = true;
         }
     }
 
-    /// Whether machines read.
+    /// Returns whether the output is JSON.
     pub(crate) const fn json(&self) -> bool {
         self.json
     }
 
-    /// How many columns there are.
+    /// Returns the width of the output in columns.
     pub(crate) const fn width(&self) -> usize {
         self.width
     }
 
-    /// How much of an id a table shows: all of a generated one.
+    /// Returns how many columns of an id a table shows. A generated id is always shown whole.
     pub(crate) fn id_width(&self) -> usize {
         const GENERATED: usize = 36;
         (self.width / 3).max(GENERATED)
     }
 
-    /// Colours are for terminals only.
+    /// Returns `text` with a style. It shows only if the output is text and colours are enabled.
     pub(crate) fn style<T>(&self, text: T) -> StyledObject<T> {
         console::style(text).force_styling(self.colour)
     }
@@ -102,19 +102,20 @@ impl Output {
         Ok(writeln!(self.writer(), "{text}")?)
     }
 
-    /// Says something on standard error, beside the output.
+    /// Prints a line to standard error.
     pub(crate) fn note(&self, text: impl Display) {
         // A closed standard error must not end the command.
         let _ = writeln!(io::stderr(), "{text}");
     }
 
-    /// Prints a JSON document on a line of its own: whole before it is written, as half of one is none.
+    /// Prints a JSON document on a line of its own. The text is complete before it is written, so that a document that
+    /// cannot be serialized is not printed in part.
     pub(crate) fn document(&mut self, document: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string(document)?;
         self.line(text)
     }
 
-    /// An empty table that fits.
+    /// Returns an empty table that fits the width of the output.
     pub(crate) fn table(&self, headings: &[&str]) -> Table {
         let mut table = Table::new();
         let width = u16::try_from(self.width).unwrap_or(u16::MAX);
@@ -123,24 +124,24 @@ impl Output {
         table
     }
 
-    /// Prints a table without spaces before and behind its lines.
+    /// Prints a table without spaces at the beginning and end of its lines.
     pub(crate) fn print_table(&mut self, mut table: Table) -> Result<()> {
         for column in table.column_iter_mut() {
             column.set_padding((0, 2));
         }
-        // An id that is broken in two cannot be copied.
+        // An id that is wrapped over two lines cannot be copied.
         if let Some(ids) = table.column_mut(0) {
             ids.set_constraint(ColumnConstraint::ContentWidth);
         }
         for (at, line) in table.lines().enumerate() {
-            // Colours would count as columns inside of the table.
+            // Inside of the table, the control sequences of colours would count as columns.
             let line = line.trim_end();
             if at == 0 { self.line(self.style(line).bold())? } else { self.line(line)? }
         }
         Ok(())
     }
 
-    /// Sends what follows through a pager, on a terminal.
+    /// Sends the output that follows through a pager, if it is text and standard output is a terminal.
     pub(crate) fn page(&mut self) -> Result<()> {
         if self.json || !Term::stdout().is_term() || !matches!(self.sink, Sink::Direct(_)) {
             return Ok(());
@@ -152,10 +153,10 @@ impl Output {
         let mut command = Command::new(words.next().unwrap_or("less"));
         command.args(words).stdin(Stdio::piped());
         if std::env::var_os("LESS").is_none() {
-            // Quit if it fits on a screen, let colours through, leave the text on the screen.
+            // `less` quits if the text fits on a screen, passes colours through, and leaves the text on the screen.
             command.env("LESS", "FRX");
         }
-        // Without a pager everything is printed at once.
+        // If the pager cannot be started, the output is not paged.
         if let Ok(mut child) = command.spawn()
             && let Some(input) = child.stdin.take()
         {
@@ -164,12 +165,12 @@ impl Output {
         Ok(())
     }
 
-    /// Shows everything that was printed so far.
+    /// Writes out everything that was printed so far.
     pub(crate) fn flush(&mut self) -> Result<()> {
         Ok(self.writer().flush()?)
     }
 
-    /// Shows everything, and waits until a pager is done with it.
+    /// Writes out everything that was printed, and waits until the pager has ended.
     pub(crate) fn finish(self) -> Result<()> {
         match self.sink {
             Sink::Direct(mut stdout) => Ok(stdout.flush()?),
@@ -182,7 +183,7 @@ impl Output {
         }
     }
 
-    /// Where bytes go that are printed as they are.
+    /// Returns the writer for bytes that are printed as they are.
     pub(crate) fn writer(&mut self) -> &mut (dyn Write + Send) {
         match &mut self.sink {
             Sink::Direct(stdout) => stdout,
@@ -198,7 +199,7 @@ pub(crate) struct JsonList<'a> {
 }
 
 impl<'a> JsonList<'a> {
-    /// Begins the list `name` behind the fields of `head`, a JSON object.
+    /// Begins the list `name` after the fields of `head`, a JSON object.
     pub(crate) fn begin(out: &'a mut Output, head: &impl Serialize, name: &str) -> Result<Self> {
         let head = serde_json::to_string(head)?;
         let open = head.strip_suffix('}').unwrap_or("{");

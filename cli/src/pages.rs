@@ -1,13 +1,13 @@
-//! Walks lists page by page.
+//! Reads lists page by page.
 
 use agentstore::{Page, PageRequest};
 
 use crate::failure::Result;
 
-/// Records of one page.
+/// The number of records of a page.
 const PAGE: u32 = 500;
 
-/// Hands every record of a list to `take`, until that returns false or the list ends.
+/// Passes the records of a list to `take`, until `take` returns false or the list ends.
 pub(crate) async fn each<T>(
     mut load: impl AsyncFnMut(PageRequest) -> agentstore::Result<Page<T>>,
     mut take: impl FnMut(T) -> Result<bool>,
@@ -27,7 +27,7 @@ pub(crate) async fn each<T>(
     }
 }
 
-/// Every record of a list that is known to be short.
+/// Returns all records of a list. For lists that fit into memory.
 pub(crate) async fn all<T>(load: impl AsyncFnMut(PageRequest) -> agentstore::Result<Page<T>>) -> Result<Vec<T>> {
     let mut items = Vec::new();
     each(load, |item| {

@@ -5,7 +5,7 @@ use std::{sync::Once, time::Duration};
 use agentstore::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A bar on standard error, from the first step on; nothing where that is no terminal.
+/// A bar on standard error. It appears with the first step, and only if standard error is a terminal.
 #[derive(Debug)]
 pub(crate) struct Bar {
     bar: ProgressBar,
@@ -13,7 +13,7 @@ pub(crate) struct Bar {
 }
 
 impl Bar {
-    /// A bar for `what`, as yet of unknown length.
+    /// Makes a bar for `what`, whose length is not known yet.
     pub(crate) fn new(what: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_message(what);
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {pos}") {
@@ -22,12 +22,12 @@ impl Bar {
         Self { bar, shown: Once::new() }
     }
 
-    /// Does something that prints, without the bar in its way.
+    /// Calls `print` while the bar is hidden.
     pub(crate) fn hide<T>(&self, print: impl FnOnce() -> T) -> T {
         self.bar.suspend(print)
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -1,10 +1,10 @@
-//! Questions before something is done that cannot be undone.
+//! Questions before a change that cannot be undone.
 
 use std::io::{self, BufRead, Write};
 
 use crate::failure::{Failure, Result};
 
-/// Asks for a yes, unless it was given on the command line.
+/// Asks the user to confirm, unless `yes` is set.
 pub(crate) fn confirm(yes: bool, question: &str) -> Result<()> {
     if yes {
         return Ok(());
@@ -16,7 +16,7 @@ pub(crate) fn confirm(yes: bool, question: &str) -> Result<()> {
     Err(Failure::Usage(format!("not done: {question} Say `--yes` to go on without being asked.")))
 }
 
-/// Asks for a name twice, unless a yes was given on the command line.
+/// Asks the user to type `name` twice, unless `yes` is set.
 pub(crate) fn confirm_name(yes: bool, name: &str, what: &str) -> Result<()> {
     if yes {
         return Ok(());

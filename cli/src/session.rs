@@ -14,18 +14,18 @@ use crate::{
     progress::Bar,
 };
 
-/// What a command does to the store.
+/// How a command uses the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Reads, beside a process that may be writing.
+    /// The command only reads, and another process may be writing.
     Read,
-    /// Writes to a store that exists.
+    /// The command writes to a store that must exist.
     Write,
-    /// Writes, and makes a store that does not exist.
+    /// The command writes, and creates the store if it does not exist.
     Create,
 }
 
-/// An opened store, and the tenant that was asked for.
+/// An opened store, and the tenant that the command works on.
 #[derive(Debug)]
 pub(crate) struct Session {
     url: StoreUrl,
@@ -34,27 +34,27 @@ pub(crate) struct Session {
     tenant: TenantId,
 }
 
-/// What is said of the store in the header of a command's output.
+/// The description of the store in the header of a command's output.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct StoreHeader {
-    /// Where it is.
+    /// The URL of the store, without its password.
     pub(crate) store: String,
-    /// Where its mailbox is, if that is of another store.
+    /// The URL of the mailbox's store, if it is another store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) mailbox: Option<String>,
     /// The tenant.
     pub(crate) tenant: TenantId,
-    /// What it really gives.
+    /// The capabilities of the store as it was opened.
     pub(crate) capabilities: Capabilities,
 }
 
 impl Session {
-    /// Opens the store that was named, or both.
+    /// Opens the store that the options name, with the mailbox of another store if they name one.
     pub(crate) async fn open(global: &Global, access: Access) -> Result<Self> {
         Self::open_at(global.store(), global.mailbox(), global.tenant.clone(), access).await
     }
 
-    /// Opens the store at a URL, with the mailbox of another one.
+    /// Opens the store at `url`, with the mailbox of the store at `mailbox` if that is another place.
     pub(crate) async fn open_at(
         url: StoreUrl,
         mailbox: Option<&StoreUrl>,
@@ -71,7 +71,7 @@ impl Session {
 
     async fn stores_at(url: &StoreUrl, access: Access) -> Result<Stores> {
         let options = match access {
-            // It is read beside others as it is.
+            // These stores have no mode for reading only: several processes can have them open.
             Access::Read if matches!(url, StoreUrl::Sqlite(_) | StoreUrl::Nats(_)) => {
                 OpenOptions::new().with_create(Create::Never)
             }
@@ -85,8 +85,9 @@ impl Session {
         Ok(stores?)
     }
 
-    /// The environment in which another call of this command works on the same store, mailbox and tenant, from any
-    /// folder; a variable without a value is to be taken away. It holds the passwords of the URLs.
+    /// Returns the environment in which another call of this command works on the same store, mailbox and tenant, in
+    /// any folder. A variable without a value must be removed from the environment. The values contain the passwords
+    /// of the URLs.
     pub(crate) fn environment(&self) -> Result<[(&'static str, Option<OsString>); 3]> {
         Ok([
             ("AGENTSTORE_URL", Some(to_hand_on(&self.url)?)),
@@ -95,61 +96,61 @@ impl Session {
         ])
     }
 
-    /// The opened store.
+    /// Returns the opened stores.
     pub(crate) const fn stores(&self) -> &Stores {
         &self.stores
     }
 
-    /// The tenant that was asked for.
+    /// Returns the tenant that the command works on.
     pub(crate) const fn tenant(&self) -> &TenantId {
         &self.tenant
     }
 
-    /// What writes to the tenant's threads.
+    /// Returns the commit coordinator of the tenant.
     pub(crate) fn commits(&self) -> Result<Arc<dyn CommitCoordinator>> {
         Ok(self.stores.commits(&self.tenant)?)
     }
 
-    /// The tenant's pending input.
+    /// Returns the pending input of the tenant.
     pub(crate) fn pending(&self) -> Result<Arc<dyn PendingStore>> {
         Ok(self.commits()?.pending())
     }
 
-    /// The tenant's threads.
+    /// Returns the threads of the tenant.
     pub(crate) fn threads(&self) -> Result<Arc<dyn ThreadRunStore>> {
         Ok(self.stores.threads(&self.tenant)?)
     }
 
-    /// The tenant's mailbox.
+    /// Returns the mailbox of the tenant.
     pub(crate) fn mailbox(&self) -> Result<Arc<dyn MailboxStore>> {
         Ok(self.stores.mailbox(&self.tenant)?)
     }
 
-    /// A thread that must be there.
+    /// Returns the thread with this id, or an error if it does not exist.
     pub(crate) async fn thread(&self, id: &ThreadId) -> Result<Thread> {
         let found = self.threads()?.load_thread(id).await?;
         Ok(found.ok_or_else(|| Error::not_found("thread", id))?)
     }
 
-    /// The file that holds a thread's log, where the store has such files.
+    /// Returns the file with the log of a thread, if the store has such files.
     pub(crate) fn log_file(&self, thread: &ThreadId) -> Result<Option<PathBuf>> {
         Ok(self.stores.log_file(&self.tenant, thread)?)
     }
 
-    /// What to say of the store.
+    /// Returns the description of the store.
     pub(crate) fn header(&self) -> StoreHeader {
         let capabilities = self.stores.capabilities().clone();
         let mailbox = self.mailbox.as_ref().map(ToString::to_string);
         StoreHeader { store: self.url.to_string(), mailbox, tenant: self.tenant.clone(), capabilities }
     }
 
-    /// Closes the store, so that it need not be recovered by the next one.
+    /// Closes the store, so that the next opening has nothing to recover.
     pub(crate) async fn close(self) -> Result<()> {
         Ok(self.stores.close().await?)
     }
 }
 
-/// The URL with an absolute path, so that a process in another folder can use it.
+/// Returns the URL with its password, and with an absolute path, so that a process in another folder can use it.
 fn to_hand_on(url: &StoreUrl) -> Result<OsString> {
     let (scheme, path) = match url {
         StoreUrl::File(path) => ("file:", path),
@@ -163,7 +164,7 @@ fn to_hand_on(url: &StoreUrl) -> Result<OsString> {
 }
 
 impl StoreHeader {
-    /// The header in one line.
+    /// Returns the header as one line of text.
     pub(crate) fn line(&self) -> String {
         let survives = match self.capabilities.survives {
             Survives::Nothing => "nothing: it is gone with the process",

@@ -4,14 +4,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::{Failure, Result};
 
-/// What asks the command to end.
+/// The signals that ask the command to end.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Signals {
-    /// Hears them from now on: they end the process no more.
+    /// Handles the signals from now on. They no longer end the process.
     pub(crate) fn new() -> Result<Self> {
         let failed = |error| Failure::io("signals cannot be heard", error);
         let interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
@@ -19,7 +19,7 @@ impl Signals {
         Ok(Self { interrupt, terminate })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

@@ -1,4 +1,4 @@
-//! The command lines that help and docs show.
+//! A test of the command lines that the help and the documentation show.
 
 use std::{fs, path::Path};
 
@@ -6,17 +6,17 @@ use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use crate::args::Cli;
 
-/// The lines with which a command's help, and that of the commands below it, shows how to call it.
+/// Collects the lines with which the help of a command, and of the commands below it, shows how to call it.
 fn lines_of_help(command: &clap::Command, lines: &mut Vec<String>) {
     let helps = [command.get_after_help(), command.get_after_long_help()];
     let text = helps.into_iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-    // What a line is for stands behind it.
+    // After two spaces, a line may explain what it is for.
     let shown = text.lines().filter_map(|line| line.strip_prefix("  ")?.split("  ").next());
     lines.extend(shown.map(str::to_owned));
     command.get_subcommands().for_each(|command| lines_of_help(command, lines));
 }
 
-/// The lines of the blocks for a shell in a page.
+/// Returns the lines of the shell blocks of a page.
 fn lines_of_page(page: &Path) -> Vec<String> {
     let text = fs::read_to_string(page).unwrap();
     let blocks = text.split("```").skip(1).step_by(2).filter_map(|block| block.strip_prefix("sh\n"));
@@ -29,7 +29,7 @@ fn pages() -> Vec<std::path::PathBuf> {
     docs.filter(|path| path.extension().is_some_and(|kind| kind == "md")).chain([root.join("README.md")]).collect()
 }
 
-/// The calls of the command in a line, without what the shell makes of the rest.
+/// Returns the calls of `agentstore` in a line, without redirections and without the other commands of the line.
 fn calls(line: &str) -> Vec<Vec<String>> {
     let Some(words) = shlex::split(line) else { return Vec::new() };
     let parts = words.split(|word| ["|", "&&", ";"].contains(&word.as_str()));

@@ -2,12 +2,12 @@
 
 use agentstore::{Block, BlockKind, Body, Entry, Message, RewindTo, Timestamp, TokenCounts};
 
-/// A time as `2025-11-21 08:46:03Z`.
+/// Returns a time as `2025-11-21 08:46:03Z`.
 pub(crate) fn time(at: Timestamp) -> String {
     format(at, "%Y-%m-%d %H:%M:%SZ")
 }
 
-/// A time as `2025-11-21 08:46Z`, where there is little room.
+/// Returns a time as `2025-11-21 08:46Z`, for tables with little space.
 pub(crate) fn minute(at: Timestamp) -> String {
     format(at, "%Y-%m-%d %H:%MZ")
 }
@@ -20,7 +20,7 @@ fn format(at: Timestamp, format: &str) -> String {
     }
 }
 
-/// `1 thread`, `2 threads`.
+/// Returns a number with its noun in the singular or the plural: `1 thread`, `2 threads`.
 pub(crate) fn count(number: u64, noun: &str) -> String {
     let plural = match noun.strip_suffix('y') {
         _ if number == 1 => noun.to_owned(),
@@ -32,7 +32,7 @@ pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{number} {plural}")
 }
 
-/// So many seconds as `2d 3h`, `5m 7s`, `0s`: the two largest units.
+/// Returns a number of seconds in its two largest units, as `2d 3h`, `5m 7s` or `0s`.
 pub(crate) fn duration(seconds: u64) -> String {
     let units = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
     let mut rest = seconds;
@@ -47,7 +47,7 @@ pub(crate) fn duration(seconds: u64) -> String {
     if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
 }
 
-/// Token counts as `1200 in, 80 out, 5000 from cache`.
+/// Returns token counts as `1200 in, 80 out, 5000 from cache`.
 pub(crate) fn tokens(counts: &TokenCounts) -> String {
     let parts = [
         (counts.input, "in"),
@@ -59,12 +59,13 @@ pub(crate) fn tokens(counts: &TokenCounts) -> String {
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
 }
 
-/// Text without control characters, which could move a terminal's cursor or change its title. Line ends and tabs stay.
+/// Returns the text without control characters, which could move the cursor of a terminal or change its title. Line
+/// ends and tabs stay.
 pub(crate) fn safe(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
-/// Text on one line of at most `width` columns.
+/// Returns the text on one line of at most `width` columns.
 pub(crate) fn line(text: &str, width: usize) -> String {
     let mut words = String::new();
     for word in text.split_whitespace() {
@@ -72,7 +73,7 @@ pub(crate) fn line(text: &str, width: usize) -> String {
             words.push(' ');
         }
         words.push_str(word);
-        // Nobody sees more, and texts may be huge.
+        // The rest would be cut off, and a text may be huge.
         if words.len() > 4 * width {
             break;
         }
@@ -80,12 +81,12 @@ pub(crate) fn line(text: &str, width: usize) -> String {
     console::truncate_str(&safe(&words), width, "…").into_owned()
 }
 
-/// What an entry is: the role of a message, else the kind of the body.
+/// Returns the role of a message, or the kind of another body.
 pub(crate) fn kind(entry: &Entry) -> &'static str {
     entry.message().map_or_else(|| entry.kind().name(), |message| message.role.name())
 }
 
-/// What an entry holds, as it comes; cut it with [`line`].
+/// Returns the content of an entry as text of any length; [`line`] shortens it.
 pub(crate) fn summary(entry: &Entry) -> String {
     match &*entry.body {
         Body::Message(message) => message_text(message),
@@ -116,7 +117,7 @@ pub(crate) fn summary(entry: &Entry) -> String {
     }
 }
 
-/// Where a rewind goes.
+/// Returns the target of a rewind in words.
 pub(crate) fn target(to: &RewindTo) -> String {
     match to {
         RewindTo::Start => "the start".to_owned(),
@@ -126,7 +127,7 @@ pub(crate) fn target(to: &RewindTo) -> String {
     }
 }
 
-/// The text of a message, its calls and results.
+/// Returns the text of a message with its tool calls and results.
 pub(crate) fn message_text(message: &Message) -> String {
     blocks_text(&message.blocks)
 }

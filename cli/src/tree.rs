@@ -1,4 +1,5 @@
-//! Draws the tree of a log for people: branches, the head, names and checkpoints; long runs folded.
+//! Draws the tree of a log for people: branches, the head, labels and checkpoints. Long sequences of entries are
+//! folded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +7,7 @@ use agentstore::{Body, BodyKind, Entry, EntryId};
 
 use crate::{output::Output, text};
 
-/// The tree of a log, without what its entries hold.
+/// The tree of a log. It keeps a short text of each entry instead of the body.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
@@ -24,25 +25,25 @@ struct Node {
     parent: Option<usize>,
     children: Vec<usize>,
     depth: u64,
-    /// A checkpoint or a compaction: never folded away.
+    /// Whether the entry is a checkpoint or a compaction, which is never folded.
     stands_out: bool,
     label: Option<String>,
 }
 
-/// Part of the drawing that is still to come: the run of entries that begins at a node.
+/// A part that is still to be drawn: the entries from a node to the next branch point or leaf.
 struct Run {
     node: usize,
-    /// What stands before its first line.
+    /// The text in front of its first line.
     lead: String,
-    /// What stands before its other lines.
+    /// The text in front of its other lines.
     margin: String,
 }
 
-/// So much of an entry's text is kept.
+/// How many columns of an entry's text are kept.
 const KEPT_COLUMNS: usize = 200;
 
 impl Tree {
-    /// Takes the next entry of the log.
+    /// Adds the next entry of the log.
     pub(crate) fn push(&mut self, entry: &Entry) {
         if let Body::Label(label) = &*entry.body
             && let Some(target) = self.by_id.get(&label.target).and_then(|&at| self.nodes.get_mut(at))
@@ -81,18 +82,18 @@ impl Tree {
         });
     }
 
-    /// How many entries lie beside the paths.
+    /// Returns the number of side entries.
     pub(crate) const fn beside(&self) -> u64 {
         self.beside
     }
 
-    /// The lines of the drawing.
+    /// Returns the lines of the drawing.
     pub(crate) fn draw(&self, head: Option<&EntryId>, out: &Output) -> Vec<String> {
         let drawing = Drawing { tree: self, head_path: self.path(head), head, out };
         drawing.lines()
     }
 
-    /// The nodes from the head up to its root.
+    /// Returns the nodes from the head up to its root.
     fn path(&self, head: Option<&EntryId>) -> BTreeSet<usize> {
         let mut path = BTreeSet::new();
         let mut next = head.and_then(|id| self.by_id.get(id)).copied();
@@ -122,7 +123,8 @@ impl Drawing<'_> {
         lines
     }
 
-    /// Lines up the children of a node: the line of the head, else the newest, goes straight on after the others.
+    /// Adds the parts that begin at `children`. The child on the path of the head, or else the newest child, is drawn
+    /// last and at the same margin; the others are drawn before it and indented.
     fn branch(&self, children: &[usize], margin: String, to_come: &mut Vec<Run>) {
         let on_head_path = children.iter().rev().find(|child| self.head_path.contains(child));
         let Some(&straight) = on_head_path.or(children.last()) else { return };
@@ -133,7 +135,7 @@ impl Drawing<'_> {
         to_come.extend(runs.into_iter().rev());
     }
 
-    /// Draws a run of entries up to its leaf or to where it branches; what is not worth a line is folded.
+    /// Draws a part up to its leaf or its branch point. Entries that need no line of their own are folded.
     fn run(&self, run: Run, lines: &mut Vec<String>, to_come: &mut Vec<Run>) {
         let Run { node: first, lead, margin } = run;
         let mut folded: Vec<&Node> = Vec::new();
@@ -162,7 +164,7 @@ impl Drawing<'_> {
         node.children.len() != 1 || node.stands_out || node.label.is_some() || self.head == Some(&node.id)
     }
 
-    /// One entry needs no more room than the line that would stand for it.
+    /// Draws the folded entries as one line. A single entry is drawn itself, because it takes no more space.
     fn fold(&self, folded: &mut Vec<&Node>, margin: &str, lines: &mut Vec<String>) {
         match folded.as_slice() {
             [] => {}
@@ -207,7 +209,7 @@ mod tests {
     use crate::output::Output;
     use agentstore::{Entry, EntryId};
 
-    /// Entries as `id<parent`, each a user message that says its id; `id=label` names an entry.
+    /// Draws a log. `id<parent` is a user message whose text is its id, and `id=label` gives an entry a label.
     fn draw(log: &[&str], head: &str) -> String {
         let mut tree = Tree::default();
         for (at, text) in log.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Prints warnings of workers, relays and stores to standard error, each kind at most every 30 seconds.
+//! Prints warnings of workers, relays and stores to standard error, each kind at most once every 30 seconds.
 
 use std::{
     collections::HashMap,
@@ -28,14 +28,14 @@ use crate::{args::Global, text::safe};
 /// The shortest time between two warnings of one kind. It is shorter than the minute between a worker's own warnings,
 /// so that all of those are printed.
 const EACH: Duration = Duration::from_secs(30);
-/// How many kinds are remembered.
+/// The greatest number of kinds that are remembered.
 const KINDS: usize = 256;
-/// What says which kind of error it was.
+/// The field of an event that names the kind of the error.
 const KIND: &str = "kind";
-/// Where to look for what this project says by itself.
+/// The beginnings of the targets under which this project logs.
 const OURS: [&str; 2] = ["agentstore", "store_"];
 
-/// Shows from here on what the options and `RUST_LOG` ask for.
+/// Prints from now on the messages that the options and `RUST_LOG` select.
 pub(crate) fn show(global: &Global) {
     let named = std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty());
     let asked = named.as_deref().map(Targets::from_str);
@@ -60,13 +60,13 @@ pub(crate) fn show(global: &Global) {
     }
 }
 
-/// Prints events, and remembers which.
+/// Prints events, and remembers when each kind of warning was printed.
 struct Warnings {
     json: bool,
     told: Mutex<HashMap<(Identifier, String), Told>>,
 }
 
-/// When a kind of warning was told, and how many more there were since.
+/// When a kind of warning was last printed, and how many have been left out since.
 struct Told {
     at: Instant,
     more: u64,
@@ -87,7 +87,7 @@ impl<S: Subscriber> Layer<S> for Warnings {
 }
 
 impl Warnings {
-    /// How many of the kind were left out before this one; none if this one is left out, too.
+    /// Returns how many warnings of the kind were left out before this one, or none if this one is left out, too.
     fn more(&self, place: Identifier, fields: &Fields, now: Instant) -> Option<u64> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() >= KINDS {
@@ -111,7 +111,7 @@ impl Warnings {
     }
 }
 
-/// What an event says.
+/// The fields of an event.
 #[derive(Default)]
 struct Fields {
     message: String,
@@ -136,7 +136,8 @@ impl Fields {
         }
     }
 
-    /// `warn: nothing can be claimed: the store is away (kind unavailable, 3 more)`, on one line.
+    /// Returns the event on one line, such as
+    /// `warn: nothing can be claimed: the store is away (kind unavailable, 3 more like this before)`.
     fn line(&self, level: &str, more: u64) -> String {
         let (mut line, mut rest) = (format!("{level}: {}", self.message), Vec::new());
         for (name, value) in &self.others {
@@ -154,7 +155,7 @@ impl Fields {
         safe(&line).replace(['\n', '\t'], " ")
     }
 
-    /// The same as a document.
+    /// Returns the event as a JSON document.
     fn document(&self, level: &str, more: u64) -> String {
         let mut document: Map<_, _> =
             self.others.iter().map(|(name, value)| ((*name).to_owned(), Value::from(value.as_str()))).collect();

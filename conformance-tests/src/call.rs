@@ -1,4 +1,5 @@
-//! Every call of the contracts, not yet begun: to be refused all at once, or to be dropped one by one.
+//! Every call of the contracts, as a future that was not polled yet. A case checks that all calls are refused,
+//! or it drops each call on its own.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
@@ -15,13 +16,13 @@ use store_core::{
 
 use crate::given::{id, said, say_keyed};
 
-/// A call that was not begun.
+/// A call whose future was not polled yet.
 pub(crate) type Call<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
 
-/// Calls with the names of their methods.
+/// Calls, each with the name of its method.
 pub(crate) type Calls<'a> = Vec<(&'static str, Call<'a>)>;
 
-/// A call whose answer does not matter.
+/// Wraps a call and drops its answer. An error is kept.
 pub(crate) fn call<'a, T: 'a>(call: impl Future<Output = Result<T>> + Send + 'a) -> Call<'a> {
     Box::pin(async move { call.await.map(drop) })
 }
@@ -46,7 +47,7 @@ pub(crate) fn reads<'a>(threads: &'a dyn ThreadRunStore, t: &'a ThreadId) -> Cal
     ]
 }
 
-/// Writes to threads, the removal of what is left of deleted ones, and commits.
+/// Calls that write to threads, that remove what is left of deleted threads, and that commit.
 pub(crate) fn writes<'a>(
     threads: &'a dyn ThreadRunStore,
     commits: &'a dyn CommitCoordinator,
@@ -67,7 +68,7 @@ pub(crate) fn writes<'a>(
     ]
 }
 
-/// A commit under a key of what only threads need.
+/// A commit under a key, with entries, a run, a change of the state and an event.
 pub(crate) fn commit_of(t: &ThreadId) -> Commit {
     let (key, run) = (format!("{t} dropped"), RunChange::new(id(&format!("{t} r")), RunStatus::Running));
     let fact = NewEvent::new(id("dropped"), [Scope::Thread(t.clone())]);
@@ -84,7 +85,7 @@ pub(crate) fn append_of(t: &ThreadId) -> AppendPending {
     AppendPending::new(t.clone(), [input("c"), input("d")])
 }
 
-/// Calls on the queue of a thread, which is at `revision` and has the inputs `a` and `b`.
+/// Calls on the queue of a thread. The queue is at `revision` and holds the inputs `a` and `b`.
 pub(crate) fn of_pending<'a>(pending: &'a dyn PendingStore, t: &'a ThreadId, revision: u64) -> Calls<'a> {
     let [a, b]: [EntryId; 2] = [id("a"), id("b")];
     let update = PendingUpdate::new(t.clone(), a.clone()).with_message(Message::user("dropped"));
@@ -99,7 +100,7 @@ pub(crate) fn of_pending<'a>(pending: &'a dyn PendingStore, t: &'a ThreadId, rev
     ]
 }
 
-/// An append of two events of a thread and of its run, under a key.
+/// An append under a key, of two events that belong to a thread and to its run.
 pub(crate) fn events_of(t: &ThreadId) -> AppendEvents {
     let (scope, run) = (Scope::Thread(t.clone()), Scope::Run(id(&format!("{t} r"))));
     let fact = |kind: &str| NewEvent::new(id(kind), [scope.clone(), run.clone()]);
@@ -126,7 +127,7 @@ pub(crate) fn of_events<'a>(events: &'a dyn EventStore, t: &'a ThreadId) -> Call
     ]
 }
 
-/// Calls on the outbox, none of which finds a row.
+/// Calls on the outbox. None of them finds a row.
 pub(crate) fn of_outbox<'a>(outbox: &'a dyn OutboxStore) -> Calls<'a> {
     let (row, token) = (|| id("row"), || ClaimToken::new("token"));
     let claim = ClaimOutbox::new(id("lane"), id("worker"), 1);
@@ -144,7 +145,7 @@ pub(crate) fn of_outbox<'a>(outbox: &'a dyn OutboxStore) -> Calls<'a> {
     ]
 }
 
-/// Calls on the live channel, for a target that nobody has opened.
+/// Calls on the live channel, for a target that no receiver has open.
 pub(crate) fn of_live(live: &dyn LiveChannel) -> Calls<'_> {
     let number = ClaimNumber { incarnation: 1, counter: 1 };
     let target = || LiveTarget::new(id("t"), id("r"), id("d"), number);
@@ -154,7 +155,7 @@ pub(crate) fn of_live(live: &dyn LiveChannel) -> Calls<'_> {
     ]
 }
 
-/// Calls on the mailbox of a thread, none of which finds a dispatch.
+/// Calls on the mailbox of a thread. None of them finds a dispatch.
 pub(crate) fn of_mailbox<'a>(mailbox: &'a dyn MailboxStore, t: &'a ThreadId) -> Calls<'a> {
     let claim = || ClaimRef::new(id("d"), ClaimToken::new("token"));
     let lease = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! A case, and how one is run.
+//! A case, and how the suite runs it.
 
 use std::{
     fmt,
@@ -19,21 +19,21 @@ use crate::{
     list,
 };
 
-/// How long a case may take: one that waits for ever fails instead.
+/// How long a case may take. A case that waits forever fails after this time.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// The future of a case.
 pub type CaseFuture<'a> = Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;
 
-/// One case of the suite. The documentation of its function is the rule.
+/// One case of the suite. The documentation of its function states the rule that the case checks.
 pub struct Case {
-    /// Area and function, as `thread::update_keeps_what_it_does_not_name`.
+    /// The area and the function, for example `thread::update_keeps_what_it_does_not_name`.
     pub name: &'static str,
-    /// The lines of the contract that it shows.
+    /// The ids of the lines of the contract that the case shows.
     pub ids: &'static [&'static str],
-    /// What it needs beyond an opened store.
+    /// What the case needs beyond an opened store.
     pub needs: &'static [Need],
-    /// The function.
+    /// The function that runs the case.
     pub run: for<'a> fn(&'a Given) -> CaseFuture<'a>,
 }
 
@@ -52,7 +52,8 @@ pub enum Need {
     Reopen,
     /// To move the store's time.
     Time,
-    /// Time that stands still unless it is moved: to the millisecond nothing happens before its time.
+    /// Time that stands still unless the case moves it. The case can then check to the
+    /// millisecond that nothing happens early.
     Still,
     /// Several handles or tasks at once.
     Race,
@@ -62,8 +63,8 @@ pub enum Need {
     Beside,
     /// To change stored bytes.
     Damage,
-    /// Threads, and the commits that write to them. A store without them shows with the records of its own contracts
-    /// what every store promises.
+    /// Threads, and the commits that write to them. On a store without threads, the cases about what every
+    /// store promises use the records of the store's own contracts.
     Threads,
     /// A commit that checks a claim of the store's own mailbox in its atomic step: the capability `fenced`.
     Fenced,
@@ -102,11 +103,11 @@ pub enum Status {
     Passed,
     /// The rule does not hold, or a declared gap passed.
     Failed(String),
-    /// The backend declares not to have what the case needs.
+    /// The backend declares that it does not have what the case needs.
     Unsupported(String),
-    /// Known to fail.
+    /// The case failed, and the backend lists it as a gap.
     Gap(String),
-    /// What the case needs cannot be had here.
+    /// What the case needs is not available in this environment.
     NotRun(String),
 }
 
@@ -132,7 +133,8 @@ pub async fn run_case(contract: Contract, case: &'static Case, fixture: &Arc<dyn
 
 async fn attempt(contract: Contract, case: &'static Case, fixture: &Arc<dyn Fixture>) -> Verdict {
     let given = Given::open(contract, Arc::clone(fixture)).await?;
-    // A task of its own, so that a panic is a failure of this case and a blocked one does not block the suite.
+    // The case runs in a task of its own. A panic is then a failure of this case only, and a case that
+    // blocks does not block the suite.
     let task = tokio::spawn(async move { (case.run)(&given).await });
     let aborter = task.abort_handle();
     match timeout(TIME_LIMIT, task).await {
@@ -145,10 +147,10 @@ async fn attempt(contract: Contract, case: &'static Case, fixture: &Arc<dyn Fixt
     }
 }
 
-/// Runs the case `name` of a contract's list as a test: what the macros of the contracts expand to.
+/// Runs the case `name` of a contract's list as a test. The macros of the contracts expand to calls of this function.
 ///
 /// # Panics
-/// If the case fails; that is how a test fails.
+/// If the case fails, because a test fails by panicking.
 #[doc(hidden)]
 #[expect(clippy::panic, reason = "a test fails by panicking")]
 pub fn test_case(contract: Contract, name: &str, fixture: impl Fixture) {
@@ -156,7 +158,7 @@ pub fn test_case(contract: Contract, name: &str, fixture: impl Fixture) {
     let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().expect("a runtime");
     let fixture: Arc<dyn Fixture> = Arc::new(fixture);
     let status = runtime.block_on(run_case(contract, case, &fixture));
-    // Waiting for a task that is blocked for ever would block the test too.
+    // A wait for a task that is blocked forever would block the test, too.
     runtime.shutdown_background();
     let skipped = match status {
         Status::Passed => return,
@@ -165,6 +167,6 @@ pub fn test_case(contract: Contract, name: &str, fixture: impl Fixture) {
         Status::Gap(reason) => format!("GAP: {reason}"),
         Status::NotRun(reason) => format!("NOT RUN: {reason}"),
     };
-    // Straight to standard error, which the test harness does not capture: a skip is loud.
+    // The test harness does not capture what is written to standard error directly, so a skipped case is visible.
     let _unheard = writeln!(stderr(), "{}: {name}: {skipped}", fixture.name());
 }

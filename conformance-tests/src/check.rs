@@ -25,7 +25,7 @@ impl Failure {
         Self { message: message.into(), place: Location::caller() }
     }
 
-    /// The same failure, saying first what it was about.
+    /// The same failure, with `what` in front of its message: what the failure is about.
     #[must_use]
     pub fn about(mut self, what: impl fmt::Display) -> Self {
         self.message = format!("{what}: {}", self.message);
@@ -39,7 +39,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// An error where the case counts on success is a failure.
+/// Turns an error into a failure, so that a case can use `?` where it expects success.
 impl From<Error> for Failure {
     #[track_caller]
     fn from(error: Error) -> Self {
@@ -47,7 +47,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Wants `found` to be `wanted`.
+/// Checks that `found` equals `wanted`.
 ///
 /// # Errors
 /// If they differ.
@@ -57,7 +57,8 @@ pub fn expect_eq<T: PartialEq<U> + Debug, U: Debug>(found: T, wanted: U) -> Verd
     if found == wanted { Ok(()) } else { Err(Failure::new(differ(&format!("{found:?}"), &format!("{wanted:?}")))) }
 }
 
-/// Both sides, of large values from shortly before the first difference on, so that they stay readable.
+/// Describes both values. Of large values it shows the part from shortly before the first difference, so
+/// that the message stays readable.
 fn differ(found: &str, wanted: &str) -> String {
     const SHOWN: usize = 400;
     let same = found.chars().zip(wanted.chars()).take_while(|(a, b)| a == b).count();
@@ -72,7 +73,7 @@ fn differ(found: &str, wanted: &str) -> String {
     )
 }
 
-/// Wants `holds`; `message` says what does not hold if it is false.
+/// Checks that `holds` is true. If it is not, `message` says what does not hold.
 ///
 /// # Errors
 /// If it is false.
@@ -81,7 +82,7 @@ pub fn expect(holds: bool, message: impl Into<String>) -> Verdict {
     if holds { Ok(()) } else { Err(Failure::new(message)) }
 }
 
-/// Wants a value.
+/// Checks that there is a value, and returns it. `what` names the value in the failure.
 ///
 /// # Errors
 /// If there is none.
@@ -93,10 +94,10 @@ pub fn expect_some<T>(found: Option<T>, what: &str) -> Result<T, Failure> {
     }
 }
 
-/// Wants a refusal: an error of this kind, that can have had no effect. Gives the error.
+/// Checks that a call was refused with an error of this kind and with the outcome `NotApplied`. Returns the error.
 ///
 /// # Errors
-/// If the call succeeded, or failed otherwise.
+/// If the call succeeded, or failed in another way.
 #[track_caller]
 pub fn expect_kind<T: Debug>(result: store_core::Result<T>, kind: ErrorKind) -> Result<Error, Failure> {
     match result {
@@ -111,7 +112,7 @@ pub fn expect_kind<T: Debug>(result: store_core::Result<T>, kind: ErrorKind) -> 
     }
 }
 
-/// Wants exactly one success. Gives it, and the errors of the others.
+/// Checks that exactly one call succeeded. Returns its value and the errors of the others.
 ///
 /// # Errors
 /// If none or several succeeded.
@@ -131,10 +132,10 @@ pub fn exactly_one<T: Debug>(results: Vec<store_core::Result<T>>) -> Result<(T, 
     Err(Failure::new(format!("{} successes where exactly one was expected: {won:?}, errors {lost:?}", won.len())))
 }
 
-/// Wants every error to be a refusal of this kind.
+/// Checks that every error is a refusal of this kind.
 ///
 /// # Errors
-/// If one is not.
+/// If one of them is not.
 #[track_caller]
 pub fn expect_kinds(errors: Vec<Error>, kind: ErrorKind) -> Verdict {
     for error in errors {

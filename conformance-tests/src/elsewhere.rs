@@ -1,27 +1,27 @@
-//! Promises of the contract without a case here, and where they are shown.
+//! Promises of the contract that no case shows, and where they are shown.
 
 /// A line of the contract that no case of this suite shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elsewhere {
-    /// The line.
+    /// The id of the line.
     pub id: &'static str,
-    /// Where it is shown.
+    /// Where the line is shown.
     pub place: Place,
-    /// What exactly.
+    /// What exactly the test or benchmark looks at.
     pub what: &'static str,
 }
 
-/// Where a line is shown that has no case.
+/// Where a line that has no case is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Place {
-    /// In the fault tests of the backends: it needs an injected fault.
+    /// In the fault tests of the backends, because the line needs an injected fault.
     Faults,
-    /// In the backends' own tests: it needs to look at what is stored.
+    /// In the backends' own tests, because these can look at what is stored.
     Backends,
-    /// In a benchmark: it is a ratio, never asserted by time.
+    /// In a benchmark, as a ratio. No test judges it by the clock.
     Benchmarks,
-    /// By the types of `store-core`: a store that breaks it does not compile.
+    /// By the types of `store-core`: a store that breaks the line does not compile.
     Types,
 }
 

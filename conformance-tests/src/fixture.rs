@@ -1,4 +1,4 @@
-//! How the suite opens a store, and what it may do to it.
+//! How the suite opens a store, and what the suite may do to the store.
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
@@ -7,16 +7,16 @@ use store_core::{Capabilities, Limits, Result, Store};
 
 use crate::case::Need;
 
-/// A store that was opened for a case, and what must live as long.
+/// A store that was opened for a case, and a guard that must live as long as the store.
 pub struct Opened {
     /// The store.
     pub store: Arc<dyn Store>,
-    /// Dropped after the store: a temporary folder, a schema, a clock.
+    /// Is dropped after the store. It is, for example, a temporary folder, a schema or a clock.
     pub guard: Box<dyn Any + Send + Sync>,
 }
 
 impl Opened {
-    /// `store`, with a guard to be dropped after it.
+    /// An opened store, with a guard that is dropped after it.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, guard: impl Any + Send + Sync) -> Self {
         Self { store, guard: Box::new(guard) }
@@ -35,50 +35,51 @@ impl fmt::Debug for Opened {
     }
 }
 
-/// Why a case that needs something does not run.
+/// Why a need of a case is not met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lack {
-    /// The backend does not have it, and says so.
+    /// The backend does not have what the case needs, and says so.
     Unsupported(&'static str),
-    /// The backend has it, but it cannot be had here.
+    /// The backend has it, but it is not available in this environment.
     NotRun(&'static str),
 }
 
-/// A case that is known to fail, with the reason. One that passes is a failure: the list only shrinks.
+/// A case that is known to fail, with the reason. If a listed case passes, that is a
+/// failure, so the list only shrinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// The name of the case, as `thread::update_keeps_what_it_does_not_name`.
+    /// The name of the case, for example `thread::update_keeps_what_it_does_not_name`.
     pub case: &'static str,
-    /// Why it fails.
+    /// Why the case fails.
     pub reason: &'static str,
 }
 
-/// What a backend gives to be tested.
+/// Opens the stores of a backend for the suite, and declares what they can do.
 ///
-/// Abilities are declared, not tried: [`lack`](Self::lack) says which needs of cases are not met, and the methods that
-/// serve such a need are then never called.
+/// Abilities are declared, not tried: [`lack`](Self::lack) says which needs of cases are not met. The methods
+/// that serve such a need are then never called.
 #[async_trait]
 pub trait Fixture: Send + Sync + 'static {
-    /// What the report calls the store: the backend and its settings.
+    /// The name of the store in the report: the backend and its settings.
     fn name(&self) -> String;
 
-    /// What the store declares to give. A case compares it with what the opened store says (PR-1).
+    /// The capabilities that the store declares. A case compares them with those of the opened store (PR-1).
     fn capabilities(&self) -> Capabilities;
 
-    /// Whether cases with this need cannot run, and why.
+    /// Why cases with this need cannot run; none if they can.
     fn lack(&self, need: Need) -> Option<Lack>;
 
-    /// Cases that are known to fail.
+    /// The cases that are known to fail.
     fn gaps(&self) -> Vec<Gap>;
 
-    /// Opens a new, empty store with these limits. They are the default ones unless a case has [`Need::Limits`].
+    /// Opens a new, empty store with these limits. They are the default limits unless a case has [`Need::Limits`].
     async fn open(&self, limits: Limits) -> Result<Opened>;
 
-    /// Opens the store again, with everything that it kept ([`Need::Reopen`]). The suite has closed it, or has dropped
-    /// every handle of it; then another one, that is closed, stands in its place.
+    /// Opens the store again, with everything that it kept ([`Need::Reopen`]). The suite has closed the store, or has
+    /// dropped every handle of it. In the second case `opened` holds another store in its place, which is closed.
     async fn reopen(&self, opened: Opened) -> Result<Opened>;
 
-    /// Opens the store again while it is open, in this process ([`Need::Beside`]).
+    /// Opens the store a second time in this process, while it is open ([`Need::Beside`]).
     async fn open_beside(&self, opened: &Opened) -> Result<Arc<dyn Store>>;
 
     /// Moves the store's time forward ([`Need::Time`]).
@@ -87,7 +88,7 @@ pub trait Fixture: Send + Sync + 'static {
     /// Moves the store's time back ([`Need::Time`]).
     async fn set_back(&self, opened: &Opened, by: Duration);
 
-    /// Changes one stored byte of the closed store, which `seed` chooses, and opens it again ([`Need::Damage`]). The
-    /// error is that of the opening.
+    /// Changes one stored byte of the closed store and opens the store again ([`Need::Damage`]). `seed` chooses
+    /// the byte. The error is that of the opening.
     async fn damage(&self, opened: Opened, seed: u64) -> Result<Opened>;
 }

@@ -1,11 +1,11 @@
-//! What stands in the place of a store whose last handle was dropped.
+//! A store that takes the place of one whose last handle was dropped.
 
 use async_trait::async_trait;
 use store_core::{
     Capabilities, Error, Page, PageRequest, Result, Store, Survives, TenantId, TenantStores, inspect::Inspector,
 };
 
-/// A store that is closed already: a fixture that closes what it opens again finds nothing to close.
+/// A store that is closed already. A fixture that closes a store before it opens it again has nothing to do here.
 pub(crate) struct Gone(Capabilities);
 
 impl Gone {

@@ -1,13 +1,13 @@
-//! How long tests that repeat something go on.
+//! How long tests that repeat something run.
 
 use std::env;
 
-/// The variable that says how long.
+/// The environment variable that sets the length.
 const VARIABLE: &str = "AGENTSTORE_TEST_LENGTH";
 
-/// How long tests of faults, crashes and histories go on. Each length runs the same tests; a longer one repeats more.
+/// How long tests of faults, crashes and histories run. Each length runs the same tests; a longer one repeats more.
 ///
-/// The environment variable `AGENTSTORE_TEST_LENGTH` says which: `quick`, `full` or `long`.
+/// The environment variable `AGENTSTORE_TEST_LENGTH` sets the length: `quick`, `full` or `long`.
 ///
 /// ```
 /// use conformance_tests::Length;
@@ -16,11 +16,11 @@ const VARIABLE: &str = "AGENTSTORE_TEST_LENGTH";
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
-    /// Each promise is shown, and little is repeated: unless something else is asked for.
+    /// Each promise is shown, and little is repeated. This is the default.
     Quick,
-    /// More seeds, and more places to crash at: before a change is released.
+    /// More seeds, and more places for a crash. It is for the time before a release.
     Full,
-    /// As long as rare faults need to show.
+    /// As long as rare faults need to appear.
     Long,
 }
 
@@ -28,7 +28,7 @@ impl Length {
     /// The length that the environment asks for.
     ///
     /// # Panics
-    /// If the variable names no length: a test that is shorter than asked for would show less than it says.
+    /// If the variable names no length. A test that is shorter than requested would show less than it says.
     #[must_use]
     #[expect(clippy::panic, reason = "a test that cannot go on fails")]
     pub fn from_env() -> Self {

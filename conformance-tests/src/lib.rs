@@ -1,6 +1,6 @@
-//! The conformance suite of agentstore: what every backend must pass.
+//! The conformance suite of agentstore, which every backend must pass.
 //!
-//! A backend gives a [`Fixture`] and one line per contract; each case becomes a test of its own:
+//! A backend provides a [`Fixture`] and one line for each contract. Each case becomes a test of its own:
 //!
 //! ```ignore
 //! conformance_tests::thread_run_store!(crate::fixture());
@@ -12,22 +12,23 @@
 //! conformance_tests::live_channel!(crate::fixture());
 //! ```
 //!
-//! `histories!` and `model!` add histories of many tasks, and random ones beside a model; `mailbox_histories!` are
-//! those of a store without threads. [`run`] runs the same cases against a store and gives a [`Report`].
+//! `histories!` and `model!` add histories of many tasks, and random histories that are compared with a
+//! model. `mailbox_histories!` adds those of a store without threads. [`run`] runs the same cases against a
+//! store and returns a [`Report`].
 //!
 //! # Layout
-//! - [`Fixture`]: how the suite opens a store, and what it may do to it
-//! - [`Case`], [`Given`], [`Verdict`]: a case, what it gets, how it ends; [`check`] and [`given`] are for its body
-//! - `list`: which cases belong to which contract; [`ELSEWHERE`]: promises that are tested in another place
-//! - [`Length`]: how long tests go on that repeat something
+//! - [`Fixture`]: how the suite opens a store, and what the suite may do to the store
+//! - [`Case`], [`Given`], [`Verdict`]: a case, what it gets, how it ends; [`check`], [`given`]: helpers for cases
+//! - `list`: which cases belong to which contract; [`ELSEWHERE`]: promises that are shown in another place
+//! - [`Length`]: how long tests that repeat something run
 //! - [`history`]: histories of many tasks at once, and a checker of linearizability; [`model`]: a store to compare with
 //! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`,
 //!   `mailbox`, `outbox`, `live`, and those that all contracts share: `tenant`, `page`, `ids`, `errors`, `process`
 //!
 //! # A new case
-//! Write `pub(super) async fn name(given: &Given) -> Verdict` in a file of its area; its documentation is the rule.
-//! Then add `file: name ["TH-2"] [Race];` to the list in the area's `mod.rs`. That is all: the slice of the suite and
-//! the tests in the backends come from the list.
+//! Write `pub(super) async fn name(given: &Given) -> Verdict` in a file of its area. Its documentation states
+//! the rule. Then add `file: name ["TH-2"] [Race];` to the list in the area's `mod.rs`. The slice of the suite
+//! and the tests in the backends are made from this list, so nothing else is needed.
 
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a case that cannot go on fails, with its place")]
 

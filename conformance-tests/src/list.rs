@@ -1,14 +1,15 @@
-//! Which cases belong to which contract: each is registered once, in the list of its area.
+//! Which cases belong to which contract. Each case is registered once, in the list of its area.
 //!
-//! An area's `mod.rs` ends with its list: a macro that hands `file: case [ids] [needs];` to another macro. One makes
-//! the slice of the suite of it, another a test for each case in a backend's crate.
+//! An area's `mod.rs` ends with its list: a macro that passes lines such as `file: case [ids] [needs];`
+//! to another macro. One of these macros makes the area's slice of the suite. Another makes a test of
+//! each case in a backend's crate.
 //!
-//! Areas that all contracts share write with the records of the contract. What they show with threads alone would be
-//! the same in each list: it follows in braces, and stands in the list of threads.
+//! Areas that all contracts share write with the records of the contract. Cases that need threads would be the
+//! same for each contract. They follow in braces, and are only in the list of threads.
 
 use crate::case::{Case, Contract};
 
-/// Makes the slices of an area's cases: those of each contract, and those of threads alone.
+/// Makes the slices of an area's cases: those for each contract, and those for threads only.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! case_slice {
@@ -26,7 +27,7 @@ macro_rules! case_slice {
     };
 }
 
-/// Makes a test of each case of an area that stands in the list of a contract.
+/// Makes a test for each case of an area that is in the list of a contract.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! case_tests {
@@ -62,8 +63,8 @@ macro_rules! area_tests {
     ([$contract:ident $fixture:expr] $($area:ident)*) => {$( $crate::$area! { case_tests $contract $fixture } )*};
 }
 
-/// Runs every case of threads, logs, contexts and runs, and those that all contracts share, each as a test of its own.
-/// The fixture is an expression that makes one, by a path from the root: `crate::fixture()`.
+/// Runs every case of threads, logs, contexts and runs, and those that all contracts share, each as a test of
+/// its own. `$fixture` is an expression that makes a fixture, with a path from the root: `crate::fixture()`.
 #[macro_export]
 macro_rules! thread_run_store {
     ($fixture:expr) => {
@@ -73,8 +74,8 @@ macro_rules! thread_run_store {
     };
 }
 
-/// Runs every case of commits, and those that all contracts share, each as a test of its own. The fixture is an
-/// expression that makes one, by a path from the root: `crate::fixture()`.
+/// Runs every case of commits, and those that all contracts share, each as a test of its own. `$fixture` is an
+/// expression that makes a fixture, with a path from the root: `crate::fixture()`.
 #[macro_export]
 macro_rules! commit_coordinator {
     ($fixture:expr) => {
@@ -84,8 +85,8 @@ macro_rules! commit_coordinator {
     };
 }
 
-/// Runs every case of pending input, and those that all contracts share, each as a test of its own. The fixture is an
-/// expression that makes one, by a path from the root: `crate::fixture()`.
+/// Runs every case of pending input, and those that all contracts share, each as a test of its own. `$fixture`
+/// is an expression that makes a fixture, with a path from the root: `crate::fixture()`.
 #[macro_export]
 macro_rules! pending_store {
     ($fixture:expr) => {
@@ -95,8 +96,8 @@ macro_rules! pending_store {
     };
 }
 
-/// Runs every case of events, and those that all contracts share, each as a test of its own. The fixture is an
-/// expression that makes one, by a path from the root: `crate::fixture()`.
+/// Runs every case of events, and those that all contracts share, each as a test of its own. `$fixture` is an
+/// expression that makes a fixture, with a path from the root: `crate::fixture()`.
 #[macro_export]
 macro_rules! event_store {
     ($fixture:expr) => {
@@ -106,8 +107,8 @@ macro_rules! event_store {
     };
 }
 
-/// Runs every case of the mailbox, and those that all contracts share, each as a test of its own. The fixture is an
-/// expression that makes one, by a path from the root: `crate::fixture()`.
+/// Runs every case of the mailbox, and those that all contracts share, each as a test of its own. `$fixture` is
+/// an expression that makes a fixture, with a path from the root: `crate::fixture()`.
 #[macro_export]
 macro_rules! mailbox_store {
     ($fixture:expr) => {
@@ -117,8 +118,8 @@ macro_rules! mailbox_store {
     };
 }
 
-/// Runs every case of the outbox, and those that all contracts share, each as a test of its own. The fixture is an
-/// expression that makes one, by a path from the root: `crate::fixture()`.
+/// Runs every case of the outbox, and those that all contracts share, each as a test of its own. `$fixture` is
+/// an expression that makes a fixture, with a path from the root: `crate::fixture()`.
 #[macro_export]
 macro_rules! outbox_store {
     ($fixture:expr) => {
@@ -128,9 +129,9 @@ macro_rules! outbox_store {
     };
 }
 
-/// Runs every case of the live channel and of wake-ups, each as a test of its own. What of the two a store does not
-/// have, its fixture declares as lacking. The fixture is an expression that makes one, by a path from the root:
-/// `crate::fixture()`.
+/// Runs every case of the live channel and of wake-ups, each as a test of its own. If a store does not have one
+/// of the two, its fixture declares it as lacking. `$fixture` is an expression that makes a fixture, with a
+/// path from the root: `crate::fixture()`.
 #[macro_export]
 macro_rules! live_channel {
     ($fixture:expr) => {
@@ -152,7 +153,7 @@ impl Contract {
         Self::LiveChannel,
     ];
 
-    /// The cases of its list, area by area.
+    /// The cases in the list of the contract, area by area.
     pub(crate) fn cases(self) -> impl Iterator<Item = &'static Case> {
         let areas: Vec<&'static [Case]> = match self {
             Self::ThreadRunStore => area_slices!(thread log context run tenant page; ids errors process),
@@ -177,7 +178,7 @@ pub fn cases_of(contract: Contract) -> impl Iterator<Item = &'static Case> {
     contract.cases()
 }
 
-/// Every case of the suite, once, by name.
+/// Every case of the suite, once, sorted by name.
 #[must_use]
 pub fn cases() -> Vec<&'static Case> {
     let mut all: Vec<_> = Contract::ALL.iter().flat_map(|contract| contract.cases()).collect();
@@ -186,7 +187,7 @@ pub fn cases() -> Vec<&'static Case> {
     all
 }
 
-/// Every case with the lines of the contract that it shows: `name: id id`, a line for each.
+/// Every case with the ids of the lines of the contract that it shows: `name: id id`, one case on each line.
 #[must_use]
 pub fn ids() -> String {
     cases().iter().map(|case| format!("{}: {}\n", case.name, case.ids.join(" "))).collect()

@@ -1,4 +1,4 @@
-//! What stores have, side by side.
+//! A comparison of what stores have.
 
 use std::fmt::{self, Write as _};
 
@@ -7,19 +7,19 @@ use store_core::{Capabilities, EventDelivery, Processes, Result, Store, Survives
 
 use crate::case::Contract;
 
-/// What one store gives, and which contracts it has.
+/// The capabilities and contracts of one store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Gives {
-    /// Its capabilities.
+    /// The capabilities of the store.
     pub capabilities: Capabilities,
-    /// Its contracts, in the order of the list.
+    /// The contracts of the store, in the order of the list.
     pub contracts: Vec<Contract>,
-    /// Whether commands reach what runs, or only wake-ups who waits.
+    /// Whether the store has a live channel. Without one it may still have wake-ups.
     pub live: bool,
 }
 
 impl Gives {
-    /// What an opened store gives.
+    /// The capabilities and contracts of an opened store.
     ///
     /// # Errors
     /// As [`Store::tenant`].
@@ -38,7 +38,7 @@ impl Gives {
         Ok(Self { capabilities: store.capabilities().clone(), contracts, live: stores.live().is_some() })
     }
 
-    /// Each thing that a store may have, and what this one has of it.
+    /// The name of each property that a store may have, and what this store has of it.
     #[must_use]
     pub fn rows(&self) -> Vec<(String, String)> {
         let yes = |is: bool| if is { "yes" } else { "no" };
@@ -85,14 +85,14 @@ impl fmt::Display for Gives {
     }
 }
 
-/// Bytes in the largest unit that needs no fraction.
+/// A number of bytes in the largest unit that needs no fraction.
 fn size(bytes: u64) -> String {
     let units = [(20, "MiB"), (10, "KiB")];
     let whole = units.into_iter().find(|(bits, _)| bytes > 0 && bytes.trailing_zeros() >= *bits);
     whole.map_or_else(|| format!("{bytes} B"), |(bits, unit)| format!("{} {unit}", bytes >> bits))
 }
 
-/// The same of several stores as a table in Markdown.
+/// A table in Markdown that compares several stores.
 #[must_use]
 pub fn matrix(stores: &[(&str, Gives)]) -> String {
     let mut table = String::from("| |");

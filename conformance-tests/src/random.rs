@@ -1,27 +1,27 @@
-//! Seeds that the environment gives, and random numbers from them where nothing has to be made shorter.
+//! Seeds from the environment, and random numbers for tests that do not have to shorten what failed.
 
 use std::env;
 
 use store_core::{IdSource, Uuids};
 
-/// Random numbers that a seed decides.
+/// Random numbers that are determined by a seed.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// Those of this seed.
+    /// The random numbers of this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Others, as far from these as can be: one for each of several tasks.
+    /// Other random numbers that are independent of these, for example for each of several tasks.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self(self.next())
     }
 
-    /// A counter whose bits are mixed (Steele, Lea and Flood, 2014).
+    /// The next number: a counter whose bits are mixed (Steele, Lea and Flood, 2014).
     const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -35,14 +35,14 @@ impl Random {
         (self.next() % bound as u64) as usize
     }
 
-    /// True once in `of` times.
+    /// True once in `of` times on average.
     pub const fn once_in(&mut self, of: usize) -> bool {
         self.below(of) == 0
     }
 }
 
-/// The seed that the variable `name` gives: a number (1, so that a change is judged by what the last one was judged
-/// by), or `random`.
+/// The seed that the environment variable `name` sets: a number, or `random`. Without it the seed is 1, so that
+/// a change is tested in the same way as the change before it.
 #[must_use]
 pub fn seed(name: &str) -> u64 {
     match env::var(name).as_deref() {
@@ -51,7 +51,7 @@ pub fn seed(name: &str) -> u64 {
     }
 }
 
-/// A seed that nobody knows before.
+/// A seed that cannot be predicted.
 #[must_use]
 pub(crate) fn random_seed() -> u64 {
     let random = Uuids.next_id();

@@ -15,28 +15,28 @@ use crate::{
 /// How many cases run at once.
 const AT_ONCE: usize = 4;
 
-/// How every case of the suite ended.
+/// The results of every case of the suite.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// What was tested, as the fixture calls it.
+    /// The name that the fixture gives to the tested store.
     pub store: String,
-    /// What it gives.
+    /// The capabilities and contracts of the store.
     #[serde(flatten)]
     pub gives: Gives,
     /// One row for each case of each contract.
     pub rows: Vec<Row>,
 }
 
-/// How one case ended.
+/// The result of one case.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// In whose list it ran.
+    /// The contract in whose list the case ran.
     pub contract: Contract,
     /// The name of the case.
     pub case: &'static str,
-    /// The lines of the contract that it shows.
+    /// The ids of the lines of the contract that the case shows.
     pub ids: &'static [&'static str],
-    /// How it ended.
+    /// How the case ended.
     #[serde(flatten)]
     pub status: Status,
 }
@@ -46,7 +46,7 @@ pub struct Row {
 pub enum Refusal {
     /// The store holds data, which the suite would destroy.
     HoldsData,
-    /// It cannot be opened or read.
+    /// The store cannot be opened or read.
     Failed(Error),
 }
 
@@ -67,10 +67,10 @@ impl From<Error> for Refusal {
     }
 }
 
-/// Runs every case of every contract, each against a new store. A few run at once, as most of them wait for a disk or a
-/// server.
+/// Runs every case of every contract, each against a new store. A few cases run at once, because most of
+/// them wait for a disk or a server.
 ///
-/// It wants a tokio runtime of several threads.
+/// The caller needs a tokio runtime of several threads.
 ///
 /// # Errors
 /// If the store holds data, or cannot be opened.
@@ -93,7 +93,7 @@ pub async fn run(fixture: impl Fixture) -> Result<Report, Refusal> {
     Ok(Report { store: fixture.name(), gives, rows })
 }
 
-/// What the store gives. Refuses one that holds data.
+/// The capabilities and contracts of the store. A store that holds data is refused.
 async fn what_gives(fixture: &Arc<dyn Fixture>) -> Result<Gives, Refusal> {
     let opened = fixture.open(Limits::default()).await?;
     if !opened.store.list_tenants(PageRequest::default()).await?.items.is_empty() {
@@ -105,7 +105,8 @@ async fn what_gives(fixture: &Arc<dyn Fixture>) -> Result<Gives, Refusal> {
 }
 
 impl Report {
-    /// How many cases passed, failed, are declared unsupported, are gaps, did not run: the five columns.
+    /// How many cases passed, failed, are declared unsupported, are gaps and did not run:
+    /// the five columns of the report.
     #[must_use]
     pub fn counts(&self) -> [usize; 5] {
         let mut counts = [0; 5];
@@ -134,7 +135,7 @@ const fn column(status: &Status) -> usize {
 
 const COLUMNS: [&str; 5] = ["passed", "failed", "unsupported", "gap", "not run"];
 
-/// What the store gives, a table of the areas, then every case that did not pass, with its reason.
+/// Writes the capabilities and contracts, a table of the areas, then every case that did not pass, with its reason.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n\n{}", self.store, self.gives)?;

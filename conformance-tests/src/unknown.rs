@@ -1,4 +1,4 @@
-//! Calls whose end is unknown: it is found out as their documentation says, and there is one effect.
+//! Calls whose outcome is unknown: it is resolved as their documentation says, and there is one effect.
 
 use async_trait::async_trait;
 use store_core::ThreadId;
@@ -9,30 +9,30 @@ use crate::{
     sweep::Target,
 };
 
-/// What was found out of a call whose answer was lost.
+/// How the outcome of a call whose answer was lost became known.
 pub(crate) enum Known {
-    /// A read says whether it had its effect. If not, it is made again.
+    /// A read says whether the call had its effect. If it had none, the call is made again.
     Looked(bool),
-    /// It was repeated, and the answer says whether the first one had had its effect.
+    /// The call was repeated, and the answer says whether the first attempt had its effect.
     Told(bool),
-    /// It was repeated, and has its effect, whichever way the first one went.
+    /// The call was repeated, and has its effect, whether the first attempt had it or not.
     Repeated,
 }
 
-/// What calls are made on that change something.
+/// A target of calls that change something.
 #[async_trait]
 pub(crate) trait FindOut: Target {
-    /// Does what the documentation of the method of a call says for an unknown end.
+    /// Resolves the unknown outcome of a call as the documentation of its method says.
     async fn find_out(&self, call: &str, t: &ThreadId, prepared: &Self::Prepared) -> Result<Known, Failure>;
 }
 
-/// For a call without a documented way: it changes something, so that its method has to name one.
+/// The failure for a call that changes something without a documented way to resolve its unknown outcome.
 pub(crate) fn undocumented(call: &str) -> Failure {
     Failure::new(format!("nothing says how an unknown end of `{call}` is found out"))
 }
 
-/// Makes each call that changes something with its answer lost, and does not make it; then does what its documentation
-/// says. The calls of these names, and no others, change something.
+/// Makes each call that changes something and ignores its answer, and a second time does not make it. Then resolves
+/// the outcome as the documentation says. The calls named in `changing`, and no others, must change something.
 pub(crate) async fn unknown_ends_are_found_out(given: &Given, target: impl FindOut, changing: &[&str]) -> Verdict {
     let mut changed = Vec::new();
     for at in 0.. {
@@ -65,7 +65,7 @@ pub(crate) async fn unknown_ends_are_found_out(given: &Given, target: impl FindO
     expect_eq(changed, wanted)
 }
 
-/// Finds out how one call ended. Gives what can be seen then.
+/// Resolves the outcome of one call. Returns what [`Target::look`] returns after that.
 async fn found_out(
     given: &Given,
     target: &impl FindOut,
@@ -75,7 +75,7 @@ async fn found_out(
     let prepared = target.prepare(given, t).await?;
     let make = || target.calls(t, &prepared).swap_remove(at);
     if applied {
-        // The answer is lost.
+        // The answer is ignored, as if it was lost.
         let (_, call) = make();
         call.await?;
     }

@@ -1,11 +1,11 @@
-//! `append`: a message at the head of a thread.
+//! `append`: appends a message at the head of a thread.
 
 use agentstore::{NewEntry, ThreadId};
 
 use super::{Ending, print_receipt};
 use crate::{failure::Result, guard_args::GuardArgs, message::MessageArgs, output::Output, session::Session};
 
-/// Append a message at the head of a thread, making the thread if there is none
+/// Append a message at the head of a thread; the thread is created if it does not exist
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     echo \"What is a monad?\" | agentstore append t-42\n  \
@@ -13,7 +13,7 @@ use crate::{failure::Result, guard_args::GuardArgs, message::MessageArgs, output
     agentstore append t-42 --message @reply.json\n\n\
     It prints the receipt once the message is durable.")]
 pub(crate) struct Args {
-    /// The thread
+    /// The id of the thread
     thread: ThreadId,
     #[command(flatten)]
     message: MessageArgs,

@@ -1,17 +1,17 @@
-//! `checkpoint`: a point to come back to.
+//! `checkpoint`: sets a point to which the head can be rewound.
 
 use agentstore::{CommitCoordinatorExt, NewCheckpoint, ThreadId};
 
 use super::{Ending, print_receipt};
 use crate::{failure::Result, guard_args::GuardArgs, output::Output, session::Session};
 
-/// Set a numbered checkpoint at the head; with a label it is a snapshot
+/// Set a numbered checkpoint at the head, for a later `agentstore rewind`
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore checkpoint t-42 --label before-refactoring")]
 pub(crate) struct Args {
-    /// The thread
+    /// The id of the thread
     thread: ThreadId,
-    /// A name to rewind to
+    /// A name for the checkpoint, for `agentstore rewind --label` and `agentstore rewind --snapshot`
     #[arg(long, value_name = "LABEL")]
     label: Option<String>,
     #[command(flatten)]

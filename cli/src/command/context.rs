@@ -1,4 +1,4 @@
-//! `context`: what a model would get.
+//! `context`: prints what would be sent to a model.
 
 use agentstore::{
     Context, ContextMessage, ContextRequest, EntryId, OpenCalls, Origin, Repair, RepairKind, Run, Thread,
@@ -16,33 +16,33 @@ use crate::{
     text::{self, count, safe},
 };
 
-/// Print the messages that a model would get, in order, and what was repaired for it
+/// Print the messages that would be sent to a model, in order, and the repairs that were made
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  agentstore context t-42\n  agentstore context t-42 --at @16 --json | jq .messages"
 )]
 pub(crate) struct Args {
-    /// The thread
+    /// The id of the thread
     thread: ThreadId,
-    /// The entry whose path counts, instead of the head: its id, or `@N` as `agentstore tree` shows it
+    /// Use the path of this entry instead of the head's: its id, or `@N` as `agentstore tree` prints it
     #[arg(long, value_name = "ENTRY")]
     at: Option<EntryRef>,
-    /// What happens to tool calls without a result
+    /// What to do with tool calls that have no result
     #[arg(long, value_name = "WHAT", default_value = "answer")]
     open_calls: Open,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Open {
-    /// They are answered by an error
+    /// Add an error as the result
     Answer,
-    /// They stay open
+    /// Leave the call without a result
     Keep,
-    /// They are left out
+    /// Leave out the call
     Drop,
 }
 
-/// A context for machines: what a model gets first, then what a worker needs beside it.
+/// A context as JSON: first what a model gets, then what a worker needs in addition.
 #[derive(Serialize)]
 struct Document {
     at: Option<EntryId>,

@@ -1,4 +1,4 @@
-//! `delete`: a thread with everything in it.
+//! `delete`: deletes a thread with everything in it.
 
 use agentstore::{ChildStrategy, DeleteRequest, Expect, ThreadId};
 
@@ -11,20 +11,23 @@ use crate::{
     text::{count, safe},
 };
 
-/// Delete a thread with its entries, runs and state
+/// Delete a thread with its entries, runs, state and pending input
+///
+/// Events and outbox rows of the thread are kept. The mailbox is not changed: run `agentstore mailbox interrupt` before
+/// you delete a thread that has queued or running work.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore delete t-42 --cascade --yes\n\n\
     Threads that it started stay without a parent, unless `--cascade` or `--reject` says otherwise.")]
 pub(crate) struct Args {
-    /// The thread
+    /// The id of the thread
     thread: ThreadId,
-    /// Delete the threads that it started too, and theirs
+    /// Also delete the child threads of the thread, their child threads, and so on
     #[arg(long, conflicts_with = "reject")]
     cascade: bool,
-    /// Refuse if it started threads
+    /// Refuse to delete the thread if it has child threads
     #[arg(long)]
     reject: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }
@@ -38,7 +41,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     };
     let holds = count(thread.version.number(), "entry");
     prompt::confirm(args.yes, &format!("Delete thread {} with {holds}{with}?", safe(args.thread.as_str())))?;
-    // What was written after the question was asked was not asked about.
+    // The confirmation is for the version that was read. If the thread was written since, the deletion is refused.
     let request = DeleteRequest { children, expect: Expect::Version(thread.version) };
     let deletion = session.threads()?.delete_thread(&args.thread, request).await?;
     if out.json() {

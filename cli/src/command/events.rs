@@ -1,4 +1,4 @@
-//! `events`: what happened in a thread or a run.
+//! `events`: lists and follows the events of a thread or a run.
 
 use agentstore::{Event, EventFilter, EventKind, EventQuery, RunId, Scope, Start, Subscribe, ThreadId};
 use clap::ArgGroup;
@@ -13,7 +13,7 @@ use crate::{
     text::{self, safe},
 };
 
-/// List the events of a thread or a run, the oldest first, and follow them
+/// List the events of a thread or a run, the oldest first, or follow them
 #[derive(Debug, clap::Args)]
 #[command(
     group(ArgGroup::new("scope").required(true)),
@@ -22,22 +22,22 @@ use crate::{
         With --follow each event is a line of its own, with --json a document, until the command is interrupted."
 )]
 pub(crate) struct Args {
-    /// The thread
+    /// The id of the thread; give either a thread or `--run`
     #[arg(group = "scope")]
     thread: Option<ThreadId>,
-    /// The run
+    /// The id of the run
     #[arg(long, value_name = "RUN", group = "scope")]
     run: Option<RunId>,
-    /// Events of this kind only; may be given more than once
+    /// Only events of this kind; can be given more than once
     #[arg(long = "kind", value_name = "KIND")]
     kinds: Vec<EventKind>,
-    /// What everybody may see, and nothing else
+    /// Only public events
     #[arg(long)]
     public: bool,
-    /// Go on with what comes, also from another process
+    /// After the stored events, print new ones as they are appended, also by other processes
     #[arg(long)]
     follow: bool,
-    /// Leave out what is there already
+    /// Leave out the stored events and print only new ones
     #[arg(long, requires = "follow")]
     new: bool,
 }
@@ -53,7 +53,7 @@ impl Args {
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let filter = args.filter();
     let thread = args.thread.map(Scope::Thread);
-    // One of them is there.
+    // The parser of the command line requires one of the two.
     let Some(scope) = thread.or(args.run.map(Scope::Run)) else { return Ok(Ending::Good) };
     if args.follow {
         let start = if args.new { Start::Now } else { Start::First };
@@ -88,7 +88,7 @@ fn print(events: &[Event], out: &mut Output) -> Result<()> {
     out.print_table(table)
 }
 
-/// Prints event after event, as they come.
+/// Prints each event as it arrives.
 async fn follow(request: Subscribe, session: &Session, out: &mut Output) -> Result<Ending> {
     let mut begun = session.commits()?.events().subscribe(request).await?;
     while let Some(event) = next(&mut begun.events).await {

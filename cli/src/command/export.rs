@@ -1,4 +1,4 @@
-//! `export`: a thread as a session file of another tool.
+//! `export`: writes a thread as a session file of another tool.
 
 use std::{
     fs::{self, File},
@@ -17,18 +17,24 @@ use crate::{
     text::{count, safe},
 };
 
-/// Write a thread as a session file; an untouched import gives its file back byte for byte
+/// Export a thread as a session file
+///
+/// A thread that was imported from `agent-core` or pi and has not been written since is exported in that format as the
+/// same bytes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore export t-42 --format agent-core > t-42.jsonl\n  \
     agentstore export t-42 --format pi-v3 --output session.jsonl --json\n\n\
     What the format cannot hold is listed on standard error; with --json, which wants `--output`, in the document.")]
 pub(crate) struct Args {
-    /// The thread
+    /// The id of the thread
     thread: ThreadId,
-    /// The format: the one that the thread was imported from, or `agent-core`
+    /// The format: `agent-core`, or the format that the thread was imported from
+    ///
+    /// `pi-v1`, `pi-v2` and `pi-v3` are possible only if the thread was imported from that format and has not been
+    /// written since. A session of `kimi-cli` can be exported only as `agent-core`.
     #[arg(long, value_name = "FORMAT")]
     format: FormatName,
-    /// The file to write, which must not exist; without it, standard output
+    /// The file to write, which must not exist; standard output if not given
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -40,7 +46,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
             let mut file = create(path)?;
             let exported = sessions::export(&*threads, &args.thread, args.format, &mut file).await.map_err(failure);
             if exported.is_err() {
-                // Half of a file would look like a whole one.
+                // A partial file would look like a complete one.
                 let _ = fs::remove_file(path);
             }
             exported?
@@ -68,7 +74,7 @@ fn create(path: &Path) -> Result<BufWriter<File>> {
     Ok(BufWriter::new(file))
 }
 
-/// Says on standard error what was written, and what was lost.
+/// Prints to standard error what was written, and what the format could not hold.
 fn explain(exported: &Exported, path: Option<&Path>, out: &Output) {
     let sizes = format!("{}, {}", count(exported.lines, "line"), count(exported.bytes, "byte"));
     let exact = if exported.exact { ", the very bytes that were imported" } else { "" };

@@ -1,4 +1,4 @@
-//! `fork`: a message below an earlier entry, which begins a new branch.
+//! `fork`: begins a new branch with a message below an earlier entry.
 
 use agentstore::{CommitCoordinatorExt, Fork, NewEntry, ThreadId};
 
@@ -7,13 +7,13 @@ use crate::{
     entry_ref::EntryRef, failure::Result, guard_args::GuardArgs, message::MessageArgs, output::Output, session::Session,
 };
 
-/// Begin a new branch: append a message below an earlier entry; the old branch stays
+/// Begin a new branch with a message below an earlier entry; the old branch stays
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore fork t-42 --at @16 --message \"Try it without recursion\"")]
 pub(crate) struct Args {
-    /// The thread
+    /// The id of the thread
     thread: ThreadId,
-    /// The entry that the message hangs below: its id, or `@N` as `agentstore tree` shows it
+    /// The entry below which to append: its id, or `@N` as `agentstore tree` prints it
     #[arg(long, value_name = "ENTRY")]
     at: EntryRef,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `import`: session files of other tools become threads.
+//! `import`: imports session files of other tools as threads.
 
 use std::path::PathBuf;
 
@@ -14,31 +14,35 @@ use crate::{
     text::{count, safe},
 };
 
-/// Import session files of other tools without loss; what is imported already is not imported again
+/// Import session files of other tools without loss
+///
+/// An import can be repeated: it adds only what has not been imported yet.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore import ~/.pi/agent/sessions/*/*.jsonl\n  \
     agentstore import --strict --json session.jsonl\n\n\
     It prints a report for each session; with --json one a line. A session with issues is imported, unless `--strict`\n\
     is given; it ends with 1 if one was not imported.")]
 pub(crate) struct Args {
-    /// Files, session folders, or folders with session files
+    /// Session files, session folders, or folders that contain session files
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The format: `auto`, or the name of one
+    /// The format of the files: `auto` to recognise it, or agent-core, pi-v1, pi-v2, pi-v3 or kimi-cli
     #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = parse_format)]
     format: Choice,
-    /// Refuse a session with any issue, before anything of it is written
+    /// Refuse a session that has any issue, and write nothing of it
     #[arg(long)]
     strict: bool,
-    /// Where the head of the thread stands
+    /// Where the head of the thread is placed: `writer` or `first-leaf`
+    ///
+    /// `writer` is the entry at which the other tool stood. `first-leaf` is the first leaf of the file.
     #[arg(long, value_name = "WHERE", default_value = "writer", value_parser = parse_head)]
     head: HeadChoice,
-    /// The longest line, in bytes
+    /// The length of the longest line that is accepted, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = ImportOptions::default().max_line)]
     max_line: u64,
 }
 
-/// A format, or none for recognising it.
+/// A format, or none if the format is to be recognised.
 #[derive(Debug, Clone, Copy)]
 struct Choice(Option<FormatName>);
 
@@ -78,7 +82,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     }
 }
 
-/// A failure of the import itself.
+/// Converts an error of an import or an export.
 pub(super) fn failure(error: sessions::Error) -> Failure {
     match error {
         sessions::Error::Store(error) => error.into(),
@@ -99,7 +103,7 @@ fn refusal(report: &Report, others: u64, strict: bool) -> Failure {
     Failure::from(Error::invalid(what, reasons)).advise(refusal_advice(report, strict))
 }
 
-/// What lets a session through that was refused.
+/// Returns what the user can do about a refused session.
 fn refusal_advice(report: &Report, strict: bool) -> String {
     let has = |code| report.issue_counts.contains_key(&code);
     if has(Code::LongLine) {

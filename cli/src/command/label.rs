@@ -1,22 +1,22 @@
-//! `label`: a name for an entry.
+//! `label`: sets or removes the label of an entry.
 
 use agentstore::{CommitCoordinatorExt, Label, ThreadId};
 
 use super::{Ending, print_receipt};
 use crate::{entry_ref::EntryRef, failure::Result, guard_args::GuardArgs, output::Output, session::Session};
 
-/// Name an entry, or clear its name
+/// Set the label of an entry, or remove it
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore label t-42 @16 \"the good idea\"\n  agentstore label t-42 @16 --clear")]
 pub(crate) struct Args {
-    /// The thread
+    /// The id of the thread
     thread: ThreadId,
-    /// The entry: its id, or `@N` as `agentstore tree` shows it
+    /// The entry: its id, or `@N` as `agentstore tree` prints it
     entry: EntryRef,
-    /// The name
+    /// The label
     #[arg(required_unless_present = "clear", conflicts_with = "clear")]
     text: Option<String>,
-    /// Take the name away
+    /// Remove the label
     #[arg(long)]
     clear: bool,
     #[command(flatten)]

@@ -16,7 +16,7 @@ use crate::{
     text::{self, safe},
 };
 
-/// Remove finished work and old data, and end expired claims, until Ctrl-C
+/// Remove finished work and old data, and end expired claims; repeat until Ctrl-C
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore maintain --every 1m\n  \
     agentstore maintain --once --dispatches 24h --events 30d --threads 90d\n  \
@@ -28,30 +28,30 @@ use crate::{
     each round is a document on a line of its own. Ctrl-C or SIGTERM ends it after the current call. With\n\
     `--once` it ends with 1 if a step failed; otherwise the next round tries it again.")]
 pub(crate) struct Args {
-    /// Do everything once
+    /// Run one round and end
     #[arg(long)]
     once: bool,
-    /// How often everything is done
+    /// The longest pause between two rounds; each pause is at random from half of it to all of it
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = args::time, conflicts_with_all = ["once", "dry_run"])]
     every: Duration,
-    /// How long finished dispatches are kept, dead letters included
+    /// How long to keep finished dispatches, including dead letters
     #[arg(long, value_name = "AGE", default_value = "24h", value_parser = args::kept)]
     dispatches: args::Kept,
-    /// How long delivered and abandoned rows of the outbox are kept
+    /// How long to keep outbox rows that were delivered or are dead letters
     #[arg(long, value_name = "AGE", default_value = "24h", value_parser = args::kept)]
     outbox: args::Kept,
-    /// How long events of threads and runs are kept
+    /// How long to keep events of threads and runs
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::kept)]
     events: args::Kept,
-    /// How long threads without writes are kept, if they have no open run, pending input or children
+    /// How long to keep threads that are not written and have no open run, pending input or child threads
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::kept)]
     threads: args::Kept,
-    /// Say what would be done, and change nothing
+    /// Only print what one round would do, and change nothing
     #[arg(long)]
     dry_run: bool,
 }
 
-/// What a round did, and what failed first.
+/// What a round did, and its first error.
 struct Round {
     done: Maintained,
     failed: Option<(String, Value)>,
@@ -69,7 +69,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let (told, mut rounds) = mpsc::unbounded_channel();
     let maintenance = maintenance.with_report(move |done, error| {
         let failed = error.map(|error| (error.to_string(), json!(error)));
-        // The receiver is gone if the output failed. The maintenance has happened all the same.
+        // The receiver is dropped if the output failed. The round has run all the same.
         let _ = told.send(Round { done: *done, failed });
     });
     if args.once || args.dry_run {
@@ -87,7 +87,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     watch(running, &mut signals, &mut rounds, out).await
 }
 
-/// Prints what the rounds did, until it is asked to end.
+/// Prints what each round did, until the maintenance has ended. A signal asks it to stop.
 async fn watch(
     mut running: Running<Maintained>,
     signals: &mut Signals,
@@ -112,7 +112,7 @@ async fn watch(
     Ok(Ending::Good)
 }
 
-/// Prints a round of many: one line, where something was done or failed.
+/// Prints one of many rounds. As text, a round in which nothing was removed or failed prints nothing.
 fn print_round(round: &Round, out: &mut Output) -> Result<()> {
     if out.json() {
         out.document(&json!({ "did": round.done, "error": round.failed.as_ref().map(|(_, error)| error) }))?;
@@ -148,7 +148,7 @@ fn print_once(round: &Round, retention: &Retention, is_dry: bool, out: &mut Outp
     let more = if round.done.more { " or more" } else { "" };
     let mut table = out.table(&["what", if is_dry { "would go" } else { "gone" }, "kept"]);
     for ((what, count), age) in counts(&round.done).into_iter().zip(ages) {
-        // What reaches the most that one call looks at may be more.
+        // One call counts at most 1,000 records, so the real number may be higher.
         let more = if count >= 1_000 { more } else { "" };
         table.add_row([what.to_owned(), format!("{count}{more}"), age]);
     }
@@ -167,7 +167,7 @@ fn counts(done: &Maintained) -> [(&'static str, u64); 6] {
     ]
 }
 
-/// What was done, in one line.
+/// Returns what was done, in one line.
 fn sum(done: &Maintained) -> String {
     let parts: Vec<_> =
         counts(done).iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}")).collect();

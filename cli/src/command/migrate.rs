@@ -6,7 +6,7 @@ use serde_json::json;
 use super::Ending;
 use crate::{args::Global, failure::Result, output::Output, text::safe};
 
-/// Make the schema of a store, or bring it up to date; for stores on servers
+/// Create the schema of a PostgreSQL store, or bring it up to date
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  agentstore migrate --store 'postgres://admin@db.example/app?schema=agentstore'\n\n\

@@ -1,4 +1,4 @@
-//! The commands: one file each, and the table of what they do to the store.
+//! The commands, one file each, and how each of them uses the store.
 
 mod append;
 mod bench;
@@ -52,7 +52,7 @@ pub(crate) enum Command {
     Supervise(supervise::Args),
 }
 
-/// The commands that work on one store, opened once.
+/// The commands that work on one session, which is opened once.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
     Import(import::Args),
@@ -80,12 +80,12 @@ pub(crate) enum SessionCommand {
     DemoWriter(demo::writer::Args),
 }
 
-/// How a command ended that did what it was asked for.
+/// How a command ended that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Well.
+    /// It did everything and found nothing wrong.
     Good,
-    /// It found something wrong, or left something undone, and said so.
+    /// It found something wrong, or left something undone, and reported it.
     Bad,
 }
 
@@ -99,7 +99,7 @@ impl From<Ending> for ExitCode {
 }
 
 impl Command {
-    /// Refuses options of every command that this one has no use for.
+    /// Returns an error if an option of every command is given that this command does not support.
     fn check(&self, global: &Global) -> Result<(), String> {
         match self {
             Self::Session(_) | Self::Demo(_) | Self::Supervise(_) => Ok(()),
@@ -109,7 +109,8 @@ impl Command {
         }
     }
 
-    /// Whether the command is of no use to anybody who does not read its output to the end.
+    /// Returns whether the output is the only purpose of the command. Such a command ends early if its reader closes
+    /// the output.
     pub(crate) const fn only_shows(&self) -> bool {
         match self {
             Self::Session(command) => {
@@ -121,7 +122,7 @@ impl Command {
 }
 
 impl SessionCommand {
-    /// What the command does to the store.
+    /// Returns how the command uses the store.
     const fn access(&self) -> Access {
         match self {
             Self::Threads(_)
@@ -148,7 +149,8 @@ impl SessionCommand {
         }
     }
 
-    /// Does what needs no store, before one is opened.
+    /// Reads the input of the command. This happens before a store is opened, so that no store is locked while a user
+    /// types.
     fn prepare(&mut self) -> Result<()> {
         match self {
             Self::Append(args) => args.prepare(),
@@ -187,7 +189,7 @@ impl SessionCommand {
     }
 }
 
-/// Opens the store, runs the command, and closes the store however the command ended.
+/// Opens the store, runs the command, and closes the store, also if the command failed.
 pub(crate) async fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
     let Cli { global, command } = cli;
     command.check(&global).map_err(Failure::Usage)?;
@@ -210,7 +212,7 @@ pub(crate) async fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
     Ok(ending.into())
 }
 
-/// Prints what a commit did.
+/// Prints the receipt of a commit.
 fn print_receipt(receipt: &Receipt, what: &str, out: &mut Output) -> Result<Ending> {
     if out.json() {
         out.document(receipt)?;

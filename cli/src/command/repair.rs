@@ -1,4 +1,4 @@
-//! `repair`: rebuilds what can be derived.
+//! `repair`: rebuilds data that can be derived from other records.
 
 use agentstore::inspect::{Inspection, Repairable};
 
@@ -15,15 +15,17 @@ use crate::{
     text::count,
 };
 
-/// Rebuild what can be derived: indexes, counters, heads, sums; never changes what was accepted
+/// Rebuild data that can be derived: indexes, counters, heads and sums
+///
+/// Accepted data is never changed. If it is damaged, restore it from a copy.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore repair --dry-run\n  agentstore repair --yes\n\n\
     It shows first what it would do, and asks. It ends with 1 if something is left that it cannot rebuild.")]
 pub(crate) struct Args {
-    /// Only say what would be done
+    /// Only print what would be rebuilt, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short, conflicts_with = "dry_run")]
     yes: bool,
 }

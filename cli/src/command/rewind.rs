@@ -1,4 +1,4 @@
-//! `rewind`: moves the head back, and deletes nothing.
+//! `rewind`: moves the head to an earlier entry, and deletes nothing.
 
 use agentstore::{CommitCoordinatorExt, RewindTo, ThreadId};
 
@@ -12,7 +12,7 @@ use crate::{entry_ref::EntryRef, failure::Result, guard_args::GuardArgs, output:
     agentstore rewind t-42 --label before-refactoring   (to the entry before that checkpoint)\n  \
     agentstore rewind t-42 --start                      (the next context is empty)")]
 pub(crate) struct Args {
-    /// The thread
+    /// The id of the thread
     thread: ThreadId,
     #[command(flatten)]
     target: Target,
@@ -23,19 +23,19 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct Target {
-    /// To this entry: its id, or `@N` as `agentstore tree` shows it
+    /// Rewind to this entry: its id, or `@N` as `agentstore tree` prints it
     #[arg(long, value_name = "ENTRY")]
     to: Option<EntryRef>,
-    /// To before the nearest checkpoint of this number on the path of the head
+    /// Rewind to the entry before the nearest checkpoint with this number on the path of the head
     #[arg(long, value_name = "N")]
     checkpoint: Option<u64>,
-    /// To before the nearest checkpoint of this name on the path of the head
+    /// Rewind to the entry before the nearest checkpoint with this name on the path of the head
     #[arg(long, value_name = "LABEL")]
     label: Option<String>,
-    /// To before the newest checkpoint of this name on any branch
+    /// Rewind to the entry before the newest checkpoint with this name on any branch
     #[arg(long, value_name = "NAME")]
     snapshot: Option<String>,
-    /// To before the first entry
+    /// Rewind to before the first entry
     #[arg(long)]
     start: bool,
 }
@@ -47,7 +47,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         Target { checkpoint: Some(number), .. } => RewindTo::Checkpoint(number),
         Target { label: Some(label), .. } => RewindTo::Label(label),
         Target { snapshot: Some(name), .. } => RewindTo::Snapshot(name),
-        // The parser wants exactly one of them.
+        // The parser of the command line requires exactly one of them.
         Target { to: None, checkpoint: None, label: None, snapshot: None, start: _ } => RewindTo::Start,
     };
     let what = format!("rewound thread {} to {}", args.thread, text::target(&to));

@@ -1,4 +1,4 @@
-//! `runs`: agents at work, and what became of them.
+//! `runs`: lists runs and how they ended.
 
 use agentstore::{Direction, Run, RunFilter, RunOutcome, RunQuery, RunStatus, ThreadId};
 use serde_json::json;
@@ -16,9 +16,9 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore runs t-42")]
 pub(crate) struct Args {
-    /// Runs of this thread only
+    /// Only runs of this thread
     thread: Option<ThreadId>,
-    /// At most so many
+    /// The greatest number of runs to list; all if not given
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
     limit: u64,
 }

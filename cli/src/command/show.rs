@@ -1,4 +1,4 @@
-//! `show`: a thread and all of its entries.
+//! `show`: prints a thread and all of its entries.
 
 use agentstore::{Entry, EntryQuery, Thread, ThreadId};
 use serde::Serialize;
@@ -12,17 +12,17 @@ use crate::{
     text::{self, count, safe},
 };
 
-/// Show a thread and all of its entries, in the order in which they were written
+/// Show a thread and all of its entries, in the order in which they were committed
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore show t-42\n  \
     agentstore show t-42 --json | jq 'select(.body.message.role == \"user\")'\n\n\
     With --json the first line is {\"thread\":…}, and each line after it is an entry.")]
 pub(crate) struct Args {
-    /// The thread
+    /// The id of the thread
     thread: ThreadId,
 }
 
-/// The first line for machines.
+/// The first line of the JSON output.
 #[derive(Serialize)]
 struct First<'a> {
     thread: &'a Thread,

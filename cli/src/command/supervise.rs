@@ -1,5 +1,5 @@
-//! `supervise`: runs one command for `mailbox work`, and kills it with all that it started when the worker has died.
-//! Otherwise it would go on beside the next attempt.
+//! `supervise`: runs one command for `mailbox work`. When the worker has died, it kills the command and all processes
+//! that the command started. Otherwise they would run at the same time as the next attempt.
 
 use std::{io, os::unix::process::ExitStatusExt, process::ExitCode, time::Duration};
 
@@ -17,14 +17,14 @@ const LOOKS: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The number of the process that started this one
+    /// The process id of the worker, which starts this process
     #[arg(long)]
     worker: i32,
-    /// The command, for `sh -c`
+    /// The command, which is run by `sh -c`
     exec: String,
 }
 
-/// Runs the command, and ends as it does.
+/// Runs the command, and ends with the same exit code or signal.
 pub(super) async fn run(args: Args) -> Result<ExitCode> {
     let failed = |error: io::Error| Failure::io("the command cannot be supervised", error);
     // These signals go to the whole group, and are meant for the command. The supervisor ends when the command has
@@ -33,7 +33,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode> {
         let _handled = signal(kind).map_err(failed)?;
     }
     let mut notified = signal(SignalKind::user_defined2()).map_err(failed)?;
-    // The kernel sends it when the thread that started this process ends, which may be before the worker does.
+    // The kernel sends the signal when the thread that started this process ends. The worker may outlive that thread.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::USR2)).map_err(|error| failed(error.into()))?;
     let is_left = || getppid() != Pid::from_raw(args.worker);
@@ -51,7 +51,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode> {
             _ = looks.tick() => {}
         }
         if is_left() {
-            // This process is in the group: it ends here.
+            // This process is a member of the group, so the signal ends it, too.
             kill_process_group(getpgrp(), Signal::KILL).map_err(|error| failed(error.into()))?;
         }
     };
@@ -62,7 +62,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode> {
             if let Some(signal) = Signal::from_named_raw(number) {
                 kill_process(getpid(), signal).map_err(|error| failed(error.into()))?;
             }
-            // This process handles that signal itself: it returns the code that a shell returns.
+            // If this process handles the signal, the signal does not end it. It returns the code that a shell returns.
             Ok(ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX)))
         }
     }

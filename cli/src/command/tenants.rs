@@ -1,4 +1,4 @@
-//! `tenants`: whose data a store holds.
+//! `tenants`: lists the tenants of a store, or deletes one.
 
 use agentstore::{Error, TenantId};
 use clap::Subcommand;
@@ -13,7 +13,7 @@ use crate::{
     text,
 };
 
-/// List the tenants that hold something, or delete one
+/// List the tenants that have data in the store, or delete one
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore tenants\n  agentstore tenants delete acme")]
 pub(crate) struct Args {
@@ -23,12 +23,12 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Act {
-    /// Delete everything of a tenant; asks for its name twice
+    /// Delete all data of a tenant; its name must be typed twice
     #[command(after_help = "Example:\n  agentstore tenants delete acme")]
     Delete {
-        /// The tenant
+        /// The tenant to delete
         name: TenantId,
-        /// Do not ask
+        /// Do not ask for the name
         #[arg(long, short)]
         yes: bool,
     },

@@ -1,4 +1,4 @@
-//! `threads`: what a store holds.
+//! `threads`: lists the threads of a tenant.
 
 use std::{
     borrow::Cow,
@@ -18,36 +18,36 @@ use crate::{
     text::{self, safe},
 };
 
-/// List the threads, the last active first
+/// List the threads of the tenant, the most recently active first
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore threads --limit 10\n  \
     agentstore threads --json | jq -r '.threads[] | [.id, .version] | @tsv'\n\n\
     With a file store it names the log file of each thread.")]
 pub(crate) struct Args {
-    /// At most so many
+    /// The greatest number of threads to list; all if not given
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
     limit: u64,
-    /// Order by creation, the newest first
+    /// Order the threads by creation, the newest first
     #[arg(long)]
     by_creation: bool,
-    /// Threads of this resource only
+    /// Only threads of this resource
     #[arg(long, value_name = "ID")]
     resource: Option<ResourceId>,
-    /// Threads that this one started
+    /// Only direct child threads of this thread
     #[arg(long, value_name = "THREAD")]
     parent: Option<ThreadId>,
-    /// Threads with runs that are not done
+    /// Only threads with open runs, which are runs that have not ended
     #[arg(long)]
     open_runs: bool,
 }
 
-/// A thread, and the file that holds its log.
+/// A thread, and the file with its log.
 struct Listed {
     thread: Thread,
     log: Option<PathBuf>,
 }
 
-/// What is said of a thread beside its own fields.
+/// The fields that a list adds to those of a thread.
 #[derive(Serialize)]
 struct Place<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! `tree`: the branches of a thread.
+//! `tree`: draws the branches of a thread.
 
 use agentstore::{BranchPoint, EntryId, EntryQuery, Leaf, Snapshot, ThreadId, Version};
 use serde::Serialize;
@@ -13,16 +13,16 @@ use crate::{
     tree::Tree,
 };
 
-/// Draw the branches of a thread: where they part, the head, names and checkpoints
+/// Draw the branches of a thread, with the head, labels and checkpoints
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore tree t-42\n\n\
     Long runs of entries are folded; `@N` can be given wherever an entry is asked for.")]
 pub(crate) struct Args {
-    /// The thread
+    /// The id of the thread
     thread: ThreadId,
 }
 
-/// The branches for machines.
+/// The branches as JSON.
 #[derive(Serialize)]
 struct Branches {
     thread: ThreadId,
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         out.document(&branches)?;
         return Ok(Ending::Good);
     }
-    // What is committed while the log is read comes after the head that was read.
+    // Entries that were committed after the head was read are left out.
     let tree = load(session, &thread.id, Some(thread.version.number())).await?;
     out.page()?;
     let title = thread.title.as_deref().map_or_else(String::new, |title| format!("  {}", text::line(title, 60)));
@@ -72,7 +72,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     Ok(Ending::Good)
 }
 
-/// The tree of a thread's log, up to this sequence number if one is given.
+/// Returns the tree of a thread's log, up to the sequence number `to_seq` if it is given.
 pub(super) async fn load(session: &Session, thread: &ThreadId, to_seq: Option<u64>) -> Result<Tree> {
     let threads = session.threads()?;
     let mut query = EntryQuery::all();

@@ -1,4 +1,4 @@
-//! `verify`: reads everything and reports each damage.
+//! `verify`: reads the whole store and reports each damage.
 
 use agentstore::{
     Detail, Error,
@@ -15,7 +15,7 @@ use crate::{
     text::{count, safe},
 };
 
-/// Read everything in the store, all tenants, and report each damage; changes nothing
+/// Read all data of all tenants and report each damage; nothing is changed
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore verify --store file:./agentstore-data\n\n\
     It ends with 1 if something is wrong.")]
@@ -36,14 +36,14 @@ pub(crate) async fn run(_args: Args, session: &Session, out: &mut Output) -> Res
     Ok(if inspection.findings.is_empty() { Ending::Good } else { Ending::Bad })
 }
 
-/// What checks and repairs the store.
+/// Returns the inspector of the store, or an error if it has none.
 pub(super) fn inspector(session: &Session) -> Result<&dyn Inspector> {
     let operation = "verifying and repairing (the store has nothing that checks it)";
     let missing = || Error::new(Detail::Unsupported { operation });
     Ok(session.stores().store().inspector().ok_or_else(missing)?)
 }
 
-/// Prints what an inspection saw.
+/// Prints the findings of an inspection, and how much it read.
 pub(super) fn print(inspection: &Inspection, out: &mut Output) -> Result<()> {
     for finding in &inspection.findings {
         print_finding(finding, out)?;

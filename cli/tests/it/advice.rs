@@ -1,4 +1,4 @@
-//! What a refusal says is to be done.
+//! The advice that a refused command prints.
 
 use std::{
     fs,
@@ -9,13 +9,13 @@ use serde_json::json;
 
 use crate::given::{Said, Store, at, fixture, run};
 
-/// What the refusal advises.
+/// Returns the advice of a refused command.
 fn advice(said: &Said) -> String {
     assert_eq!(said.code, 1, "{said:?}");
     at(&said.error(), "/advice").as_str().unwrap().to_owned()
 }
 
-/// Shows ER-11 and MB-5: a key that is taken is not mended by another id.
+/// Shows ER-11 and MB-5: if the key is in use, the advice names another key and not another id.
 #[test]
 fn a_key_that_is_taken_advises_another_key() {
     let store = Store::new();
@@ -31,7 +31,7 @@ fn a_key_that_is_taken_advises_another_key() {
     assert!(id.error().get("key").is_none());
 }
 
-/// Shows ER-11: what ends an import says what lets it through.
+/// Shows ER-11: the advice of a refused import names the option with which the import is accepted.
 #[test]
 fn a_line_that_is_too_long_advises_a_larger_limit() {
     let store = Store::new();
@@ -49,7 +49,7 @@ fn a_line_that_is_too_long_advises_a_larger_limit() {
     assert!(said.err.contains("--format") && !said.err.contains("--max-line"), "{said:?}");
 }
 
-/// Shows ER-11 and PI-6: what was changed meanwhile is what is to be read again.
+/// Shows ER-11 and PI-6: after a conflict the advice names the command that reads what was changed.
 #[test]
 fn what_was_changed_is_read_again_where_it_is() {
     let store = Store::new();
@@ -61,7 +61,7 @@ fn what_was_changed_is_read_again_where_it_is() {
     assert!(advice(&appended).contains("agentstore threads"), "{appended:?}");
 }
 
-/// Shows ER-11: a text that happens to be in an error changes nothing.
+/// Shows ER-11: a text that the error contains by chance does not change the advice.
 #[test]
 fn a_folder_named_like_a_server_is_no_server() {
     let store = Store::new();

@@ -1,4 +1,4 @@
-//! Measuring a store beside the machine's own limit.
+//! `bench`: a store is measured and compared with the machine's own limit.
 
 use std::fs;
 

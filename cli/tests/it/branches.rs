@@ -1,4 +1,4 @@
-//! Branches: fork, checkpoint, rewind, label, tree.
+//! Commands for branches: fork, checkpoint, rewind, label and tree.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The suite on a store as it is configured here.
+//! `conformance`: the suite runs on a store as it is configured here.
 
 use std::fs;
 

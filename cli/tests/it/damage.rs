@@ -1,4 +1,4 @@
-//! Damage: it is found, named, and left as it is.
+//! Damage: `verify` finds and names it, and `repair` rebuilds only what can be derived.
 
 use std::{fs, path::PathBuf};
 
@@ -22,7 +22,7 @@ fn log(store: &Store) -> PathBuf {
     logs.find(|log| log.file_name().unwrap().to_string_lossy().starts_with("damaged.")).unwrap()
 }
 
-/// Changes a bit of the line with this number.
+/// Changes a bit of the line with this number, from 0.
 fn flip(log: PathBuf, line: usize) {
     let mut bytes = fs::read(&log).unwrap();
     let start: usize = bytes.split_inclusive(|byte| *byte == b'\n').take(line).map(<[u8]>::len).sum();
@@ -30,7 +30,7 @@ fn flip(log: PathBuf, line: usize) {
     fs::write(log, bytes).unwrap();
 }
 
-/// Writes a log of commits of one entry each again, with other lines and right sums.
+/// Rewrites a log whose commits have one entry each, with other lines and the right checksums.
 fn rewrite(log: PathBuf, change: impl FnOnce(&mut Vec<String>)) {
     let text = fs::read_to_string(&log).unwrap();
     let (header, lines) = text.split_once('\n').unwrap();
@@ -54,7 +54,7 @@ fn rewrite(log: PathBuf, change: impl FnOnce(&mut Vec<String>)) {
     fs::write(log, bytes).unwrap();
 }
 
-/// Puts a row into the index, or replaces a text in the row of the thread.
+/// Writes a row of the index. `change` returns the new row for the old one, which is empty if there was none.
 fn plant_row(store: &Store, key: &[u8], change: impl Fn(&str) -> String) {
     let database = Database::builder(store.path().join("index")).open().unwrap();
     let rows = database.keyspace("rows", KeyspaceCreateOptions::default).unwrap();
@@ -67,7 +67,7 @@ fn plant_row(store: &Store, key: &[u8], change: impl Fn(&str) -> String) {
 
 const ROW: &[u8] = b"\x01default\0\x01damaged\0\x01";
 
-/// All of what counts: everything but the index and what an opening to write always writes.
+/// Returns the accepted data: every file except the index and those that each opening for writing changes.
 fn kept(store: &Store) -> Vec<(PathBuf, Vec<u8>)> {
     let tenants = fs::read_dir(store.path().join("tenants")).unwrap().map(|tenant| tenant.unwrap().path());
     let mut logs: Vec<_> =
@@ -93,7 +93,8 @@ fn a_sound_store_is_read_as_a_whole() {
     store.run(&["repair"]).good();
 }
 
-/// What is planted: its name, how, what is found, where, and what can be done about it.
+/// A planted damage: its name, how it is planted, the kind and the place of the finding, and whether a repair rebuilds
+/// it.
 type Planted = (&'static str, fn(&Store), &'static str, &'static str, &'static str);
 
 const PLANTED: [Planted; 13] = [
@@ -188,7 +189,7 @@ fn each_damage_is_found_and_what_follows_from_the_logs_is_put_right() {
         let store = two_threads();
         store.append("gone", "hi");
         store.run(&["delete", "gone", "--yes"]).good();
-        // The next one to write removes what the deletion left.
+        // The next write removes the data that the deletion left.
         store.append("sound", "four");
         plant(&store);
         let before = kept(&store);
@@ -237,7 +238,8 @@ fn a_repair_is_asked_for() {
     store.run(&["verify"]).good();
 }
 
-/// VF-1: who has to read a damaged root log to open the store says where it is damaged, and opens nothing.
+/// VF-1: a command that must read a damaged root log to open the store says where the damage is, and does not open
+/// the store.
 #[test]
 fn a_root_log_that_is_damaged_in_its_middle_is_named() {
     let store = two_threads();

@@ -1,4 +1,4 @@
-//! The tour: it proves what it says, on every kind of store.
+//! `demo`: the tour proves every step on each kind of store.
 
 use serde_json::{Value, json};
 
@@ -10,12 +10,12 @@ fn outcomes(document: &Value) -> Vec<(&str, &str)> {
     steps.iter().map(|step| (text(step, "/step"), text(step, "/outcome"))).collect()
 }
 
-/// The step of the tour that works in the background.
+/// Returns the step of the tour that does background work.
 pub(crate) fn work(document: &Value) -> &Value {
     at(document, "/steps/3")
 }
 
-/// Takes the tour, and gives what it says.
+/// Takes the tour, and returns its JSON document.
 pub(crate) fn take(args: &[&str]) -> Value {
     let said = run(&[&["demo", "--json"], args].concat(), "").good();
     serde_json::from_str(&said.out).unwrap()

@@ -1,4 +1,4 @@
-//! Documents that a command takes: on the command line, from a file, from standard input.
+//! Documents that a command takes: on the command line, from a file, or from standard input.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::given::{Store, at};
 
-/// More than a system takes in one argument.
+/// A number of bytes that is more than Linux allows in one argument.
 const LARGE: usize = 200_000;
 
 fn file(store: &Store, name: &str, text: &str) -> String {
@@ -61,7 +61,7 @@ fn a_payload_and_a_result_come_from_there_too() {
     for at_index in ["/dispatches/0/payload/text", "/dispatches/1/payload/text"] {
         assert_eq!(at(&list, at_index).as_str().unwrap().len(), LARGE);
     }
-    // Read before the store is asked, which knows no such run.
+    // The document is read, and then the store refuses the decision because the run does not exist.
     let decide = ["pending", "decide", "t", "r", "k", "--resume", "--result"];
     store.run(&[&decide[..], &[&payload]].concat()).failed(1, &["does not wait"]);
     store.run_with(&[&decide[..], &["-"]].concat(), &document).failed(1, &["does not wait"]);

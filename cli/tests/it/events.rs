@@ -1,4 +1,4 @@
-//! Events: listed, and followed beside the process that writes them.
+//! `events`: events are listed, and followed while another process appends them.
 
 use std::{
     io::{BufRead, BufReader},

@@ -1,4 +1,4 @@
-//! A temporary store, and the command run on it.
+//! A temporary store, and functions that run the command on it.
 
 use std::{
     io::{PipeWriter, Write},
@@ -9,12 +9,12 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A folder of its own, with a store in it.
+/// A store in a temporary folder.
 pub(crate) struct Store {
     folder: TempDir,
 }
 
-/// What the command said.
+/// The exit code and the output of the command.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: i32,
@@ -31,7 +31,7 @@ impl Store {
         self.folder.path().join("data")
     }
 
-    /// A path beside the store.
+    /// Returns a path next to the store.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -46,31 +46,31 @@ impl Store {
         run(&[&["--store", &format!("file:{}", self.path().display())], args].concat(), input)
     }
 
-    /// Runs the command on the store, with its output going there.
+    /// Runs the command on the store, with `output` as its standard output.
     pub(crate) fn run_into(&self, args: &[&str], output: impl Into<Stdio>) -> Said {
         run_into(&[&["--store", &format!("file:{}", self.path().display())], args].concat(), "", output)
     }
 
-    /// Runs the command, which must succeed, and gives its document.
+    /// Runs the command with `--json`. It must succeed. Returns its document.
     pub(crate) fn json(&self, args: &[&str]) -> Value {
         let said = self.run(&[args, &["--json"]].concat()).good();
         serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.out))
     }
 
-    /// Appends a message to a thread, and gives the receipt.
+    /// Appends a message to a thread, and returns the receipt.
     pub(crate) fn append(&self, thread: &str, text: &str) -> Value {
         self.json(&["append", thread, "--message", text])
     }
 }
 
 impl Said {
-    /// The same, which must have succeeded.
+    /// Checks that the command succeeded and printed nothing to standard error.
     pub(crate) fn good(self) -> Self {
         assert_eq!((self.code, self.err.as_str()), (0, ""), "{self:?}");
         self
     }
 
-    /// The same, which must have ended so, and have said this on standard error and nothing on standard output.
+    /// Checks the exit code, that standard error contains each text of `says`, and that standard output is empty.
     pub(crate) fn failed(self, code: i32, says: &[&str]) -> Self {
         assert_eq!((self.code, self.out.as_str()), (code, ""), "{self:?}");
         for say in says {
@@ -79,23 +79,23 @@ impl Said {
         self
     }
 
-    /// The error document.
+    /// Returns the error document.
     pub(crate) fn error(&self) -> Value {
         serde_json::from_str(&self.err).unwrap_or_else(|error| panic!("{error}: {}", self.err))
     }
 
-    /// The documents, one a line.
+    /// Returns the documents on standard output, one per line.
     pub(crate) fn lines(&self) -> Vec<Value> {
         self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 
-/// The end of a pipe that nobody reads.
+/// Returns the writing end of a pipe whose reading end is closed.
 pub(crate) fn nobody() -> PipeWriter {
     std::io::pipe().unwrap().1
 }
 
-/// Runs the command in a folder of its own.
+/// Runs the command in a new folder.
 pub(crate) fn run(args: &[&str], input: &str) -> Said {
     run_into(args, input, Stdio::piped())
 }
@@ -113,7 +113,7 @@ fn run_into(args: &[&str], input: &str, output: impl Into<Stdio>) -> Said {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A command that does not read its input may have ended before.
+    // A command that does not read its input may have ended already.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     Said {
@@ -123,12 +123,12 @@ fn run_into(args: &[&str], input: &str, output: impl Into<Stdio>) -> Said {
     }
 }
 
-/// A session file as another tool writes it.
+/// Returns the path of a session file as another tool writes it.
 pub(crate) fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../sessions/fixtures").join(name)
 }
 
-/// A field of a document, by path.
+/// Returns the field of a document at a JSON pointer.
 pub(crate) fn at<'a>(document: &'a Value, pointer: &str) -> &'a Value {
     document.pointer(pointer).unwrap_or_else(|| panic!("no `{pointer}` in {document}"))
 }

@@ -1,4 +1,4 @@
-//! Session files of other tools, in and out.
+//! `import` and `export` of session files of other tools.
 
 use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, process::Command};
 
@@ -79,7 +79,7 @@ fn files_may_come_before_their_parents() {
     assert!(shown.out.lines().any(|line| line.contains("parent") && line.ends_with("parent")), "{shown:?}");
 }
 
-/// A file name that is no UTF-8 is shown as far as it is text, and the import goes on.
+/// A file name that is not UTF-8 is shown with replacement characters, and the import goes on.
 #[test]
 fn a_file_name_that_is_no_text_is_reported() {
     let store = Store::new();
@@ -109,7 +109,7 @@ fn a_file_name_that_is_no_text_is_reported() {
     assert_eq!(at(&store.json(&["threads"]), "/threads").as_array().unwrap().len(), 2);
 }
 
-/// A store in a folder whose name is no UTF-8 is listed, with the log files in it.
+/// A store in a folder whose name is not UTF-8 is listed, with its log files.
 #[test]
 fn a_folder_name_that_is_no_text_is_shown() {
     let store = Store::new();

@@ -1,4 +1,4 @@
-//! The mailbox: filled, listed, interrupted, taken back, purged.
+//! `mailbox`: dispatches are enqueued, listed, counted, requeued, interrupted and purged.
 
 use agentstore::{ClaimRequest, Settlement, TenantId};
 use serde_json::json;
@@ -9,7 +9,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// Claims what is ready, one of each thread, and settles it so.
+/// Claims the dispatches that are ready, one of each thread, settles them with `settlement`, and returns their number.
 fn settle(store: &Store, settlement: &Settlement) -> usize {
     wait(async {
         let stores = agentstore::open(&format!("file:{}", store.path().display())).await.unwrap();

@@ -1,4 +1,4 @@
-//! The command as people and scripts use it: the real binary, its exit codes, documents and errors.
+//! Tests of the command as people and scripts use it: the real binary, its exit codes, documents and errors.
 
 #![expect(
     clippy::unwrap_used,

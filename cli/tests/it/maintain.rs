@@ -1,4 +1,4 @@
-//! `maintain`, and what is taken back by name.
+//! `maintain`, and `mailbox cancel` by id.
 
 use std::{
     io::{BufRead, BufReader},
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::given::{Store, at};
 
-/// A store with a thread of two messages, and two finished dispatches.
+/// Returns a store with a thread of one message, two cancelled dispatches and a queued one.
 fn used() -> Store {
     let store = Store::new();
     store.append("t", "hi");
@@ -42,7 +42,7 @@ fn dispatches_are_taken_back_by_name() {
     assert_eq!(at(&store.json(&["mailbox", "list"]), "/counts/cancelled"), 3);
 }
 
-/// Shows WK-9, by the command: by the ages that are given, and not before.
+/// Shows WK-9 for the command: records are removed at the ages that are given, and not before.
 #[test]
 fn what_is_over_is_removed_once() {
     let store = used();
@@ -67,7 +67,7 @@ fn what_is_over_is_removed_once() {
     store.run(&["maintain", "--events", "soon"]).failed(2, &["or `never`"]);
 }
 
-/// Shows WK-9, by the command.
+/// Shows WK-9 for the command.
 #[test]
 fn it_goes_on_until_it_is_stopped() {
     let store = used();

@@ -1,4 +1,4 @@
-//! The table of what the backends give.
+//! The table of what each backend gives, in `docs/backends.md`.
 
 use std::{fs, path::Path};
 
@@ -17,7 +17,7 @@ test compares it with what the stores say.
 
 ";
 
-/// With `AGENTSTORE_WRITE_MATRIX` it is written, else compared.
+/// Compares the page with what the stores say. With `AGENTSTORE_WRITE_MATRIX` it first writes the page.
 #[tokio::test]
 async fn the_page_says_what_stores_give() {
     let folder = tempfile::tempdir().unwrap();
@@ -25,7 +25,7 @@ async fn the_page_says_what_stores_give() {
     let file = agentstore::open(&format!("file:{}", folder.path().join("store").display())).await.unwrap();
     let mailbox = folder.path().join("mailbox.db");
     let sqlite = agentstore::open(&format!("sqlite:{}", mailbox.display())).await.unwrap();
-    // One that syncs: those of other tests need not.
+    // This server syncs its data. The servers of other tests need not sync.
     let server = Postgres::start(&[]).unwrap();
     let config = PostgresConfig::new(&server.url()).unwrap();
     let postgres = PostgresStore::open(config).await.unwrap();

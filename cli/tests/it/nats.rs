@@ -1,4 +1,4 @@
-//! The command on a mailbox of NATS.
+//! The command on a mailbox on NATS.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ use crate::{
     work::until,
 };
 
-/// A prefix of its own, which goes with it.
+/// A store under a prefix of its own. The prefix is removed when this value is dropped.
 struct Prefix {
     url: String,
 }
@@ -123,7 +123,7 @@ fn what_is_wrong_is_told_without_the_secret() {
     run(&["mailbox", "enqueue", "t", "--run", "r", "--store", &server], "").failed(1, &says);
 }
 
-/// A worker on a server of the test's own.
+/// Starts a worker on the server at `url`.
 fn worker(url: &str, exec: &str, args: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_agentstore"))
         .args([&["--store", url, "mailbox", "work", "--json", "--exec", exec], args].concat())
@@ -137,7 +137,7 @@ fn worker(url: &str, exec: &str, args: &[&str]) -> Child {
         .unwrap()
 }
 
-/// Shows WK-11: the worker does not stand still, and says on standard error what it waits for.
+/// Shows WK-11: the worker does not wait forever, and prints its errors to standard error.
 #[test]
 fn a_worker_whose_server_lost_what_it_stored_ends_with_an_error() {
     let mut server = Nats::start("").unwrap();
@@ -159,22 +159,22 @@ fn a_worker_whose_server_lost_what_it_stored_ends_with_an_error() {
     let lines: Vec<Value> = err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (last, warnings) = lines.split_last().unwrap();
     assert_eq!((at(last, "/kind"), at(last, "/retryable")), (&json!("corrupt"), &json!(false)), "{err}");
-    // Each kind of error once, however often it was tried.
+    // Each kind of error is printed once, however often the call was tried.
     let told = |kind: &str| warnings.iter().filter(|warning| warning.get("kind") == Some(&json!(kind))).count();
     assert_eq!(told("corrupt"), 1, "{err}");
     assert!(warnings.len() <= 4, "{err}");
-    // Standard output has documents only: the one of the command that ended.
+    // Standard output has only documents: here the one about the command that ended.
     let said: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((said.len(), at(&said[0], "/exit")), (1, &json!(0)), "{out}");
 }
 
-/// Shows NA-11: what a command printed is cut to what the mailbox takes, and its dispatch is done.
+/// Shows NA-11: the output of a command is cut to the size that the mailbox accepts, and its dispatch is acknowledged.
 #[test]
 fn a_result_that_a_small_server_does_not_take_is_cut() {
     let server = Nats::start("max_payload: 196608").unwrap();
     let url = format!("{}?allow_unsafe=true", server.url());
     run(&["--store", &url, "mailbox", "enqueue", "t", "--run", "r"], "").good();
-    // In JSON each of these bytes takes six.
+    // In JSON each of these bytes takes six bytes.
     let exec = "head -c 60000 /dev/zero | tr '\\0' '\\001'";
     let worker = worker(&url, exec, &["--until-idle"]);
     let output = worker.wait_with_output().unwrap();
@@ -188,7 +188,7 @@ fn a_result_that_a_small_server_does_not_take_is_cut() {
     server.stop().unwrap();
 }
 
-/// Only errors are shown under `--quiet`, and options win over `RUST_LOG`.
+/// With `--quiet` only errors are printed, and the options take precedence over `RUST_LOG`.
 #[test]
 fn warnings_are_shown_as_asked_for() {
     let server = Nats::start("").unwrap();

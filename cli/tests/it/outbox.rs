@@ -1,4 +1,4 @@
-//! The outbox: listed, taken back, purged.
+//! `outbox`: rows are listed, requeued and purged.
 
 use agentstore::{ClaimOutbox, Commit, Json, NewOutboxRow, OutboxId, OutboxSettlement, TenantId, ThreadId};
 use serde_json::json;
@@ -9,7 +9,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// A store whose outbox has a row that is pending, one that was delivered, and two that were given up.
+/// Fills the outbox of a store with a pending row, a delivered row and two dead letters. Returns their ids.
 fn four(store: &Store) -> Vec<OutboxId> {
     wait(async {
         let stores = agentstore::open(&format!("file:{}", store.path().display())).await.unwrap();

@@ -1,4 +1,4 @@
-//! Pending input: append, list, edit, retract, reorder, decide.
+//! `pending`: append, list, edit, retract, reorder and decide.
 
 use agentstore::{
     AgentId, Commit, RunChange, RunId, RunStatus, TenantId, ThreadId, Ticket, WaitingReason, WaitingState,
@@ -76,7 +76,7 @@ fn a_ticket_is_decided_once() {
     assert!(said.contains("resume ticket k of run r"), "{said}");
 }
 
-/// Makes a run that waits for the ticket `k`.
+/// Adds a run that waits for the ticket `k`.
 fn wait(store: &Store) {
     let mut waiting = WaitingState::new(WaitingReason::ToolPermission);
     waiting.tickets.push(Ticket::new("k"));

@@ -1,4 +1,4 @@
-//! The command on a server.
+//! The command on a PostgreSQL server.
 
 use agentstore::{
     IdSource, Uuids,
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::given::{Said, at, run};
 
-/// A schema of its own, which goes with it.
+/// A store in a schema of its own. The schema is removed when this value is dropped.
 pub(crate) struct Server {
     url: String,
 }

@@ -1,4 +1,4 @@
-//! Deletions: they are asked for, and they do what they say.
+//! Deletions of threads and tenants: they ask for confirmation, and delete what they say.
 
 use serde_json::json;
 

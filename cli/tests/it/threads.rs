@@ -1,4 +1,4 @@
-//! Threads: appending, listing, showing, contexts, runs.
+//! Commands for threads: append, threads, show, context and runs.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What is said on the command line: help, exit codes, errors, the environment.
+//! The command line: help, exit codes, errors and the environment.
 
 use std::{fs::File, process::Command};
 
@@ -157,7 +157,7 @@ fn what_was_done_and_could_not_be_said_is_not_called_undone() {
 fn an_import_goes_on_when_nobody_reads_of_it() {
     let store = Store::new();
     let [last, first] = ["pi/v1-turns.jsonl", "pi/v3-tree.jsonl"].map(fixture);
-    // More reports than are held back before they are printed.
+    // These are more reports than fit into the buffer of the output.
     let files = [vec![first.to_str().unwrap(); 60], vec![last.to_str().unwrap()]].concat();
     assert_eq!(store.run_into(&[&["import"], &files[..]].concat(), nobody()).code, 0);
     assert_eq!(at(&store.json(&["threads"]), "/threads").as_array().unwrap().len(), 2);

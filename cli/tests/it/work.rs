@@ -1,5 +1,5 @@
-//! `mailbox work`: commands for dispatches, killed, stopped, and done by another worker; and a mailbox of another
-//! store.
+//! `mailbox work`: commands run for dispatches, are killed or stopped, and their work is done by another worker. Also
+//! the mailbox in another store.
 
 use std::{
     fs,
@@ -17,10 +17,10 @@ use crate::{
     postgres::Server,
 };
 
-/// How long a test waits for what has to come. It is not what takes so long.
+/// How long a test waits for an event that must come. The event itself takes far less time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A store, by its URL, and a folder for what commands leave.
+/// The options that name a store, and a folder for the files that commands write.
 struct Place {
     urls: Vec<String>,
     folder: TempDir,
@@ -34,7 +34,7 @@ impl Place {
         Self { urls: vec!["--store".to_owned(), url], folder, _server: None }
     }
 
-    /// Threads in files, and a mailbox beside them.
+    /// Makes a place with threads in one file store and the mailbox in another.
     fn in_two_stores() -> Self {
         let mut place = Self::in_files();
         let url = format!("file:{}", place.folder.path().join("queue").display());
@@ -65,7 +65,7 @@ impl Place {
         self.json(&["mailbox", "enqueue", thread, "--run", "r", "--id", id, "--payload", r#"{"n":1}"#]);
     }
 
-    /// How a dispatch stands: its status, how often it failed, and how its attempts ended.
+    /// Returns the status of a dispatch, the number of its failures, and how its attempts ended.
     fn stands(&self, id: &str) -> (String, Value, Vec<String>) {
         let list = self.json(&["mailbox", "list"]);
         let all = at(&list, "/dispatches").as_array().unwrap();
@@ -79,7 +79,7 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// A worker that goes on until it is stopped.
+    /// Starts a worker that runs until it is stopped.
     fn worker(&self, exec: &str, args: &[&str]) -> Child {
         let args = self.args(&[&["mailbox", "work", "--json", "--exec", exec], args].concat());
         Command::new(env!("CARGO_BIN_EXE_agentstore"))
@@ -105,7 +105,7 @@ pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// The number that a command wrote into a file.
+/// Waits for the process id that a command writes into a file, and returns it.
 fn number(path: &Path) -> Pid {
     let read = || fs::read_to_string(path).ok().filter(|text| text.ends_with('\n'));
     until("the number", || read().is_some());
@@ -116,7 +116,7 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
 }
 
-/// Waits for a worker, which must have ended well, and gives its summary.
+/// Waits until a worker has ended, which must have succeeded, and returns its summary.
 fn summary(worker: Child) -> Value {
     let output = worker.wait_with_output().unwrap();
     let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
@@ -125,7 +125,7 @@ fn summary(worker: Child) -> Value {
     at(&last, "/summary").clone()
 }
 
-/// Shows WK-3: what the end of a command makes of its dispatch.
+/// Shows WK-3: the way in which a command ends decides what becomes of its dispatch.
 #[test]
 fn a_command_says_by_its_exit_code_what_becomes_of_its_dispatch() {
     let place = Place::in_files();
@@ -140,7 +140,7 @@ fn a_command_says_by_its_exit_code_what_becomes_of_its_dispatch() {
         quiet) sleep 100 & echo started ;;
         esac";
     let said = place.run(&["mailbox", "work", "--until-idle", "--concurrency", "3", "--json", "--exec", exec]);
-    // Two attempts fail, and that is one kind of warning: it is told once.
+    // Two attempts fail. Their warnings are of one kind, which is printed once.
     let warnings: Vec<Value> = said.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((said.code, warnings.len()), (0, 1), "{said:?}");
     assert_eq!(at(&warnings[0], "/message"), "an attempt failed");
@@ -180,8 +180,8 @@ fn a_command_says_by_its_exit_code_what_becomes_of_its_dispatch() {
     assert_eq!(at(&found("quiet"), "/result/output"), &json!("started\n"));
 }
 
-/// A worker is killed in the middle of its work, and another one does it. The command of the first one ends with it,
-/// and so does what the command started.
+/// Kills a worker in the middle of its work, and lets another worker do the work. The command of the first worker ends
+/// with it, and so do the processes that the command started.
 fn another_worker_finishes(place: &Place) {
     place.enqueue("t", "d");
     let mut first = place.worker("sleep 1000 & echo $! > number; wait; touch outlived", &["--lease", "1s"]);
@@ -200,12 +200,12 @@ fn another_worker_finishes(place: &Place) {
     assert!(!place.path("outlived").exists());
 }
 
-/// A command whose worker died before it began does not begin.
+/// If the worker dies before its command has begun, the command does not begin.
 #[test]
 fn nothing_begins_without_its_worker() {
     let place = Place::in_files();
     let exec = format!("touch '{}'", place.path("began").display());
-    // A process that is not the one that starts it.
+    // No process with this id started the supervisor.
     let said = run(&["supervise", "--worker", &i32::MAX.to_string(), "--", &exec], "");
     assert_eq!((said.code, place.path("began").exists()), (1, false), "{said:?}");
 }
@@ -228,7 +228,8 @@ fn what_a_killed_worker_began_is_done_by_another_on_two_stores() {
     another_worker_finishes(&Place::in_two_stores());
 }
 
-/// Shows WK-2: the claim ends by an interrupt of another process, and with it the command and all that it started.
+/// Shows WK-2: an interrupt by another process ends the claim, and with it the command and all processes that the
+/// command started.
 #[test]
 fn a_command_whose_claim_is_lost_is_killed_with_all_that_it_started() {
     let place = Place::on_a_server();
@@ -260,7 +261,7 @@ fn a_worker_that_is_asked_to_end_lets_its_command_finish() {
     assert_eq!(place.stands("after").0, "queued");
 }
 
-/// Shows WK-4: behind the deadline, or at the second signal, the command is ended and its dispatch given back.
+/// Shows WK-4: after the deadline, or at the second signal, the command is ended and its dispatch is released.
 #[test]
 fn a_command_that_does_not_finish_is_given_back() {
     for (args, signals) in [(&["--stop-after", "0s"][..], 1), (&["--stop-after", "1h"][..], 2)] {
@@ -298,7 +299,7 @@ fn a_mailbox_can_be_in_another_store() {
     assert_eq!(at(&one(store, &["mailbox", "list"]), "/counts/queued"), &json!(0));
     assert_eq!(at(&one(queue, &["mailbox", "list"]), "/counts/queued"), &json!(1));
     assert_eq!(at(&one(queue, &["threads"]), "/threads"), &json!([]));
-    // Another way to write the same place.
+    // This is another way to write the same place.
     let same = one(store, &["threads", "--mailbox", &store.replace("/data", "/./data")]);
     assert!(same.get("mailbox").is_none());
     assert_eq!(at(&same, "/capabilities/fenced"), &json!(true));
@@ -314,14 +315,14 @@ fn tenant<'a>(args: &[&'a str]) -> Vec<&'a str> {
     [&["--tenant", "acme"], args].concat()
 }
 
-/// Shows WK-12: a command finds the store, the mailbox and the tenant that its worker works on, wherever it goes.
+/// Shows WK-12: a command finds the store, the mailbox and the tenant of its worker, in every folder.
 #[test]
 fn a_command_is_told_the_store_of_its_worker() {
     let program = env!("CARGO_BIN_EXE_agentstore");
     let place = Place::in_two_stores();
     place.json(&tenant(&["append", "t", "--message", "hi"]));
     place.json(&tenant(&["mailbox", "enqueue", "t", "--run", "r"]));
-    // Reading goes beside the worker. Writing does not, and says what does.
+    // A command can read while the worker has the store open. It cannot write, and the advice names the solutions.
     let exec = format!(
         "cd / && {program} context $AGENTSTORE_THREAD_ID --json && {program} append t --message x --json 2>&1; \
          echo \"$AGENTSTORE_URL $AGENTSTORE_MAILBOX $AGENTSTORE_TENANT\""
@@ -333,7 +334,7 @@ fn a_command_is_told_the_store_of_its_worker() {
     assert_eq!(output.lines().last().unwrap(), format!("{} {} acme", place.urls[1], place.urls[3]));
 }
 
-/// Shows WK-12, with all that a URL holds, and that a command on a server writes to the thread that it works for.
+/// Shows WK-12: the URL is complete, and a command on a server writes to the thread that it works for.
 #[test]
 fn a_command_on_a_server_writes_to_its_thread() {
     let mut place = Place::on_a_server();

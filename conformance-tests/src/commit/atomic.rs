@@ -1,4 +1,4 @@
-//! All or nothing.
+//! A commit takes effect in full or not at all.
 
 use store_core::{
     Commit, ContextRequest, ErrorKind, Expect, RunFilter, StateChange, StateOp, ThreadFields, ThreadPatch,
@@ -14,7 +14,7 @@ use crate::{
     run::draft::{change, done, load, running, statuses, write},
 };
 
-/// Everything that the suite can read of a thread.
+/// Everything that a case can read of a thread, as text.
 async fn everything(given: &Given, thread: &str) -> Result<String, Failure> {
     let (thread, threads) = (id(thread), given.threads()?);
     let Some(found) = threads.load_thread(&thread).await? else { return Ok("no thread".to_owned()) };
@@ -31,12 +31,12 @@ fn full(thread: &str, key: &str) -> Commit {
     commit.with_state(state).with_key(id(key))
 }
 
-/// Entries, run, state, thread record and key of a commit are all there.
+/// After a commit, its entries, run, state, thread record and key are all there.
 pub(crate) async fn every_part_is_there(given: &Given) -> Verdict {
     every_part(given, false).await
 }
 
-/// Entries, run, state, thread record and key of a commit are all there after a reopen.
+/// The entries, run, state, thread record and key of a commit are all there after the store was opened again.
 pub(crate) async fn every_part_outlives_a_reopen(given: &Given) -> Verdict {
     every_part(given, true).await
 }
@@ -58,7 +58,7 @@ async fn every_part(given: &Given, reopened: bool) -> Verdict {
     expect_eq((again.deduplicated, again.entry_ids), (true, receipt.entry_ids))
 }
 
-/// The same commit with something in it that is refused.
+/// Variants of the commit `full`, each with one part that is refused, and the kind of the error.
 fn refused() -> Vec<(&'static str, Commit, ErrorKind)> {
     let stale = Expect::Version(store_core::Version::new(1, 1, 0));
     let state = |op| StateChange::new().set("a", json("1")).with("text", op);
@@ -77,12 +77,12 @@ fn refused() -> Vec<(&'static str, Commit, ErrorKind)> {
     ]
 }
 
-/// Whatever part of a commit is refused, no part of it is there, nor is its key.
+/// Whichever part of a commit is refused, no part of the commit is there afterwards, and its key is free.
 pub(crate) async fn no_part_of_a_refused_commit_is_there(given: &Given) -> Verdict {
     no_part(given, false).await
 }
 
-/// No part of a refused commit comes with a reopen, nor does its key.
+/// No part of a refused commit appears when the store is opened again, and its key is free.
 pub(crate) async fn no_part_of_a_refused_commit_comes_later(given: &Given) -> Verdict {
     no_part(given, true).await
 }
@@ -106,7 +106,7 @@ async fn no_part(given: &Given, reopened: bool) -> Verdict {
     expect_eq((receipt.deduplicated, receipt.version.number()), (false, 4))
 }
 
-/// A refused commit makes no thread, for whatever reason it is refused.
+/// A refused commit creates no thread, whatever the reason for the refusal is.
 pub(crate) async fn a_refused_commit_makes_no_thread(given: &Given) -> Verdict {
     let absent = || full("t", "k").expecting(Expect::Absent);
     let mut orphan = ThreadFields::default();
@@ -152,7 +152,7 @@ pub(crate) async fn an_error_names_the_part(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Nothing but a commit writes entries, runs and thread state: an update of the thread leaves them.
+/// Nothing but a commit writes entries, runs and thread state: an update of the thread leaves them as they are.
 pub(crate) async fn an_update_writes_no_entry_run_or_state(given: &Given) -> Verdict {
     let first = given.commit(full("t", "k")).await?;
     let before = given.threads()?.load_context(&id("t"), ContextRequest::head()).await?;

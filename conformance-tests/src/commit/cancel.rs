@@ -1,4 +1,4 @@
-//! Dropped commits that end a turn: they consume input, settle their claim and send a row.
+//! Dropped commits that end a turn. Such a commit consumes input, settles its claim and writes an outbox row.
 
 use async_trait::async_trait;
 use store_core::{
@@ -17,7 +17,7 @@ use crate::{
     unknown::{FindOut, Known, undocumented, unknown_ends_are_found_out},
 };
 
-/// Threads with an input, and a claim under which it is answered.
+/// Threads that each have an input and a claim. A commit answers the input under the claim.
 struct Turns(TenantStores);
 
 fn dispatch(t: &ThreadId) -> DispatchId {
@@ -92,13 +92,13 @@ impl FindOut for Turns {
     }
 }
 
-/// A commit that consumes input, settles its claim and writes to the outbox, dropped at any await, did all of it or
-/// nothing.
+/// A commit that consumes input, settles its claim and writes to the outbox may be dropped at any await. It
+/// then took effect in full or not at all.
 pub(super) async fn a_dropped_turn_is_whole_or_nothing(given: &Given) -> Verdict {
     Sweep::new(Turns(given.stores()?)).run(given, &["commit"]).await
 }
 
-/// The repeat of such a commit, whose answer was lost, gives its receipt: it is there once.
+/// If the answer of such a commit was lost, a repeat returns the receipt of the commit, which takes effect once.
 pub(super) async fn an_unknown_end_of_a_turn_is_found_out(given: &Given) -> Verdict {
     unknown_ends_are_found_out(given, Turns(given.stores()?), &["commit"]).await
 }

@@ -1,4 +1,4 @@
-//! Commits under a claim of the store's own mailbox, and the end of the claim in the same step.
+//! Commits under a claim of the store's own mailbox, and commits that settle their claim in the same step.
 
 use std::sync::Arc;
 
@@ -22,7 +22,8 @@ fn under(claimed: &ClaimedDispatch, key: &str) -> Commit {
     say_keyed(&id("t"), key, "x").fenced(claimed.fence())
 }
 
-/// A commit whose token holds the dispatch no more, or never did, is refused and changes nothing.
+/// A commit whose token no longer proves a claim of the dispatch, or never proved one, is refused and changes
+/// nothing.
 pub(super) async fn a_lost_claim_writes_nothing(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     let first = held(given, "a").await?;
@@ -30,20 +31,20 @@ pub(super) async fn a_lost_claim_writes_nothing(given: &Given) -> Verdict {
     let mut forged = first.fence();
     forged.token = ClaimToken::new("forged");
     writer.refuse_commit(say_keyed(&id("t"), "k2", "x").fenced(forged), ErrorKind::ClaimLost).await?;
-    // Nor does its token hold it under the number of another claim.
+    // The token does not prove the claim under another claim number either.
     let mut later = first.fence();
     later.claim.counter += 1;
     writer.refuse_commit(say_keyed(&id("t"), "k2", "x").fenced(later), ErrorKind::ClaimLost).await?;
     given.advance(LEASE).await;
     let second = claim(given, "a").await?;
-    // The new holder wrote nothing yet: the old one is refused all the same.
+    // The old holder is refused although the new holder has not written yet.
     writer.refuse_commit(under(&first, "k2"), ErrorKind::ClaimLost).await?;
     writer.refuse_commit(under(&first, "k2").settling(ack()), ErrorKind::ClaimLost).await?;
     is_now(given, "a", DispatchStatus::Claimed).await?;
     given.accept(under(&second, "k2")).await?;
     settle(given, &second, ack()).await?;
     writer.refuse_commit(under(&second, "k3"), ErrorKind::ClaimLost).await?;
-    // The claim of another thread is none of this one.
+    // A claim of another thread does not count for this thread.
     put(given, [work("u", "b")]).await?;
     let other = claim(given, "b").await?;
     writer.refuse_commit(under(&other, "k3"), ErrorKind::ClaimLost).await.map(drop)
@@ -67,7 +68,7 @@ pub(super) async fn a_stale_claim_writes_nothing(given: &Given) -> Verdict {
     writer.refuse_commit(under(&claimed, "k3"), ErrorKind::StaleEpoch).await.map(drop)
 }
 
-/// A commit ends its claim with all that it writes: the dispatch is settled, and its thread free.
+/// A commit can settle its claim in the same step: the dispatch is then settled, and its thread is free.
 pub(super) async fn a_commit_settles_its_claim(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
     put(given, [work("t", "b"), work("u", "c")]).await?;
@@ -76,7 +77,7 @@ pub(super) async fn a_commit_settles_its_claim(given: &Given) -> Verdict {
     expect_eq(receipt.version.number(), 1)?;
     let done = is_now(given, "a", DispatchStatus::Acked).await?;
     expect_eq((done.result, done.history.len()), (result, 1))?;
-    // A commit with nothing but the claim settles too, and makes no thread.
+    // A commit that holds only a fence and a settlement settles the dispatch, too, and creates no thread.
     let second = mailbox(given)?.claim(request().of_thread(id("u"))).await?.claimed.remove(0);
     given.accept(Commit::new(id("u")).fenced(second.fence()).settling(Settlement::Release)).await?;
     expect_eq(given.threads()?.load_thread(&id("u")).await?, None)?;
@@ -85,7 +86,8 @@ pub(super) async fn a_commit_settles_its_claim(given: &Given) -> Verdict {
     expect_eq(claims.claimed.len(), 2)
 }
 
-/// What refuses a commit leaves its dispatch claimed; a lost claim is the answer before a guard that fails.
+/// A refused commit leaves its dispatch claimed. If the claim is lost and the guard fails, too,
+/// the answer is the lost claim.
 pub(super) async fn a_refused_commit_settles_nothing(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     let claimed = held(given, "a").await?;
@@ -102,8 +104,8 @@ pub(super) async fn a_refused_commit_settles_nothing(given: &Given) -> Verdict {
     given.accept(under(&claimed, "k2").settling(ack())).await
 }
 
-/// The same key and content again gives the first receipt, though the claim is settled by then; another settlement is
-/// other content.
+/// A repeat with the same key and content returns the first receipt, although the claim was settled meanwhile.
+/// Another settlement is other content.
 pub(super) async fn a_repeat_of_a_settling_commit_gives_its_receipt(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
     let commit = || under(&claimed, "k").settling(ack());
@@ -117,7 +119,7 @@ pub(super) async fn a_repeat_of_a_settling_commit_gives_its_receipt(given: &Give
     expect_eq(is_now(given, "a", DispatchStatus::Acked).await?.history.len(), 1)
 }
 
-/// Appends of events and updates of threads under a lost or stale claim are refused like commits.
+/// Appends of events and updates of threads check their fence as commits do: under a stale claim they are refused.
 pub(super) async fn a_claim_is_checked_wherever_a_fence_is(given: &Given) -> Verdict {
     let (threads, events) = (given.threads()?, given.stores()?.events);
     let events = events.ok_or_else(|| crate::Failure::new("the store has no events"))?;
@@ -145,7 +147,8 @@ pub(super) async fn a_claim_is_checked_wherever_a_fence_is(given: &Given) -> Ver
     expect_eq(events.load_scope(&Scope::Thread(id("t"))).await?.appended, 1)
 }
 
-/// A claim whose lease is over, and that nobody took, still writes: the token decides.
+/// A commit under a claim whose lease has expired is accepted as long as no other caller has taken
+/// the dispatch: the token decides.
 pub(super) async fn a_lease_that_nobody_took_still_writes(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
     given.advance(LEASE * 2).await;
@@ -154,7 +157,8 @@ pub(super) async fn a_lease_that_nobody_took_still_writes(given: &Given) -> Verd
     is_now(given, "a", DispatchStatus::Acked).await.map(drop)
 }
 
-/// Of a commit that settles and a claim that takes the dispatch one wins: the work is done, or somebody else holds it.
+/// If a commit that settles its claim races with a new claim of the dispatch, one of them succeeds: the
+/// dispatch is settled, or another worker holds it.
 pub(super) async fn a_settling_commit_races_with_a_claim(given: &Given) -> Verdict {
     for round in 0..20 {
         let claimed = held(given, "a").await?;
@@ -180,7 +184,7 @@ pub(super) async fn a_settling_commit_races_with_a_claim(given: &Given) -> Verdi
     Ok(())
 }
 
-/// A settlement without a fence has nothing to settle.
+/// A commit with a settlement and without a fence is refused, because there is no claim to settle.
 pub(super) async fn settling_needs_a_fence(given: &Given) -> Verdict {
     let commit = say_keyed(&id("t"), "k", "x").settling(ack());
     expect_kind(given.commits()?.commit(commit).await, ErrorKind::Invalid)?;

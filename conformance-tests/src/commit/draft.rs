@@ -1,8 +1,8 @@
-//! Short ways to write down commits.
+//! Helpers that build parts of commits.
 
 use store_core::{Commit, NewEntry, StateChange};
 
-/// A change of state that removes everything first.
+/// The same change, which first clears the state.
 pub(super) fn clearing(mut change: StateChange) -> StateChange {
     change.clear = true;
     change

@@ -1,4 +1,4 @@
-//! Fences: the highest claim number that wrote to a thread id.
+//! Fences: the highest claim number that wrote to a thread id is remembered.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ fn claim(incarnation: u64, counter: u64) -> Fence {
     Fence::new(id("dispatch"), ClaimToken::new("token"), 1, ClaimNumber { incarnation, counter })
 }
 
-/// A commit with nothing but a claim.
+/// A commit that holds only a fence.
 fn take_over(thread: &str, fence: Fence) -> Commit {
     Commit::new(id(thread)).fenced(fence)
 }
 
-/// A commit under a claim lower than one that wrote before is refused; under the same or a higher one it is not. The
-/// incarnation counts before the counter; commits without a claim are not judged.
+/// A commit is refused if its claim number is lower than the highest that wrote to the thread. An equal or a higher
+/// number is accepted. The incarnation is compared before the counter. Commits without a fence are not checked.
 pub(crate) async fn a_lower_claim_is_refused(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a"])).await?;
     let steps = [((1, 5), true), ((1, 5), true), ((1, 4), false), ((1, 6), true), ((1, 5), false), ((2, 1), true)];
@@ -39,13 +39,13 @@ pub(crate) async fn a_lower_claim_is_refused(given: &Given) -> Verdict {
         }
     }
     given.accept(say_keyed(&writer.thread, "unfenced", "text")).await?;
-    // A refused commit takes nothing over.
+    // A refused commit does not take the thread over.
     let refused = say(&writer.thread, Expect::Absent, "x").fenced(claim(9, 9));
     writer.refuse_commit(refused, ErrorKind::Conflict).await?;
     given.accept(say_keyed(&writer.thread, "last", "text").fenced(claim(2, 2))).await
 }
 
-/// A commit with nothing but a claim only takes over, before the thread exists too, and makes no thread.
+/// A commit that holds only a fence takes the thread over, even before the thread exists, and creates no thread.
 pub(crate) async fn a_claim_alone_takes_over(given: &Given) -> Verdict {
     let receipt = given.commit(take_over("t", claim(1, 5))).await?;
     expect_eq((receipt.version.number(), receipt.head, receipt.first_seq), (0, None, None))?;
@@ -58,18 +58,19 @@ pub(crate) async fn a_claim_alone_takes_over(given: &Given) -> Verdict {
     expect_eq((receipt.version, receipt.head), (first.version, first.head))?;
     let late = say_keyed(&id("t"), "k", "late").fenced(claim(1, 6));
     Writer::new(given, "t").refuse_commit(late, ErrorKind::StaleEpoch).await?;
-    // The guard of a take-over is checked like any other.
+    // A commit that takes over has its guard checked like any other commit.
     let guarded = take_over("t", claim(1, 8)).expecting(Expect::Absent);
     expect_kind(given.commits()?.commit(guarded).await, ErrorKind::Conflict)?;
     given.accept(take_over("t", claim(1, 7))).await
 }
 
-/// The highest claim outlives the thread: whoever makes the id anew needs one at least as high.
+/// The highest claim number outlives the thread: a commit that creates the id again needs a number at least as high.
 pub(crate) async fn a_claim_is_remembered_with_the_id(given: &Given) -> Verdict {
     remembered(given, false).await
 }
 
-/// The highest claim outlives a reopen, before the thread is there, while it is, and when it was deleted.
+/// The highest claim number is still known after the store was opened again: before the thread exists, while it
+/// exists, and after it was deleted.
 pub(crate) async fn a_claim_outlives_a_reopen(given: &Given) -> Verdict {
     remembered(given, true).await
 }
@@ -91,11 +92,11 @@ async fn remembered(given: &Given, reopened: bool) -> Verdict {
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
     given.threads()?.create_thread(NewThread::new(id("t"))).await?;
     expect_kind(given.commits()?.commit(take_over("t", claim(1, 4))).await, ErrorKind::StaleEpoch)?;
-    // Of another thread it says nothing.
+    // The claim numbers of one thread mean nothing for another thread.
     given.accept(take_over("other", claim(0, 1))).await
 }
 
-/// Of concurrent writers under different claims none writes after one with a higher claim.
+/// Of concurrent writers under different claims, none writes after a writer with a higher claim number.
 pub(crate) async fn no_lower_claim_writes_after_a_higher(given: &Given) -> Verdict {
     for round in 0..20 {
         let (thread, commits) = (id(&format!("t{round}")), given.commits()?);
@@ -124,7 +125,7 @@ pub(crate) async fn no_lower_claim_writes_after_a_higher(given: &Given) -> Verdi
     Ok(())
 }
 
-/// Resetting the fence lets a lower claim write again; of an unknown thread it is no error.
+/// After `reset_fence` a lower claim number can write again. For an unknown thread `reset_fence` is no error.
 pub(crate) async fn a_fence_can_be_reset(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     given.accept(say_keyed(&writer.thread, "k", "a").fenced(claim(5, 5))).await?;
@@ -142,7 +143,7 @@ pub(crate) async fn a_fence_can_be_reset(given: &Given) -> Verdict {
     expect_eq(given.threads()?.load_thread(&id("unknown")).await?, None)
 }
 
-/// An update of a thread under a fence is judged like a commit, and takes over like one.
+/// An update of a thread under a fence is checked like a commit, and takes the thread over like one.
 pub(crate) async fn an_update_takes_a_fence(given: &Given) -> Verdict {
     let (writer, threads) = (Writer::new(given, "t"), given.threads()?);
     given.accept(say_keyed(&writer.thread, "k", "a").fenced(claim(1, 5))).await?;
@@ -158,14 +159,15 @@ pub(crate) async fn an_update_takes_a_fence(given: &Given) -> Verdict {
     update("b", claim(1, 7)).await?;
     writer.refuse_commit(say_keyed(&writer.thread, "l", "x").fenced(claim(1, 6)), ErrorKind::StaleEpoch).await?;
     expect_kind(update("c", claim(1, 6)).await, ErrorKind::StaleEpoch)?;
-    // One that changes nothing takes over all the same.
+    // An update that changes nothing takes over, too.
     let same = update("b", claim(1, 9)).await?;
     expect_eq(&same, &writer.load().await?)?;
     expect_kind(update("c", claim(1, 8)).await, ErrorKind::StaleEpoch)?;
     given.accept(say_keyed(&writer.thread, "m", "y").fenced(claim(1, 9))).await
 }
 
-/// The claims of a commit, of an update and of one that changes nothing are remembered after a reopen.
+/// The claim numbers of a commit, of an update and of an update that changes nothing are still known
+/// after the store was opened again.
 pub(crate) async fn claims_outlive_a_reopen(given: &Given) -> Verdict {
     for thread in ["a", "b", "c"] {
         given.accept(say_keyed(&id(thread), "k", "x").fenced(claim(1, 5))).await?;

@@ -12,15 +12,15 @@ use crate::{
     run::draft::{done, running, write},
 };
 
-/// Wants a conflict that says what was found.
+/// Checks that the commit is refused with a conflict that says what was found.
 async fn expect_conflict(given: &Given, commit: Commit, found: Option<Version>) -> Verdict {
     let error = expect_kind(given.commits()?.commit(commit).await, ErrorKind::Conflict)?;
     let Detail::Conflict { actual, .. } = error.detail() else { return Err(Failure::new(format!("{error:?}"))) };
     expect_eq(*actual, found)
 }
 
-/// `Absent` wants no thread and makes it, `Version` wants a thread at that version, `Any` takes what is there; else the
-/// conflict says what was found.
+/// With `Absent` the thread must not exist, and the commit creates it. With `Version` the thread must exist at that
+/// version. `Any` accepts what is there. Otherwise the commit is refused with a conflict that says what was found.
 pub(crate) async fn a_guard_is_judged_by_the_version(given: &Given) -> Verdict {
     let thread = id("t");
     let zero = Expect::Version(Version::new(0, 1, 0));
@@ -39,7 +39,7 @@ pub(crate) async fn a_guard_is_judged_by_the_version(given: &Given) -> Verdict {
     expect_eq(given.log(&thread).await?.len(), 3)
 }
 
-/// A thread that was made without a commit has version 0, which a guard can name.
+/// A thread that was created without a commit has version 0, which a guard can name.
 pub(crate) async fn version_zero_is_a_guard(given: &Given) -> Verdict {
     let thread = given.a_thread("t").await?;
     expect_conflict(given, say(&thread.id, Expect::Absent, "x"), Some(thread.version)).await?;
@@ -47,7 +47,8 @@ pub(crate) async fn version_zero_is_a_guard(given: &Given) -> Verdict {
     expect_eq(receipt.version, thread.version.plus(1))
 }
 
-/// `Any` makes a thread that never existed, with or without entries, and never a deleted one; `Absent` makes that anew.
+/// A commit with `Any` creates a thread that never existed, with or without entries, and never a deleted one.
+/// `Absent` creates a deleted thread again.
 pub(crate) async fn any_makes_a_thread_that_never_existed(given: &Given) -> Verdict {
     let (thread, threads) = (id("t"), given.threads()?);
     given.accept(say_keyed(&thread, "k", "a")).await?;
@@ -69,7 +70,7 @@ pub(crate) async fn any_makes_a_thread_that_never_existed(given: &Given) -> Verd
     expect_conflict(given, say(&thread, Expect::Version(old), "x"), Some(anew.version)).await
 }
 
-/// Entries want a guard or a key: with neither the commit is refused, also one of a side entry alone.
+/// Entries need a guard or a key. With neither the commit is refused, even if it has only a side entry.
 pub(crate) async fn entries_want_a_guard_or_a_key(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     let unguarded = || Commit::new(id("t"));
@@ -85,7 +86,7 @@ pub(crate) async fn entries_want_a_guard_or_a_key(given: &Given) -> Verdict {
     writer.expect_log("a b c").await
 }
 
-/// A commit without entries needs no guard, checks one that is given, and leaves the version.
+/// A commit without entries needs no guard, but a guard that it has is checked. The version stays as it was.
 pub(crate) async fn a_commit_without_entries_leaves_the_version(given: &Given) -> Verdict {
     let first = Writer::having(given, "t", users(&["a", "b"])).await?.load().await?;
     let without = || Commit::new(id("t"));
@@ -108,7 +109,7 @@ pub(crate) async fn a_commit_without_entries_leaves_the_version(given: &Given) -
     expect_eq(given.thread(&id("t")).await?.open_runs, vec![id("s")])
 }
 
-/// A commit with nothing in it is refused, whatever its guard, key and time; `create` is something.
+/// A commit that holds nothing is refused, whatever its guard, key and time are. `create` counts as something.
 pub(crate) async fn a_commit_with_nothing_in_it_is_refused(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a"])).await?;
     let empty = || Commit::new(id("t"));
@@ -125,7 +126,7 @@ pub(crate) async fn a_commit_with_nothing_in_it_is_refused(given: &Given) -> Ver
     expect_eq(given.thread(&id("made")).await?.version.number(), 0)
 }
 
-/// The fields of `create` are those of a thread that the commit makes; one that exists keeps its own.
+/// The fields of `create` apply to a thread that the commit creates. A thread that exists keeps its own fields.
 pub(crate) async fn create_is_for_a_new_thread(given: &Given) -> Verdict {
     given.a_thread("parent").await?;
     let mut fields = ThreadFields::default();

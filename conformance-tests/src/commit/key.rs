@@ -1,4 +1,4 @@
-//! Idempotency keys.
+//! Commit keys.
 
 use std::time::Duration;
 
@@ -18,13 +18,14 @@ use crate::{
     run::draft::{done, running, write},
 };
 
-/// The same key with the same content gives the first receipt and writes nothing: at once, after other commits, and
-/// when the guard would no longer hold.
+/// A repeat with the same key and the same content returns the first receipt and writes nothing: at once, after
+/// other commits, and when the guard would no longer hold.
 pub(crate) async fn a_repeat_gives_the_first_receipt(given: &Given) -> Verdict {
     repeat(given, false).await
 }
 
-/// The same key with the same content gives the first receipt and writes nothing after a reopen.
+/// A repeat with the same key and the same content returns the first receipt and writes nothing, also
+/// after the store was opened again.
 pub(crate) async fn a_key_outlives_a_reopen(given: &Given) -> Verdict {
     repeat(given, true).await
 }
@@ -56,7 +57,8 @@ fn commit() -> Commit {
     Commit::new(id("t")).entry(said("a")).with_run(running("r")).with_state(state).with_key(id("k"))
 }
 
-/// Guard and fence are no content; nor is the order of maps, or ids that the store generated.
+/// The guard and the fence are not part of the content. Neither are the order of maps and
+/// ids that the store generated.
 pub(crate) async fn what_is_no_content_does_not_matter(given: &Given) -> Verdict {
     let metadata = |order: [&str; 2]| {
         let mut message = Message::user("with metadata");
@@ -79,7 +81,7 @@ pub(crate) async fn what_is_no_content_does_not_matter(given: &Given) -> Verdict
     expect_eq(given.log(&id("t")).await?.len(), 2)
 }
 
-/// Commits like [`commit`], each with another content.
+/// Commits like [`commit`], each with other content.
 fn others() -> Vec<Commit> {
     let state = |change: StateChange| commit().with_state(change);
     let (mut bare, mut steps) = (commit(), running("r"));
@@ -104,7 +106,7 @@ fn others() -> Vec<Commit> {
     ]
 }
 
-/// The same key with any other content is a mismatch, down to the bytes of a JSON value.
+/// The same key with any other content is a mismatch. One different byte in a JSON value is enough.
 pub(crate) async fn other_content_is_a_mismatch(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     given.accept(commit()).await?;
@@ -116,7 +118,7 @@ pub(crate) async fn other_content_is_a_mismatch(given: &Given) -> Verdict {
     expect_eq(given.commit(commit()).await?.deduplicated, true)
 }
 
-/// A refused commit leaves no key: the same key may be used again, with any content.
+/// A refused commit does not use up its key: the key can be used again with any content.
 pub(crate) async fn a_refused_commit_leaves_no_key(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a"])).await?;
     let keyed = |entry: NewEntry| Commit::new(id("t")).with_key(id("k")).entry(entry);
@@ -128,7 +130,8 @@ pub(crate) async fn a_refused_commit_leaves_no_key(given: &Given) -> Verdict {
     writer.refuse_commit(keyed(user("c")), ErrorKind::IdempotencyMismatch).await.map(drop)
 }
 
-/// Keys of two threads have nothing to do with each other, nor those of a deleted thread and its successor.
+/// The keys of two threads are independent of each other. So are the keys of a deleted thread and those
+/// of a new thread under its id.
 pub(crate) async fn keys_belong_to_one_thread(given: &Given) -> Verdict {
     for (thread, text) in [("t", "a"), ("u", "a"), ("v", "other")] {
         let receipt = given.commit(say_keyed(&id(thread), "k", text)).await?;
@@ -143,7 +146,7 @@ pub(crate) async fn keys_belong_to_one_thread(given: &Given) -> Verdict {
     expect_eq(given.commit(say_keyed(&id("u"), "k", "a")).await?.deduplicated, true)
 }
 
-/// A key is remembered as long as its thread, however much is committed and however much time goes by.
+/// A thread remembers its keys as long as it exists, however much is committed and however much time passes.
 pub(crate) async fn a_key_lives_as_long_as_its_thread(given: &Given) -> Verdict {
     let first = given.commit(say_keyed(&id("t"), "k", "a")).await?;
     for at in 0..300 {
@@ -157,7 +160,7 @@ pub(crate) async fn a_key_lives_as_long_as_its_thread(given: &Given) -> Verdict 
     expect_eq(given.commit(say_keyed(&id("t"), "k7", "more")).await?.deduplicated, true)
 }
 
-/// A deduplicated commit is judged by nothing else: not by fence, guard, state revision, run or entries.
+/// If a commit is a repeat, nothing but its key is checked: not the fence, guard, state revision, run or entries.
 pub(crate) async fn a_repeat_is_judged_by_its_key_alone(given: &Given) -> Verdict {
     let state = StateChange::new().set("a", json("1")).expecting(0);
     let commit = Commit::new(id("t")).entry(user("a")).with_run(done("r")).with_state(state).with_key(id("k"));
@@ -168,7 +171,7 @@ pub(crate) async fn a_repeat_is_judged_by_its_key_alone(given: &Given) -> Verdic
         let again = given.commit(commit.clone().expecting(guard).fenced(fence(1))).await?;
         expect_eq((again.deduplicated, again.version), (true, first.version))?;
     }
-    // A higher claim in a repeat takes nothing over.
+    // A repeat with a higher claim number does not take the thread over.
     given.accept(commit.fenced(fence(99))).await?;
     given.accept(say_keyed(&id("t"), "m", "x").fenced(fence(9))).await
 }

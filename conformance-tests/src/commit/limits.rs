@@ -1,4 +1,4 @@
-//! Limits: what is at one is accepted, what is above is refused.
+//! Limits: a commit that is exactly at a limit is accepted, and a commit above it is refused.
 
 use store_core::{
     AppendEvents, Commit, Custom, Detail, ErrorKind, Limits, Message, NewBody, NewEntry, NewEvent, NewOutboxRow,
@@ -16,7 +16,7 @@ use crate::{
     run::draft::{done, running, write},
 };
 
-/// Wants a commit to be refused by a limit of this size, and to change nothing.
+/// Checks that a commit is refused because of a limit of `max`, and changes nothing.
 async fn refuse(writer: &Writer<'_>, commit: Commit, max: u64) -> Verdict {
     let error = writer.refuse_commit(commit, ErrorKind::LimitExceeded).await?;
     match error.detail() {
@@ -25,7 +25,7 @@ async fn refuse(writer: &Writer<'_>, commit: Commit, max: u64) -> Verdict {
     }
 }
 
-/// A commit takes as many entries as the limit says and not one more.
+/// A commit may have as many entries as the limit says, and not one more.
 pub(crate) async fn a_commit_has_a_thousand_entries_at_most(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("first")]).await?;
     let many = |count| (0..count).map(|_| said("text"));
@@ -35,7 +35,7 @@ pub(crate) async fn a_commit_has_a_thousand_entries_at_most(given: &Given) -> Ve
     expect_eq(given.log(&writer.thread).await?.len(), 1_001)
 }
 
-/// A commit changes as many state keys as the limit says, and the state of a thread has no more in all.
+/// A commit may change as many state keys as the limit says, and the state of a thread has no more keys in all.
 pub(crate) async fn state_has_a_thousand_keys_at_most(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a")]).await?;
     let keys =
@@ -51,7 +51,8 @@ pub(crate) async fn state_has_a_thousand_keys_at_most(given: &Given) -> Verdict 
     refuse(&writer, with(keys(3_000, 3_001).remove("k0")), 1_000).await
 }
 
-/// The state of a thread has as many bytes as the limit says, keys and values together, whatever made them.
+/// The state of a thread may have as many bytes as the limit says. Keys and values count together,
+/// whatever operation wrote them.
 pub(crate) async fn state_has_a_megabyte_at_most(given: &Given) -> Verdict {
     let limit = 1 << 20;
     let writer = Writer::having(given, "t", [user("a")]).await?;
@@ -67,7 +68,7 @@ pub(crate) async fn state_has_a_megabyte_at_most(given: &Given) -> Verdict {
     refuse(&writer, with(StateChange::new().with("key", StateOp::Append(items))), limit as u64).await
 }
 
-/// A thread has as many open runs as the limit says; a done one makes room.
+/// A thread may have as many open runs as the limit says. A run that is done does not count.
 pub(crate) async fn a_thread_has_64_open_runs_at_most(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a")]).await?;
     for at in 0..64 {
@@ -83,7 +84,7 @@ pub(crate) async fn a_thread_has_64_open_runs_at_most(given: &Given) -> Verdict 
     expect_eq(writer.load().await?.open_runs.len(), 64)
 }
 
-/// Labels and titles have as many bytes as the limit says, wherever one is given.
+/// Labels and titles may have as many bytes as the limit says, wherever they are given.
 pub(crate) async fn a_text_has_a_kibibyte_at_most(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), checkpoint("c", Some("x"))]).await?;
     let (fits, long) = (format!("{}é", "x".repeat(1_022)), format!("{}é", "x".repeat(1_023)));
@@ -107,11 +108,11 @@ pub(crate) async fn a_text_has_a_kibibyte_at_most(given: &Given) -> Verdict {
     given.accept(titled("fits", fits)).await
 }
 
-/// The metadata of a new thread has as many bytes as the limit says, as one JSON document.
+/// The metadata of a new thread may have as many bytes as the limit says, counted as one JSON document.
 pub(crate) async fn metadata_has_64_kibibytes_at_most(given: &Given) -> Verdict {
     let with = |thread: &str, bytes: usize| {
         let mut fields = ThreadFields::default();
-        // `{"k":"…"}` around the text.
+        // `{"k":"…"}` around the text adds 8 bytes.
         fields.metadata = [("k".to_owned(), json(&format!("\"{}\"", "x".repeat(bytes - 8))))].into();
         Commit::new(id(thread)).creating(fields)
     };
@@ -120,7 +121,7 @@ pub(crate) async fn metadata_has_64_kibibytes_at_most(given: &Given) -> Verdict 
     given.accept(with("fits", limit)).await
 }
 
-/// A record has as many bytes as a store with smaller limits says.
+/// A record may have as many bytes as a store with smaller limits says.
 pub(crate) async fn a_record_has_a_limit(given: &Given) -> Verdict {
     let small = given.with_limits(|limits| limits.record_bytes = 2_000).await?;
     let writer = Writer::having(&small, "t", [user("a")]).await?;
@@ -139,7 +140,7 @@ pub(crate) async fn a_record_has_a_limit(given: &Given) -> Verdict {
     expect_eq(receipt.version.number(), 2)
 }
 
-/// A state value has as many bytes as a store with smaller limits says, whatever operation made it.
+/// A state value may have as many bytes as a store with smaller limits says, whatever operation wrote it.
 pub(crate) async fn a_state_value_has_a_limit(given: &Given) -> Verdict {
     let small = given.with_limits(|limits| limits.record_bytes = 2_000).await?;
     let writer = Writer::having(&small, "t", [user("a")]).await?;
@@ -157,7 +158,7 @@ pub(crate) async fn a_state_value_has_a_limit(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// No operation makes a value that is nested deeper than one that can be given.
+/// No operation on the state makes a value that is nested deeper than a value from a caller may be.
 pub(crate) async fn a_state_value_has_a_depth(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a")]).await?;
     let nested = |depth: usize| json(&format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
@@ -169,7 +170,8 @@ pub(crate) async fn a_state_value_has_a_depth(given: &Given) -> Verdict {
     given.accept(with("object", object(127))).await
 }
 
-/// A commit has as many bytes in all, and as many entries, keys and open runs, as a store with smaller limits says.
+/// A store with smaller limits enforces its limits on the bytes of a commit, and on
+/// entries, keys, open runs and texts.
 pub(crate) async fn smaller_limits_hold(given: &Given) -> Verdict {
     let change = |limits: &mut Limits| {
         (limits.commit_bytes, limits.commit_entries, limits.commit_state_keys) = (5_000, 3, 2);
@@ -191,7 +193,8 @@ pub(crate) async fn smaller_limits_hold(given: &Given) -> Verdict {
     expect_eq(above.is_ok(), true)
 }
 
-/// Entries, run, state, events and outbox rows of a commit count together: none is too large by itself here.
+/// The entries, run, state, events and outbox rows of a commit count together. None of
+/// them is too large by itself here.
 pub(crate) async fn the_parts_of_a_commit_count_together(given: &Given) -> Verdict {
     let small = given.with_limits(|limits| limits.commit_bytes = 5_000).await?;
     let writer = Writer::having(&small, "t", [user("a")]).await?;
@@ -212,7 +215,7 @@ pub(crate) async fn the_parts_of_a_commit_count_together(given: &Given) -> Verdi
     small.accept(two).await
 }
 
-/// Totals of what is stored are judged in the atomic step: concurrent commits together do not pass a limit.
+/// Limits on stored totals are checked in the atomic step: concurrent commits together do not exceed a limit.
 pub(crate) async fn totals_are_judged_in_the_atomic_step(given: &Given) -> Verdict {
     let commits = given.commits()?;
     let results = crate::given::race(8, |task| {

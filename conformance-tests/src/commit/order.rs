@@ -1,4 +1,4 @@
-//! The order of checks: the first that fails is the answer.
+//! The order of checks: the first check that fails determines the answer.
 
 use store_core::{
     ClaimNumber, ClaimToken, Commit, DeleteRequest, Detail, Error, ErrorKind, Expect, Fence, StateChange, ThreadFields,
@@ -19,14 +19,15 @@ fn claim(counter: u64) -> Fence {
     Fence::new(id("dispatch"), ClaimToken::new("token"), 1, ClaimNumber { incarnation: 1, counter })
 }
 
-/// A check that a commit can fail, with what makes it fail and how the answer is known.
+/// A check that a commit can fail: how to make it fail, and how to recognise its answer.
 struct Check {
     name: &'static str,
     spoil: fn(&mut Commit),
     is_answer: fn(&Error) -> bool,
 }
 
-/// Of conflicts the number found says which guard it was: the version is 3, the state's revision 1.
+/// Whether `error` is a conflict that found `number`. The number shows which expectation failed: the version is
+/// 3, and the revision of the state is 1.
 fn conflict_with(error: &Error, number: u64) -> bool {
     matches!(error.detail(), Detail::Conflict { actual: Some(found), .. } if found.number() == number)
 }
@@ -78,7 +79,8 @@ static CHECKS: &[Check] = &[
     },
 ];
 
-/// A thread of version 3 and state revision 1, with all the state it may have, a used key, a claim and a done run.
+/// Creates a thread of version 3 and state revision 1, with as many state keys as a thread may have, a used
+/// key, a claim number and a run that is done.
 async fn a_full_thread(given: &Given) -> Verdict {
     let state = (0..1_000).fold(StateChange::new(), |change, at| change.set(format!("k{at}"), json("1")));
     let first = Commit::new(id("t")).expecting(Expect::Absent).entries(users(&["a", "b", "c"]));
@@ -97,8 +99,8 @@ async fn answer(given: &Given, commit: Commit) -> Result<Error, Failure> {
     }
 }
 
-/// Of two checks that fail the answer is that of the first: shape and limits, key, fence, guard, state revision, run,
-/// entries, limits on totals.
+/// If two checks fail, the first of them determines the answer. The order is: shape and limits, key, fence,
+/// guard, state revision, run, entries, limits on totals.
 pub(crate) async fn the_first_check_that_fails_is_the_answer(given: &Given) -> Verdict {
     a_full_thread(given).await?;
     let writer = Writer::new(given, "t");
@@ -120,7 +122,7 @@ pub(crate) async fn the_first_check_that_fails_is_the_answer(given: &Given) -> V
     expect_eq((writer.load().await?, given.log(&writer.thread).await?), (before, log))
 }
 
-/// A deleted thread is the answer before everything but shape and limits.
+/// For a deleted thread the answer is `NotFound`, unless shape or limits fail, which are checked before.
 pub(crate) async fn a_deleted_thread_is_the_answer_before_the_rest(given: &Given) -> Verdict {
     a_full_thread(given).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
@@ -135,7 +137,7 @@ pub(crate) async fn a_deleted_thread_is_the_answer_before_the_rest(given: &Given
     expect_kind(given.commits()?.commit(repeat).await, ErrorKind::NotFound).map(drop)
 }
 
-/// Limits of the commit itself are judged with its shape, before the guard and everything that is stored.
+/// Limits on the commit itself are checked with its shape, before the guard and everything else that is stored.
 pub(crate) async fn limits_of_the_commit_come_first(given: &Given) -> Verdict {
     a_full_thread(given).await?;
     let stale = || draft(0).expecting(Expect::Absent).fenced(claim(1));

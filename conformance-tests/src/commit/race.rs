@@ -1,4 +1,4 @@
-//! Many writers at once.
+//! Commits of many concurrent writers.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -14,8 +14,8 @@ use crate::{
     run::draft::{done, running},
 };
 
-/// Of concurrent commits with one version as guard exactly one succeeds, the others get `Conflict`; never two receipts
-/// for one version.
+/// Of concurrent commits with one version as their guard exactly one succeeds, and the others get `Conflict`.
+/// No two receipts have the same version.
 pub(crate) async fn one_guard_has_one_winner(given: &Given) -> Verdict {
     const ROUNDS: u64 = 40;
     let (thread, mut guard) = (id("t"), Expect::Absent);
@@ -38,7 +38,8 @@ pub(crate) async fn one_guard_has_one_winner(given: &Given) -> Verdict {
     expect_eq(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), (1..=ROUNDS).collect::<Vec<_>>())
 }
 
-/// Concurrent commits without a guard all land, each one's entries next to each other and below one another.
+/// Concurrent commits without a guard all take effect. The entries of each commit are next to each other,
+/// each below the one before it.
 pub(crate) async fn unguarded_commits_all_land(given: &Given) -> Verdict {
     const TASKS: usize = 12;
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
@@ -61,7 +62,7 @@ pub(crate) async fn unguarded_commits_all_land(given: &Given) -> Verdict {
     expect_eq(given.thread(&thread).await?.leaves, 1)
 }
 
-/// Of concurrent commits with one key and content exactly one is applied, and all get its receipt.
+/// Of concurrent commits with one key and content exactly one is applied, and all of them return its receipt.
 pub(crate) async fn a_key_is_applied_once(given: &Given) -> Verdict {
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
     for round in 0..30_u64 {
@@ -79,7 +80,7 @@ pub(crate) async fn a_key_is_applied_once(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Of concurrent commits with one key and different contents exactly one is applied, the others are a mismatch.
+/// Of concurrent commits with one key and different contents exactly one is applied. The others are a mismatch.
 pub(crate) async fn a_key_has_one_content(given: &Given) -> Verdict {
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
     for round in 0..20 {
@@ -95,7 +96,7 @@ pub(crate) async fn a_key_has_one_content(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A commit that would write much, and is refused at its end.
+/// A commit with many parts, which is refused because of one of them.
 fn refused(thread: &ThreadId, task: usize) -> Commit {
     let much = say_keyed(thread, &format!("refused {task}"), "refused").with_run(running(&format!("refused {task}")));
     let state = StateChange::new().with("count", StateOp::Add(1_000)).with("refused", StateOp::Add(1));
@@ -106,7 +107,7 @@ fn refused(thread: &ThreadId, task: usize) -> Commit {
     }
 }
 
-/// A refused commit changes nothing that others write meanwhile, on this thread or another, and leaves nothing.
+/// A refused commit changes nothing of what other callers write at the same time, and leaves nothing behind.
 pub(crate) async fn a_refused_commit_disturbs_nobody(given: &Given) -> Verdict {
     const TASKS: usize = 12;
     const ROUNDS: usize = 10;
@@ -137,7 +138,7 @@ pub(crate) async fn a_refused_commit_disturbs_nobody(given: &Given) -> Verdict {
     expect_eq(after.thread.state_revision, accepted as u64 + 1)
 }
 
-/// A thousand commits one after the other leave a dense log, exact counters and every acknowledged entry.
+/// A thousand commits in a row leave a log without gaps, exact counters and every acknowledged entry.
 pub(crate) async fn a_thousand_commits_follow_each_other(given: &Given) -> Verdict {
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
     let mut guard = Expect::Absent;
@@ -155,7 +156,7 @@ pub(crate) async fn a_thousand_commits_follow_each_other(given: &Given) -> Verdi
     )
 }
 
-/// 64 concurrent writers over 8 threads leave dense logs, exact counters and every acknowledged entry.
+/// 64 concurrent writers on 8 threads leave logs without gaps, exact counters and every acknowledged entry.
 pub(crate) async fn many_writers_leave_exact_logs(given: &Given) -> Verdict {
     const ROUNDS: usize = 8;
     let commits = given.commits()?;
@@ -193,7 +194,8 @@ async fn write_rounds(
     Ok(receipts)
 }
 
-/// A stale commit is rebased: loaded again, with a new guard and the same key, until it lands, once.
+/// A commit that was stale can be tried again: the caller loads the thread, takes the new guard and keeps the
+/// key. The commit takes effect once.
 pub(crate) async fn a_stale_commit_can_be_rebased(given: &Given) -> Verdict {
     const TASKS: usize = 8;
     let (commits, threads) = (given.commits()?, given.threads()?);
@@ -204,7 +206,7 @@ pub(crate) async fn a_stale_commit_can_be_rebased(given: &Given) -> Verdict {
     let log = given.log(&id("t")).await?;
     let said: BTreeSet<_> = log.iter().map(|entry| entry.id.to_string()).collect();
     expect_eq(said, (0..TASKS).map(|task| task.to_string()).collect())?;
-    // Once more after it landed: the first receipt, whatever the guard.
+    // After that a repeat returns the first receipt, whatever its guard is.
     for (task, receipt) in receipts.into_iter().enumerate() {
         let again = Commit::new(id("t")).expecting(Expect::Absent).entry(user(&task.to_string()));
         let again = commits.commit(again.with_key(id(&format!("k{task}")))).await?;

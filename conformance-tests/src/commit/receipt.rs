@@ -14,7 +14,7 @@ use crate::{
     run::draft::{change, load, running},
 };
 
-/// Version, head, ids, state revision, run status and time of a receipt are those that the next read gives.
+/// The next read returns the version, head, ids, state revision, run status and time that the receipt gave.
 pub(crate) async fn a_receipt_says_what_the_next_read_gives(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     let state = |value: &str| StateChange::new().set("k", json(value));
@@ -45,7 +45,7 @@ pub(crate) async fn a_receipt_says_what_the_next_read_gives(given: &Given) -> Ve
     Ok(())
 }
 
-/// Store times of successive commits do not decrease, also when the clock goes back; `updated_at` neither.
+/// The times of successive commits do not go back, even if the clock does, and neither does `updated_at`.
 pub(crate) async fn times_do_not_decrease(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     let mut last = Timestamp::MIN;
@@ -67,7 +67,7 @@ pub(crate) async fn times_do_not_decrease(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// The order of versions is the order in which concurrent commits took effect: of entries, of times, of a counter.
+/// Concurrent commits take effect in the order of their versions: entries, times and state revisions have that order.
 pub(crate) async fn versions_follow_the_order_of_commits(given: &Given) -> Verdict {
     let commits = given.commits()?;
     let results = race(8, |task| {
@@ -98,7 +98,7 @@ pub(crate) async fn versions_follow_the_order_of_commits(given: &Given) -> Verdi
     expect(all.windows(2).all(|pair| pair[0].state_revision < pair[1].state_revision), "revisions decrease")
 }
 
-/// `at` gives the times of the thread and of entries that have none of their own; `updated_at` never goes back.
+/// `at` is the time of the thread, and of each entry that has no time of its own. `updated_at` never goes back.
 pub(crate) async fn a_commit_may_say_when_it_happened(given: &Given) -> Verdict {
     let now = given.commit(say_keyed(&id("clock"), "k", "text")).await?.time;
     let before = |seconds: u64| now.saturating_sub(Duration::from_secs(seconds));
@@ -121,7 +121,7 @@ pub(crate) async fn a_commit_may_say_when_it_happened(given: &Given) -> Verdict 
     expect_eq(writer.load().await?.updated_at, receipt.time)
 }
 
-/// An `at` after store time is refused, and makes nothing.
+/// A commit with an `at` later than store time is refused, and creates nothing.
 pub(crate) async fn a_commit_is_not_of_the_future(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a"])).await?;
     let now = writer.load().await?.updated_at;

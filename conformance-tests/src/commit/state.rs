@@ -1,4 +1,4 @@
-//! Thread state.
+//! The state of a thread.
 
 use std::sync::Arc;
 
@@ -32,7 +32,8 @@ fn clear() -> StateChange {
     clearing(StateChange::new())
 }
 
-/// State changes by key, what is not named stays; the revision grows by one for each commit that changes state.
+/// The state changes by key, and keys that are not named stay. The revision increases by one with each
+/// commit that changes the state.
 pub(crate) async fn state_changes_by_key(given: &Given) -> Verdict {
     let new = StateChange::new;
     for (at, (step, pairs)) in [
@@ -59,12 +60,12 @@ pub(crate) async fn state_changes_by_key(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// State stays as it was without changes to it; it is gone with the thread.
+/// Without changes the state stays as it was. It is deleted with the thread.
 pub(crate) async fn state_stays_without_changes(given: &Given) -> Verdict {
     change(given, StateChange::new().set("a", json("1"))).await?;
     let receipt = given.commit(say_keyed(&id("t"), "k", "text")).await?;
     expect_eq(receipt.state_revision, 1)?;
-    // A part of the commit that changes nothing is no change.
+    // A state part that names no key does not count as a change.
     let receipt = given.commit(say_keyed(&id("t"), "l", "text").with_state(StateChange::new().expecting(1))).await?;
     expect_eq(receipt.state_revision, 1)?;
     let wrong = say_keyed(&id("t"), "m", "text").with_state(StateChange::new().expecting(2));
@@ -77,7 +78,7 @@ pub(crate) async fn state_stays_without_changes(given: &Given) -> Verdict {
     expect_eq((receipt.state_revision, state(given).await?.1), (1, wanted(&[("a", "1")])))
 }
 
-/// A key is named once in a commit: set and removed, or set twice, is refused.
+/// A commit may name a state key once. A key that is set and removed, or set twice, is refused.
 pub(crate) async fn a_key_is_changed_once(given: &Given) -> Verdict {
     change(given, StateChange::new().set("b", json("1"))).await?;
     let set = || StateChange::new().set("x", json("0")).set("a", json("1"));
@@ -88,7 +89,7 @@ pub(crate) async fn a_key_is_changed_once(given: &Given) -> Verdict {
     expect_eq(state(given).await?, (1, wanted(&[("b", "1")])))
 }
 
-/// What is refused whatever is stored, or because of it.
+/// Stored values, each with an operation that is refused on it.
 fn misfits() -> Vec<(&'static str, StateOp)> {
     let add = || StateOp::Add(1);
     vec![
@@ -111,7 +112,8 @@ fn misfits() -> Vec<(&'static str, StateOp)> {
     ]
 }
 
-/// An operation on a value of another type, or that overflows, is refused, and no other key of its commit changes.
+/// An operation on a value of another type, or one that overflows, is refused, and no
+/// other key of the commit changes.
 pub(crate) async fn an_operation_wants_its_type(given: &Given) -> Verdict {
     for (stored, op) in misfits() {
         let about = format!("{op:?} of {stored}");
@@ -125,7 +127,7 @@ pub(crate) async fn an_operation_wants_its_type(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Operations work on what is stored; a missing key counts as 0, an empty list or an empty object.
+/// Operations apply to what is stored. A missing key counts as 0, as an empty list or as an empty object.
 pub(crate) async fn an_operation_works_on_what_is_stored(given: &Given) -> Verdict {
     let list = |items: &[&str]| StateOp::Append(items.iter().map(|item| json(item)).collect());
     for (stored, op, after) in [
@@ -153,7 +155,7 @@ pub(crate) async fn an_operation_works_on_what_is_stored(given: &Given) -> Verdi
     Ok(())
 }
 
-/// An operation of each kind, for the keys that all share, and a key of its own.
+/// A change with an operation of each kind on keys that all tasks share, and with a key of its own.
 fn operations(number: usize) -> StateChange {
     let item = json(&number.to_string());
     let field = json(&format!("{{\"k{number}\":{number}}}"));
@@ -190,7 +192,8 @@ pub(crate) async fn concurrent_operations_all_take_effect(given: &Given) -> Verd
     expect_eq(object.len(), total)
 }
 
-/// A state revision that differs is a conflict; of concurrent commits with the same one exactly one succeeds.
+/// A commit that expects a different state revision is refused with a conflict. Of concurrent commits that
+/// expect the same revision, exactly one succeeds.
 pub(crate) async fn a_state_revision_has_one_winner(given: &Given) -> Verdict {
     for wrong in [1, u64::MAX] {
         let early = Commit::new(id("t")).with_state(StateChange::new().set("a", json("1")).expecting(wrong));

@@ -22,7 +22,7 @@ fn left_out(context: &Context) -> String {
     crate::log::writer::join(context.left_out.iter().map(|entry| entry.as_str()))
 }
 
-/// One token for each letter.
+/// A budget in tokens. The counter counts one token for each byte of the text of a message.
 fn letters(max: u64) -> Budget {
     Budget::Tokens { max, counter: Arc::new(|message: &Message| words(message).len() as u64) }
 }
@@ -31,7 +31,8 @@ fn system(name: &str) -> NewEntry {
     entry(name, Message::new(Role::System, vec![store_core::Block::text(name)]))
 }
 
-/// The oldest whole turns go first, never a call without its result; system messages stay; what was left out is listed.
+/// The oldest whole turns are left out first, and a call is left out together with its result. System messages
+/// stay. What was left out is listed.
 pub(crate) async fn the_oldest_turns_go_first(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [system("s"), user("a"), assistant("b"), user("c")]).await?;
     writer.accept([calling("d", &["1"]), answering("e", &["1"]), assistant("f"), user("g"), assistant("h")]).await?;
@@ -47,13 +48,13 @@ pub(crate) async fn the_oldest_turns_go_first(given: &Given) -> Verdict {
         let found = (sketch(&context), left_out(&context));
         expect_eq(found, (wanted.to_owned(), gone.to_owned())).map_err(|failure| failure.about(messages))?;
     }
-    // By the caller's counter: each message is one letter, a result says none of its own.
+    // The counter counts one token for each letter, one for the line break in the message `d`, and none for results.
     let context = within(&writer, letters(7)).await?;
     expect_eq((sketch(&context).as_str(), left_out(&context).as_str()), ("s c d!1 ?1=e f g h", "a b"))?;
     expect_eq(writer.context().await?.context.left_out, vec![])
 }
 
-/// The last summary stays, whatever goes.
+/// The last summary stays, whatever else is left out.
 pub(crate) async fn the_last_summary_stays(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
     writer.accept([assistant("c"), compaction("s", "a", "c"), user("d"), assistant("e")]).await?;
@@ -63,7 +64,7 @@ pub(crate) async fn the_last_summary_stays(given: &Given) -> Verdict {
     expect_eq((sketch(&context).as_str(), left_out(&context).as_str()), ("[s] f g", "d e"))
 }
 
-/// However small the budget, no result is without its call and no call without its result; nothing of the log changes.
+/// However small the budget is, no result is without its call and no call without its result. The log stays as it is.
 pub(crate) async fn no_budget_parts_a_call_from_its_result(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [system("s"), user("a")]).await?;
     writer.accept([calling("b", &["1", "2"]), answering("c", &["1", "2"]), calling("d", &["3"])]).await?;

@@ -1,4 +1,4 @@
-//! Compactions: summaries stand for what they cover.
+//! Compactions: a summary replaces the entries that it covers.
 
 use store_core::{
     Block, Body, Compaction, ContextRequest, Interval, Message, NewEntry, Role, Visibility,
@@ -26,8 +26,8 @@ fn everywhere(name: &str) -> NewEntry {
     entry(name, body)
 }
 
-/// A summary stands where its interval began, as a user message that opens with a fixed marker; what is covered is left
-/// out.
+/// A summary stands where its interval began. It is a user message that begins with a fixed marker. The
+/// covered entries are left out.
 pub(crate) async fn a_summary_stands_for_its_interval(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e"])).await?;
     writer.accept([compaction("s1", "b", "d"), user("f")]).await?;
@@ -47,7 +47,7 @@ pub(crate) async fn a_summary_stands_for_its_interval(given: &Given) -> Verdict 
     expect(!markers[0].is_empty() && markers[0] == markers[1], format!("no fixed marker: {markers:?}"))
 }
 
-/// Replacement messages stand there instead of the summary, as they are.
+/// Replacement messages stand at that place instead of the summary, as they were given.
 pub(crate) async fn replacements_stand_instead_of_the_summary(given: &Given) -> Verdict {
     let replacement = vec![Message::user("what was asked"), Message::assistant("what was done")];
     let mut body = Compaction::default();
@@ -61,7 +61,8 @@ pub(crate) async fn replacements_stand_instead_of_the_summary(given: &Given) -> 
     expect_eq(context.messages[1..3].iter().map(|message| message.message.clone()).collect::<Vec<_>>(), replacement)
 }
 
-/// Without an interval the summary stands before the first message and hides nothing; the latest counts.
+/// The summary of a compaction without an interval stands in front of the first message and hides nothing. Of
+/// several such compactions the latest counts.
 pub(crate) async fn a_compaction_of_nothing_stands_first(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
     writer.accept([everywhere("s1"), user("c")]).await?;
@@ -73,7 +74,7 @@ pub(crate) async fn a_compaction_of_nothing_stands_first(given: &Given) -> Verdi
     expect_context(&first, "a", "[s] a").await
 }
 
-/// Of compactions that begin at the same entry the latest counts, also where it covers less.
+/// Of compactions that begin at the same entry the latest counts, even if it covers less.
 pub(crate) async fn of_one_beginning_the_latest_counts(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e"])).await?;
     writer.accept([compaction("s1", "b", "c"), user("f")]).await?;
@@ -86,7 +87,8 @@ pub(crate) async fn of_one_beginning_the_latest_counts(given: &Given) -> Verdict
     expect_context(&writer, "f", "a [s1] d e f").await
 }
 
-/// One whose interval lies inside another's is hidden, whichever came first; those apart keep their own.
+/// A compaction whose interval lies inside the interval of another is hidden, whichever came first. Compactions
+/// whose intervals lie apart all appear.
 pub(crate) async fn what_lies_inside_is_hidden(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e", "f", "g"])).await?;
     writer.accept([compaction("s1", "c", "d")]).await?;
@@ -95,15 +97,16 @@ pub(crate) async fn what_lies_inside_is_hidden(given: &Given) -> Verdict {
     expect_context(&writer, "s2", "a [s2] f g").await?;
     writer.accept([compaction("s3", "d", "d"), compaction("s", "e", "e"), compaction("s4", "f", "f")]).await?;
     expect_context(&writer, "s4", "a [s2] [s4] g").await?;
-    // With the compactions that it covers.
+    // `s5` also covers the earlier compactions.
     writer.accept([user("h"), compaction("s5", "a", "h"), user("i")]).await?;
     expect_context(&writer, "i", "[s5] i").await?;
-    // The latest of this beginning ends before the others: they show again.
+    // `s6` begins at the same entry as `s5` and is later, so it counts. It ends before `s2` and `s4`
+    // begin, so that these appear again.
     writer.accept([compaction("s6", "a", "a")]).await?;
     expect_context(&writer, "s6", "[s6] [s2] [s4] g h i").await
 }
 
-/// A compaction of another branch has no effect, also where it covers entries that both share.
+/// A compaction of another branch has no effect, even if it covers entries of both branches.
 pub(crate) async fn a_compaction_of_another_branch_has_no_effect(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d"])).await?;
     writer.accept([compaction("s1", "a", "c"), user("e"), user("f").below(id("d"))]).await?;
@@ -114,7 +117,8 @@ pub(crate) async fn a_compaction_of_another_branch_has_no_effect(given: &Given) 
     expect_context(&writer, "e", "[s1] d e").await
 }
 
-/// A long log with many compactions gives the same context as one that was read from its beginning.
+/// However often a log was compacted, the context of an entry has the summary of the latest compaction on its
+/// path and what follows its interval.
 pub(crate) async fn repeated_compaction_keeps_the_rest(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["0"])).await?;
     for round in 1..=40 {
@@ -126,7 +130,7 @@ pub(crate) async fn repeated_compaction_keeps_the_rest(given: &Given) -> Verdict
     expect_context(&writer, "17", "[s16] 16 17").await
 }
 
-/// A compaction is due when the tokens and those reserved fill the window.
+/// A compaction is due when the used and the reserved tokens together fill the window.
 pub(crate) async fn a_compaction_is_due_when_the_window_fills(_given: &Given) -> Verdict {
     expect_eq(DEFAULT_RESERVED, 50_000)?;
     for (usage, reserved, window, due) in [
@@ -144,7 +148,7 @@ pub(crate) async fn a_compaction_is_due_when_the_window_fills(_given: &Given) ->
     Ok(())
 }
 
-/// A split keeps the last user or assistant messages, and never parts a call from its result.
+/// A split keeps the last user or assistant messages, and never separates a call from its result.
 pub(crate) async fn a_split_keeps_calls_with_their_results(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), assistant("b"), user("c")]).await?;
     writer.accept([calling("d", &["1", "2"]), answering("e", &["1"]), answering("f", &["2"]), assistant("g")]).await?;
@@ -158,7 +162,8 @@ pub(crate) async fn a_split_keeps_calls_with_their_results(given: &Given) -> Ver
     Ok(())
 }
 
-/// What a model is asked to summarise holds the older messages without thinking; there is none if nothing is older.
+/// The request for a summary holds the older messages without thinking. There is no request if `keep` is 0, or
+/// if fewer than `keep` messages could be kept.
 pub(crate) async fn a_compaction_request_tells_the_older_messages(given: &Given) -> Verdict {
     let thought = Block::new(store_core::BlockKind::Thinking(store_core::Thinking::new("secret thought")));
     let thinking = Message::new(Role::Assistant, vec![thought, Block::text("spoken")]);
@@ -174,7 +179,7 @@ pub(crate) async fn a_compaction_request_tells_the_older_messages(given: &Given)
         expect(words.contains(told), format!("{words:?} does not tell {told:?}"))?;
     }
     expect(!format!("{request:?}").contains("secret thought"), "thinking is in the request")?;
-    // The log still has it.
+    // The log still has the thinking.
     let kept = matches!(&*writer.entry("b").await?.body, Body::Message(message) if message.blocks.len() == 2);
     expect(kept, "the log lost the thinking")
 }

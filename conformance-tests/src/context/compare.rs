@@ -1,4 +1,4 @@
-//! What two leaves share, and what each has alone.
+//! The common part of the paths of two leaves, and the part that each of them has alone.
 
 use store_core::{ErrorKind, LogReaderExt, ParentRef};
 
@@ -17,7 +17,7 @@ async fn comparison(writer: &Writer<'_>, left: &str, right: &str) -> Result<[Str
     Ok([shared, writer.ids(found.left).await?, writer.ids(found.right).await?])
 }
 
-/// Two leaves share the entries up to where they part, and each has its own after it.
+/// The paths of two leaves share the entries up to where they separate, and each has its own entries after that.
 pub(crate) async fn two_leaves_are_compared(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d"])).await?;
     writer

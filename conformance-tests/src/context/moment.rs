@@ -1,4 +1,4 @@
-//! A context and everything beside it are of one moment.
+//! A context and everything that is returned with it are of one moment.
 
 use std::sync::{
     Arc,
@@ -18,7 +18,8 @@ use crate::{
 const ROUNDS: u64 = 100;
 const READS: u64 = 20;
 
-/// Commit `round` writes entry, state and run together: an even one starts a run, an odd one ends it.
+/// Commit `round` writes an entry, the state and a run together. An even round starts a
+/// run, and an odd round ends it.
 fn round(thread: &ThreadId, round: u64) -> Commit {
     let name = id(&format!("r{}", round / 2));
     let mut run = match round % 2 {
@@ -31,7 +32,7 @@ fn round(thread: &ThreadId, round: u64) -> Commit {
     commit.entry(user(&round.to_string())).with_run(run).with_state(state)
 }
 
-/// Every part of it says that the same commit was the last.
+/// Checks that every part shows the same commit as the last one.
 fn expect_one_moment(found: &ThreadContext) -> Verdict {
     let last = found.thread.version.number() - 1;
     let name = Some(id(&last.to_string()));
@@ -47,7 +48,7 @@ fn expect_one_moment(found: &ThreadContext) -> Verdict {
     expect_eq(open.len(), usize::from(run.is_open()))
 }
 
-/// Thread, head, version, context, state and runs are of one moment while commits go on.
+/// Thread, head, version, context, state and runs are of one moment, while other commits take effect.
 pub(crate) async fn a_context_is_of_one_moment(given: &Given) -> Verdict {
     let (commits, threads) = (given.commits()?, given.threads()?);
     let thread: ThreadId = id("t");
@@ -57,7 +58,7 @@ pub(crate) async fn a_context_is_of_one_moment(given: &Given) -> Verdict {
     let writing = async move {
         let mut next = 1;
         let mut result = Ok(());
-        // Until enough was read meanwhile, or it is clear that nobody reads.
+        // The writer continues until the reader has read often enough, but not forever if the reader failed.
         while result.is_ok() && (next < ROUNDS || (reads.load(Ordering::SeqCst) < READS && next < 20 * ROUNDS)) {
             result = commits.commit(round(&thread, next)).await.map(drop);
             next += 1;

@@ -1,4 +1,4 @@
-//! Calls and results: what is repaired so that a model accepts it.
+//! Calls and results: the repairs that make a context acceptable to a model.
 
 use store_core::{Block, ContextRequest, Json, Message, NewBody, NewEntry, OpenCalls, Origin, Provenance, Role};
 
@@ -22,27 +22,28 @@ async fn expect_repaired(writer: &Writer<'_>, open_calls: OpenCalls, wanted: (&s
     expect_eq(writer.given.log(&writer.thread).await?, log)
 }
 
-/// A result whose call is not in the context is left out, with its message if nothing else is in it; both are listed.
+/// A result whose call is not in the context is left out, and so is its message if nothing
+/// else is in it. Both are listed.
 pub(crate) async fn a_result_without_its_call_is_left_out(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), answering("b", &["x"]), calling("c", &["1"])]).await?;
     writer.accept([answering("d", &["y", "1"]), assistant("e")]).await?;
     let listed = "b:empty_message_dropped b:orphan_result_dropped:x d:orphan_result_dropped:y";
     expect_repaired(&writer, OpenCalls::Answer, ("a c!1 ?1=d e", listed)).await?;
-    // The call is covered, its result is not.
+    // A compaction covers the call, but not its result.
     let other = Writer::having(given, "other", [user("a"), calling("b", &["1"]), answering("c", &["1"])]).await?;
     other.accept([assistant("d"), compaction("s", "a", "b")]).await?;
     let listed = "c:empty_message_dropped c:orphan_result_dropped:1";
     expect_repaired(&other, OpenCalls::Answer, ("[s] d", listed)).await
 }
 
-/// A result that stands on another branch answers no call of this one.
+/// A result on another branch answers no call of this branch.
 pub(crate) async fn a_result_of_another_branch_answers_nothing(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), calling("b", &["1"]), answering("c", &["1"])]).await?;
     writer.accept([rewind("b"), user("d")]).await?;
     expect_repaired(&writer, OpenCalls::Answer, ("a b!1 ?1=none d", "b:open_call_answered:1")).await
 }
 
-/// A call without a result is answered by a synthetic error, stays open, or is left out, as asked.
+/// A call without a result is answered by a synthetic error, stays open or is left out, as the request says.
 pub(crate) async fn a_call_without_a_result_is_treated_as_asked(given: &Given) -> Verdict {
     let writer =
         Writer::having(given, "t", [user("a"), calling("b", &["1", "2", "3"]), answering("c", &["2"])]).await?;
@@ -63,18 +64,18 @@ pub(crate) async fn a_call_without_a_result_is_treated_as_asked(given: &Given) -
     Ok(())
 }
 
-/// Results follow their calls directly, one for each call, in whatever order and message they were recorded.
+/// Results come directly after their calls, one for each call, in whatever order and messages they were recorded.
 pub(crate) async fn results_follow_their_calls(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), calling("b", &["1", "2"]), answering("c", &["1"])]).await?;
     writer.accept([user("d"), answering("e", &["2"]), assistant("f")]).await?;
     expect_repaired(&writer, OpenCalls::Answer, ("a b!1!2 ?1=c ?2=e d f", "e:result_moved:2")).await?;
-    // A result that was recorded before its call.
+    // This result was recorded before its call.
     let early = Writer::having(given, "early", [user("a"), answering("b", &["1"]), calling("c", &["1"])]).await?;
     early.accept([assistant("d")]).await?;
     expect_repaired(&early, OpenCalls::Answer, ("a c!1 ?1=b d", "b:result_moved:1")).await
 }
 
-/// Of several results for one call the last counts; the others are listed.
+/// Of several results for one call the last one counts. The others are listed.
 pub(crate) async fn of_several_results_the_last_counts(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), calling("b", &["1"]), answering("c", &["1"])]).await?;
     writer.accept([answering("d", &["1"]), assistant("e")]).await?;
@@ -84,7 +85,7 @@ pub(crate) async fn of_several_results_the_last_counts(given: &Given) -> Verdict
     expect(listed.contains("c:earlier_result_dropped:1"), format!("the earlier result is not listed: {listed}"))
 }
 
-/// A call id that comes again in a later message is another call, with a result of its own.
+/// A call id that occurs again in a later message is another call, with a result of its own.
 pub(crate) async fn a_call_id_may_come_again(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), calling("b", &["1"]), answering("c", &["1"])]).await?;
     writer.accept([calling("d", &["1"]), answering("e", &["1"]), user("f")]).await?;
@@ -111,7 +112,8 @@ fn part(mut draft: NewEntry, provider: &str, message_id: &str) -> NewEntry {
     draft
 }
 
-/// Assistant entries with the same provider's message id and nothing but results between them make one message.
+/// Assistant entries with one message id of one provider, and with nothing but results
+/// between them, become one message.
 pub(crate) async fn parts_of_one_message_become_one(given: &Given) -> Verdict {
     let part = |draft| part(draft, "p", "m1");
     let writer = Writer::having(given, "t", [user("a"), part(calling("b", &["1"])), answering("c", &["1"])]).await?;
@@ -124,7 +126,7 @@ pub(crate) async fn parts_of_one_message_become_one(given: &Given) -> Verdict {
     expect_eq(sketch(&writer.context().await?.context), "a b!1!2 ?1=c ?2=e g h")
 }
 
-/// Entries of other messages, of other providers or without an id stay apart.
+/// Entries with other message ids, of other providers or without an id stay separate.
 pub(crate) async fn other_messages_stay_apart(given: &Given) -> Verdict {
     let drafts = vec![
         part(assistant("a"), "p", "m1"),
@@ -140,7 +142,8 @@ pub(crate) async fn other_messages_stay_apart(given: &Given) -> Verdict {
     expect_eq((sketch(&context).as_str(), repairs(&context).as_str()), ("a b c d e f g", ""))
 }
 
-/// Only assistant messages are parts of one: others under the same id stay apart, and part what stands around them.
+/// Only assistant messages become one. Other messages under the same id stay separate, and they separate the
+/// assistant messages around them.
 pub(crate) async fn only_assistant_messages_become_one(given: &Given) -> Verdict {
     let part = |draft| part(draft, "p", "m1");
     let drafts = [user("a"), assistant("b"), user("c"), assistant("d"), assistant("e")].map(part);

@@ -1,4 +1,4 @@
-//! Which entries a context is made of.
+//! The entries that a context is made of.
 
 use store_core::{
     Compaction, ContextRequest, Detail, ErrorKind, Interval, Message, NewEntry, Origin, Provenance, Visibility,
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// The context of an entry has the messages of its path, that of the thread those of the head's path.
+/// The context of an entry has the messages of its path. The context of a thread has those of the path of its head.
 pub(crate) async fn a_context_is_made_of_the_path(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
     writer.accept([user("d").below(id("a")), assistant("e"), note("beside")]).await?;
@@ -33,7 +33,8 @@ pub(crate) async fn a_context_is_made_of_the_path(given: &Given) -> Verdict {
     expect(head.context.messages.iter().all(|message| !message.synthetic), "a message of the log as a synthetic one")
 }
 
-/// Without a head the context is empty: of a thread without an entry, with side entries only, and of a cleared one.
+/// Without a head the context is empty: in a thread without entries, in one with side
+/// entries only, and after a `clear`.
 pub(crate) async fn without_a_head_the_context_is_empty(given: &Given) -> Verdict {
     let thread = given.a_thread("empty").await?;
     let empty = given.threads()?.load_context(&thread.id, ContextRequest::head()).await?;
@@ -44,8 +45,8 @@ pub(crate) async fn without_a_head_the_context_is_empty(given: &Given) -> Verdic
     expect_eq(cleared.context().await?.context.messages.len(), 0)
 }
 
-/// Messages for all and for the model are in it, in order and as they are; asides, side entries and other bodies are
-/// not.
+/// A context has the messages for all and the messages for the model, in their order and as they are. Asides,
+/// side entries and other bodies are not in it.
 pub(crate) async fn a_context_has_what_a_model_may_see(given: &Given) -> Verdict {
     let seen = |name: &str, visibility| entry(name, Message::assistant(name).with_visibility(visibility));
     let writer = Writer::having(given, "t", [user("a"), seen("b", Visibility::Internal)]).await?;
@@ -72,7 +73,7 @@ fn by(name: &str, model: Option<&str>) -> NewEntry {
     entry(name, spoken(name, model))
 }
 
-/// The provider and model last in effect on the path are named.
+/// A context names the provider and the model that were last in effect on its path.
 pub(crate) async fn the_model_last_in_effect_is_named(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), by("b", Some("one")), user("c"), by("d", Some("two"))]).await?;
     writer.accept([user("e"), assistant("f")]).await?;
@@ -83,10 +84,10 @@ pub(crate) async fn the_model_last_in_effect_is_named(given: &Given) -> Verdict 
     }
     writer.accept([rewind("c")]).await?;
     expect_eq(writer.context().await?.context.origin, origin("one"))?;
-    // A compaction covers the message, and does not change which model spoke last.
+    // The compaction covers the message, and does not change which model was last in effect.
     writer.accept([compaction("g", "a", "c")]).await?;
     expect_eq(writer.context().await?.context.origin, origin("one"))?;
-    // Nor does a later one that says nothing of a model, behind one that does.
+    // A later compaction without a model does not change it either, if an earlier one names a model.
     let other = Writer::new(given, "other");
     let mut said = Compaction::default();
     said.covers = Some(Interval::new(id("a"), id("b")));
@@ -95,7 +96,7 @@ pub(crate) async fn the_model_last_in_effect_is_named(given: &Given) -> Verdict 
     expect_eq(other.context().await?.context.origin, origin("one"))
 }
 
-/// The context of an entry stays the same whatever is committed later: results, compactions, forks, labels, rewinds.
+/// The context of an entry stays the same, whatever is committed later: results, compactions, forks, labels, rewinds.
 pub(crate) async fn a_context_never_changes(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), calling("b", &["c1", "c2"]), answering("c", &["c1"])]).await?;
     writer.accept([user("d"), compaction("e", "a", "d"), user("f"), checkpoint("g", Some("x"))]).await?;
@@ -116,7 +117,7 @@ async fn context_at(writer: &Writer<'_>, name: &str) -> Result<store_core::Conte
     Ok(writer.context_by(ContextRequest::at(id(name))).await?.context)
 }
 
-/// The context of an unknown thread, and of an unknown entry, is not found; the error names which.
+/// `load_context` ends with `NotFound` for an unknown thread and for an unknown entry. The error names which of them.
 pub(crate) async fn an_unknown_thread_or_entry_is_not_found(given: &Given) -> Verdict {
     Writer::having(given, "t", users(&["a"])).await?;
     Writer::having(given, "other", users(&["foreign"])).await?;

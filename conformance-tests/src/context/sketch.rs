@@ -1,11 +1,12 @@
-//! A context in one line, so that a case can say what it wants.
+//! A context in one line of text, so that a case can say which context it expects.
 
 use store_core::{BlockKind, Context, ContextMessage, Message, Repair, Role, ToolResult, context::NO_RESULT};
 
 use crate::log::writer::join;
 
-/// The messages of a context, with a blank between them: `a` of the entry `a`, `a!c` with a call of id `c`, `?c=a` for
-/// a result of that call that says `a`, `?c=none` for a synthetic one, `[a]` for what stands for the compaction `a`.
+/// The messages of a context, separated by spaces: `a` for the message of the entry `a`, `a!c` if it has a call
+/// with the id `c`, `?c=a` for a result of that call with the text `a`, `?c=none` for a synthetic result, and
+/// `[a]` for a message that stands for the compaction `a`.
 pub(super) fn sketch(context: &Context) -> String {
     join(context.messages.iter().map(one).collect::<Vec<_>>().iter().map(String::as_str))
 }
@@ -42,12 +43,12 @@ fn text(kind: Option<&BlockKind>) -> &str {
     }
 }
 
-/// All text of a message.
+/// The text blocks of a message, one on each line. A block of another kind is an empty line.
 pub(super) fn words(message: &Message) -> String {
     message.blocks.iter().map(|block| text(Some(&block.kind))).collect::<Vec<_>>().join("\n")
 }
 
-/// The repairs of a context, sorted, with a blank between them: `a:orphan_result_dropped:c`.
+/// The repairs of a context, sorted and separated by spaces, for example `a:orphan_result_dropped:c`.
 pub(super) fn repairs(context: &Context) -> String {
     let mut all: Vec<_> = context.repairs.iter().map(repair).collect();
     all.sort();

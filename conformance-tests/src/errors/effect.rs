@@ -1,4 +1,4 @@
-//! Refused calls have no effect, not at once and not later.
+//! Refused calls have no effect, neither at once nor later.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
     given::{id, say, say_keyed},
 };
 
-/// Everything that can be read of a tenant, as text.
+/// Everything that a case can read of a tenant, as text.
 pub(crate) async fn everything(stores: &TenantStores) -> Result<Vec<String>, Failure> {
     let mut all = match &stores.threads {
         Some(threads) => of_threads(&**threads).await?,
@@ -48,7 +48,8 @@ fn lines<T: std::fmt::Debug>(what: &str, page: &Page<T>) -> Vec<String> {
     page.items.iter().map(|item| format!("{what}: {item:?}")).collect()
 }
 
-/// A refused call has outcome `NotApplied` and changes nothing: no prefix, no counter, no key.
+/// A refused call has the outcome `NotApplied` and changes nothing: no part of it is written, no counter
+/// changes, and no key is used up.
 pub(super) async fn refused_calls_change_nothing(given: &Given) -> Verdict {
     let stores = given.stores()?;
     prepare(&stores).await?;
@@ -63,7 +64,7 @@ pub(super) async fn refused_calls_change_nothing(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// What was refused is not there after a reopen either.
+/// Nothing that was refused is there after the store was opened again.
 pub(super) async fn refused_calls_leave_nothing_for_a_reopen(given: &Given) -> Verdict {
     prepare(&given.stores()?).await?;
     let before = everything(&given.stores()?).await?;
@@ -72,7 +73,7 @@ pub(super) async fn refused_calls_leave_nothing_for_a_reopen(given: &Given) -> V
     expect_eq(everything(&given.stores()?).await?, before)
 }
 
-/// A refused call, repeated, is refused in the same way: refusing leaves no trace that decides differently.
+/// A refused call that is repeated is refused in the same way: a refusal leaves no trace that changes the answer.
 pub(super) async fn refused_calls_are_refused_again(given: &Given) -> Verdict {
     let stores = given.stores()?;
     prepare(&stores).await?;
@@ -84,8 +85,8 @@ pub(super) async fn refused_calls_are_refused_again(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A call whose end is unknown is found out as its documentation says, and then repeated if it had no effect: there is
-/// one effect, whichever way the first went.
+/// If the answer of a call was lost, its outcome is resolved as its documentation says, and the call is
+/// repeated if it had no effect. There is one effect, whether the first attempt had it or not.
 pub(super) async fn an_unknown_end_is_found_out(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     for applied in [true, false] {
@@ -93,12 +94,12 @@ pub(super) async fn an_unknown_end_is_found_out(given: &Given) -> Verdict {
         if applied {
             given.a_thread(&name).await?;
         }
-        // Creating: load the thread.
+        // The outcome of a creation is resolved by loading the thread.
         let thread = match threads.load_thread(&id(&name)).await? {
             Some(thread) => thread,
             None => given.a_thread(&name).await?,
         };
-        // A commit without a key: load the thread and compare its version.
+        // The outcome of a commit without a key is resolved by loading the thread and comparing its version.
         let commit = say(&id(&name), Expect::Version(thread.version), "x");
         if applied {
             given.accept(commit.clone()).await?;
@@ -106,7 +107,7 @@ pub(super) async fn an_unknown_end_is_found_out(given: &Given) -> Verdict {
         if given.thread(&id(&name)).await?.version == thread.version {
             given.accept(commit).await?;
         }
-        // A commit with a key: repeat it.
+        // The outcome of a commit with a key is resolved by repeating the commit.
         let keyed = say_keyed(&id(&name), "k", "y");
         if applied {
             given.accept(keyed.clone()).await?;
@@ -118,7 +119,7 @@ pub(super) async fn an_unknown_end_is_found_out(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A prune, a purge and a reset whose answers were lost are made again: what they do is done once.
+/// If the answer of a prune, a purge or a `reset_fence` was lost, the call is repeated. Its effect is there once.
 pub(super) async fn an_unknown_end_of_maintenance_is_found_out(given: &Given) -> Verdict {
     const IDLE: Duration = Duration::from_secs(86_400);
     let (threads, [idle, kept]) = (given.threads()?, [id::<ThreadId>("idle"), id("kept")]);

@@ -1,4 +1,4 @@
-//! Arguments at the ends of what the types allow: a call ends with success or a refusal, never with a panic.
+//! Arguments at the ends of what the types allow: a call succeeds or is refused, and never panics.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
     given::{id, said},
 };
 
-/// Wants success, or a refusal that is about the arguments.
+/// Checks that a call succeeded, or was refused because of its arguments.
 fn is_an_answer<T: std::fmt::Debug>(ended: Result<T>, call: &str) -> Verdict {
     let Err(error) = ended else { return Ok(()) };
     let broken = matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unavailable | ErrorKind::Closed);
@@ -40,7 +40,7 @@ fn time_filters() -> Vec<ThreadFilter> {
     filters
 }
 
-/// Lists and counts of threads and runs answer every filter, order and limit.
+/// Lists and counts of threads and runs return an answer for every filter, order and limit.
 pub(super) async fn lists_answer_every_filter(given: &Given) -> Verdict {
     given.a_log("t", &["x"]).await?;
     let threads = given.threads()?;
@@ -64,7 +64,7 @@ pub(super) async fn lists_answer_every_filter(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Lists of entries and contexts answer every window, entry and budget.
+/// Lists of entries and contexts return an answer for every window, direction and budget.
 pub(super) async fn logs_answer_every_window(given: &Given) -> Verdict {
     given.a_log("t", &["a", "b", "c"]).await?;
     let (threads, t): (_, ThreadId) = (given.threads()?, id("t"));
@@ -85,7 +85,7 @@ pub(super) async fn logs_answer_every_window(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Entries with numbers, times and names at their ends, or with nothing in them.
+/// Entries with numbers, times and names at the ends of their ranges, or without content.
 fn extreme_entries() -> Vec<NewEntry> {
     let counts = TokenCounts::new(u64::MAX, u64::MAX);
     let mut usage = UsageRecord::default();
@@ -139,7 +139,7 @@ fn extreme_commits() -> Vec<Commit> {
     commits
 }
 
-/// Commits answer every number, time and name, and whatever they accepted can be read.
+/// Commits succeed or are refused with every number, time and name, and everything that they wrote can be read.
 pub(super) async fn commits_answer_every_argument(given: &Given) -> Verdict {
     given.a_log("t", &["x"]).await?;
     for commit in extreme_commits().into_iter().chain(extreme_commits()) {
@@ -149,7 +149,7 @@ pub(super) async fn commits_answer_every_argument(given: &Given) -> Verdict {
     everything(&given.stores()?).await.map(drop)
 }
 
-/// Changes of threads answer every guard, time and name.
+/// Changes of threads succeed or are refused with every guard, time and name.
 pub(super) async fn changes_answer_every_argument(given: &Given) -> Verdict {
     given.a_thread("t").await?;
     let (threads, t): (_, ThreadId) = (given.threads()?, id("t"));
@@ -168,7 +168,8 @@ pub(super) async fn changes_answer_every_argument(given: &Given) -> Verdict {
     everything(&given.stores()?).await.map(drop)
 }
 
-/// Titles of a mebibyte, a million metadata keys, JSON of a million levels: refused with `LimitExceeded`, nothing made.
+/// A title of a mebibyte, a million keys, 10,000 entries and JSON of a million levels are each refused with
+/// `LimitExceeded`, and no thread is created.
 pub(super) async fn huge_arguments_are_refused(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     let keys = 1_000_000;

@@ -1,4 +1,5 @@
-//! Cases of errors and limits (ER), in every contract's list; what is the same in each is in that of threads.
+//! Cases of errors and limits (ER), in the list of every contract. Cases that would be the same in each list
+//! are only in the list of threads.
 
 mod effect;
 mod extreme;

@@ -1,4 +1,4 @@
-//! One refused call for each way in which a contract refuses.
+//! One refused call for each reason for which a contract refuses calls.
 
 use std::time::Duration;
 
@@ -19,20 +19,22 @@ use crate::{
     given::{id, said, say, say_keyed},
 };
 
-/// What was called, and the error that it ended with.
+/// The name of a call, and the error that it ended with.
 pub(crate) type Refused = (&'static str, Error);
 
-/// A secret that requests carry as content, and that no error may show.
+/// A secret that requests carry as content. No error may show it.
 pub(crate) const CANARY: &str = "Kanarienvogel-42";
 
-/// Makes what the refusals are about, then makes every refused call. None of them changes anything.
+/// Prepares the records that the refusals are about, then makes every refused call. None of
+/// these calls changes anything.
 pub(crate) async fn refusals(contract: Contract, stores: &TenantStores) -> std::result::Result<Vec<Refused>, Failure> {
     prepare(stores).await?;
     refused_calls(contract, stores).await
 }
 
-/// Of what the store has: threads `parent` and `child`, a log `t`, a done run `over` and a running one `on`, pending
-/// input `i`, and `consumed` input; a row; a dispatch `queued` and one `cancelled`.
+/// Prepares records in the contracts that the store has: the threads `parent` and `child`, a deleted thread
+/// `gone`, and a log `t`; a run `over` that is done, and a run `on` that is running; pending input `i`, and
+/// input `consumed` that a commit consumed; an outbox row; and the dispatches `queued` and `cancelled`.
 pub(crate) async fn prepare(stores: &TenantStores) -> std::result::Result<(), Failure> {
     if let (Some(threads), Some(commits)) = (&stores.threads, &stores.commits) {
         prepare_threads(&**threads, &**commits).await?;
@@ -94,7 +96,7 @@ fn fence(counter: u64) -> Fence {
     Fence::new(id("dispatch"), ClaimToken::new(CANARY), 1, ClaimNumber { incarnation: 0, counter })
 }
 
-/// Every refused call of a contract, after [`prepare`].
+/// Makes every refused call of a contract, after [`prepare`].
 pub(crate) async fn refused_calls(
     contract: Contract,
     stores: &TenantStores,
@@ -256,7 +258,7 @@ async fn of_outbox(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     ]
 }
 
-/// A commit for each reason to refuse one.
+/// A commit for each reason for which a commit is refused.
 fn refused_commits() -> Vec<(&'static str, Commit)> {
     let t: ThreadId = id("t");
     let keyed = |entry: NewEntry| Commit::new(id("t")).with_key(id("new-key")).entry(said(CANARY)).entry(entry);

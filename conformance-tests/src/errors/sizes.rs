@@ -1,4 +1,4 @@
-//! Texts of every size in every kind of record: kept whole up to the limit, refused above it.
+//! Texts of every size in every kind of record: a text is kept whole up to the limit, and refused above it.
 
 use store_core::{
     AppendEvents, AppendPending, BlockKind, Commit, ContextRequest, Detail, Entry, ErrorKind, EventQuery, Expect, Json,
@@ -12,7 +12,7 @@ use crate::{
     given::{id, said},
 };
 
-/// What holds a text.
+/// The kinds of records that can hold a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Metadata,
@@ -50,7 +50,7 @@ impl Draft {
     }
 }
 
-/// The text of a message.
+/// The text of the first block of a message.
 fn said_in(message: &Message) -> Option<String> {
     match &message.blocks.first()?.kind {
         BlockKind::Text(text) => Some(text.clone()),
@@ -59,7 +59,7 @@ fn said_in(message: &Message) -> Option<String> {
 }
 
 impl Kind {
-    /// Those of a contract.
+    /// The kinds that belong to a contract.
     pub(crate) const fn of(contract: Contract) -> &'static [Self] {
         match contract {
             Contract::ThreadRunStore => &[Self::Metadata],
@@ -71,7 +71,7 @@ impl Kind {
         }
     }
 
-    /// How many bytes it may have.
+    /// How many bytes a record of this kind may have.
     pub(crate) fn limit(self, limits: &Limits) -> u64 {
         match self {
             Self::Metadata => limits.metadata_bytes,
@@ -80,7 +80,7 @@ impl Kind {
         }
     }
 
-    /// A call that writes `text` under `name`, and something small before it where the call takes several.
+    /// A call that writes `text` under `name`. If the call takes several records, it writes a small one first.
     pub(crate) fn draft(self, name: &str, text: &str) -> Result<Draft> {
         let commit = Commit::new(id(name)).expecting(Expect::Absent).entry(said("small"));
         let event = || NewEvent::new(id("kind"), [Scope::Thread(id(name))]);
@@ -107,7 +107,7 @@ impl Kind {
         })
     }
 
-    /// The text under `name`; none if the call wrote nothing.
+    /// Loads the text under `name`. There is none if the call wrote nothing.
     async fn load(self, stores: &TenantStores, name: &str) -> std::result::Result<Option<String>, Failure> {
         let read = |json: &Json| json.to::<String>();
         if let Some(mailbox) = stores.mailbox.as_ref().filter(|_| self == Self::Dispatch) {
@@ -146,11 +146,12 @@ impl Kind {
         expect_some(found.as_ref().map(read).transpose()?, "value").map(Some)
     }
 
-    /// Writes 0 bytes, 1 byte, 64 KiB, and what makes a record of its limit, one byte less and one more.
+    /// Writes texts of 0 bytes, of 1 byte, of 64 KiB, of the length that makes the record as large as its
+    /// limit, and of one byte less and one byte more than that.
     pub(crate) async fn any_size(self, stores: &TenantStores, limits: &Limits) -> Verdict {
         let limit = self.limit(limits);
         let text = |bytes: u64| "x".repeat(usize::try_from(bytes).unwrap_or(usize::MAX));
-        // How long the text is that makes the record as large as the limit says.
+        // The length of the text that makes the record as large as the limit says.
         let mut most = limit;
         while let Err(refused) = self.draft(&format!("{self:?} of most bytes"), &text(most))?.send(stores).await? {
             let Detail::LimitExceeded { max, actual, .. } = *refused.detail() else { return Err(refused.into()) };
@@ -174,9 +175,9 @@ impl Kind {
     }
 }
 
-/// A text of 0 bytes, of 1 byte, of 64 KiB, and one that makes its record as large as the limit says or one byte
-/// smaller comes back as it was given; one byte more is refused with `LimitExceeded`, and nothing of the call is
-/// written.
+/// A text comes back as it was given if it has 0 bytes, 1 byte or 64 KiB, or if it makes its record as
+/// large as the limit says or one byte smaller. With one byte more the call is refused with
+/// `LimitExceeded`, and nothing of it is written.
 pub(super) async fn any_size_up_to_the_limit_is_kept(given: &Given) -> Verdict {
     let small = given.with_limits(|limits| limits.record_bytes = 80 << 10).await?;
     for kind in Kind::of(given.contract()) {

@@ -10,7 +10,7 @@ use crate::{
     tenant::everything_said,
 };
 
-/// An error of each kind, with its outcome and whether it may be repeated, as the table of the contract says.
+/// An error of each kind, with its outcome and whether it is retryable, as the table of the contract says.
 fn table() -> Vec<(Detail, Outcome, bool)> {
     use Outcome::{NotApplied, Unknown};
     let text = || "words".to_owned();
@@ -43,7 +43,8 @@ fn table() -> Vec<(Detail, Outcome, bool)> {
     ]
 }
 
-/// Every kind has the outcome of the table, and may be repeated exactly where the table says so; none is left out.
+/// Every kind has the outcome of the table, and is retryable if and only if the table says
+/// so. The table has every kind.
 pub(super) async fn outcomes_agree_with_the_table(_given: &Given) -> Verdict {
     let mut kinds = Vec::new();
     for (detail, outcome, retryable) in table() {
@@ -56,7 +57,8 @@ pub(super) async fn outcomes_agree_with_the_table(_given: &Given) -> Verdict {
     expect_eq(kinds, ErrorKind::ALL.to_vec())
 }
 
-/// Every error becomes a document with `kind`, `outcome`, `retryable`, `message` and the fields of its kind.
+/// Every error can be written as a document with `kind`, `outcome`, `retryable`,
+/// `message` and the fields of its kind.
 pub(super) async fn errors_become_documents(_given: &Given) -> Verdict {
     for (detail, outcome, retryable) in table() {
         let error = Error::new(detail).in_part("entries[2]").with_source("underneath");
@@ -77,7 +79,7 @@ pub(super) async fn errors_become_documents(_given: &Given) -> Verdict {
     Ok(())
 }
 
-/// What a message says outside of backticks, and the longest text inside of them.
+/// The text of a message outside of backticks, and the length of the longest text inside of them.
 fn split(message: &str) -> (String, usize) {
     let parts: Vec<&str> = message.split('`').collect();
     let outside = parts.iter().step_by(2).copied().collect();
@@ -94,7 +96,7 @@ fn is_well_formed(call: &str, error: &Error) -> Verdict {
     expect(outside.len() <= 256, format!("{} bytes outside of values in {name}", outside.len()))
 }
 
-/// Messages are lower case, without a final stop, and show values in backticks, cut at 64 bytes.
+/// Messages begin in lower case, end without a full stop, and show values in backticks, cut at 64 bytes.
 pub(super) async fn messages_are_short_and_lower_case(given: &Given) -> Verdict {
     for (detail, ..) in table() {
         is_well_formed("table", &Error::new(detail))?;
@@ -109,7 +111,7 @@ pub(super) async fn messages_are_short_and_lower_case(given: &Given) -> Verdict 
     Ok(())
 }
 
-/// No payload, token or state value is in what an error says, nor in the errors underneath.
+/// Neither an error nor an error underneath it shows a payload, a token or a value of the state.
 pub(super) async fn errors_show_no_secret(given: &Given) -> Verdict {
     for (call, error) in refusals(given.contract(), &given.stores()?).await? {
         for text in everything_said(&error) {
@@ -119,7 +121,7 @@ pub(super) async fn errors_show_no_secret(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A refusal names what it concerns: the type and id of the record, or the part of the request.
+/// A refusal names what it is about: the type and id of the record, or the part of the request.
 pub(super) async fn refusals_name_what_they_concern(given: &Given) -> Verdict {
     for (call, error) in refusals(given.contract(), &given.stores()?).await? {
         let named = match error.detail() {

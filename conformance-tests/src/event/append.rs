@@ -1,4 +1,4 @@
-//! Appending events.
+//! Appends of events.
 
 use std::{
     future::{Future, poll_fn},
@@ -24,7 +24,7 @@ use crate::{
     log::draft::json,
 };
 
-/// An event is in each of its scopes, with a cursor for each, and found by its id just as it was given.
+/// An event is in each of its scopes and has a cursor for each. It is found by its id, as it was given.
 pub(super) async fn an_event_is_in_each_of_its_scopes(given: &Given) -> Verdict {
     let mut draft = both("run.started").with_payload(json(r#"{"n":1.50}"#)).with_visibility(EventVisibility::Audit);
     draft.origin = Some(id("worker"));
@@ -45,7 +45,7 @@ pub(super) async fn an_event_is_in_each_of_its_scopes(given: &Given) -> Verdict 
     expect_eq(all(given, &of_thread("r")).await?, vec![])
 }
 
-/// Events, their order and their cursors are there after a reopen, and sequences go on.
+/// Events, their order and their cursors are there after the store was opened again, and the sequences continue.
 pub(super) async fn events_outlive_a_reopen(given: &Given) -> Verdict {
     append_all(given, [both("a"), fact("b")]).await?;
     let before = (all(given, &of_thread("t")).await?, all(given, &of_run("r")).await?);
@@ -55,7 +55,7 @@ pub(super) async fn events_outlive_a_reopen(given: &Given) -> Verdict {
     expect_kinds(given, &of_thread("t"), "a b c").await
 }
 
-/// A draft has one thread, one run, or one of each, and a version of its schema from 1 on.
+/// A draft has one thread, one run, or one of each, and a schema version of at least 1. Any other draft is refused.
 pub(super) async fn a_draft_has_a_scope_and_a_version(given: &Given) -> Verdict {
     let of = |scopes: Vec<Scope>| NewEvent::new(id("x"), scopes);
     let mut unversioned = fact("x");
@@ -74,7 +74,7 @@ pub(super) async fn a_draft_has_a_scope_and_a_version(given: &Given) -> Verdict 
     append_all(given, [of(vec![of_run("r"), of_thread("t")]), of(vec![of_run("r")])]).await.map(drop)
 }
 
-/// Inside of a scope events stand in the order of their appends, counted from 1 without a gap.
+/// Within a scope events are in the order of their appends, numbered from 1 without gaps.
 pub(super) async fn sequences_are_dense_in_each_scope(given: &Given) -> Verdict {
     append_all(given, [fact("a"), both("b")]).await?;
     append_all(given, [NewEvent::new(id("c"), [of_run("r")])]).await?;
@@ -88,7 +88,7 @@ pub(super) async fn sequences_are_dense_in_each_scope(given: &Given) -> Verdict 
     expect(times.is_sorted(), "times go back")
 }
 
-/// Several drafts are all in or none, next to each other, whoever else appends.
+/// The drafts of an append are all appended, or none is. They are next to each other, whatever other callers append.
 pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
     let mut bad = fact("bad");
     bad.schema_version = 0;
@@ -118,7 +118,7 @@ pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// An expectation is of the number of events ever appended to a scope of the drafts.
+/// An expectation is about the number of events that were ever appended to a scope. The scope is one of the drafts.
 pub(super) async fn an_expectation_is_of_the_counter(given: &Given) -> Verdict {
     let store = events(given)?;
     let with = |kind: &str, scope: Scope, count| AppendEvents::new([both(kind)]).expecting(scope, count);
@@ -131,7 +131,7 @@ pub(super) async fn an_expectation_is_of_the_counter(given: &Given) -> Verdict {
     expect_kinds(given, &of_thread("t"), "a b").await
 }
 
-/// Of several appends at the same time with one expectation one succeeds.
+/// Of several concurrent appends with one expectation, one succeeds.
 pub(super) async fn one_expectation_has_one_winner(given: &Given) -> Verdict {
     let store = events(given)?;
     for round in 0..10 {
@@ -148,7 +148,8 @@ pub(super) async fn one_expectation_has_one_winner(given: &Given) -> Verdict {
     expect_eq(all(given, &of_thread("t")).await?.len(), 10)
 }
 
-/// Who sees an event sees all before it in the same scope, also where the callers who append go on at their own pace.
+/// A reader that sees an event sees all earlier events of the same scope, even if the callers that append
+/// are polled at different speeds.
 pub(super) async fn no_event_comes_before_an_earlier_one(given: &Given) -> Verdict {
     const WRITERS: usize = 4;
     let (store, ended) = (events(given)?, Arc::new(AtomicUsize::new(0)));
@@ -185,7 +186,7 @@ async fn append_slowly(store: &dyn EventStore, task: usize) -> store_core::Resul
     Ok(())
 }
 
-/// Polls a call, and lets others run so many times before it is polled again.
+/// Polls a call. Before each further poll it yields to other tasks, `turns` + 1 times.
 async fn slowly<T>(call: impl Future<Output = T>, turns: usize) -> T {
     let mut call = pin!(call);
     loop {
@@ -203,7 +204,8 @@ fn claim(counter: u64) -> Fence {
     Fence::new(id("dispatch"), ClaimToken::new("token"), 0, ClaimNumber { incarnation: 0, counter })
 }
 
-/// An append under a lower claim than one that wrote is refused; it counts for the thread of its events.
+/// An append under a lower claim number than one that wrote is refused. The number counts
+/// for the thread of the events.
 pub(super) async fn an_append_takes_a_fence(given: &Given) -> Verdict {
     let store = events(given)?;
     let fenced = |drafts: Vec<NewEvent>, counter| {
@@ -220,8 +222,8 @@ pub(super) async fn an_append_takes_a_fence(given: &Given) -> Verdict {
     expect_kinds(given, &of_thread("t"), "a b c").await
 }
 
-/// Where store time went back, an event under a claim comes at the time of its append, and so does the next: only what
-/// stands in their scopes lifts it, not the thread.
+/// If store time went back, an event that is appended under a claim has the time of its append, and so has the
+/// next. Only earlier events of its scopes raise that time; the thread does not.
 pub(super) async fn time_is_that_of_the_scopes(given: &Given) -> Verdict {
     let hour = Duration::from_secs(3_600);
     let thread = given.commit(crate::given::say_keyed(&id("t"), "k", "x")).await?.time;
@@ -238,7 +240,7 @@ pub(super) async fn time_is_that_of_the_scopes(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// The claim of an append is remembered after a reopen, with a thread and without one.
+/// The claim number of an append is still known after the store was opened again, with a thread and without one.
 pub(super) async fn the_claim_of_an_append_outlives_a_reopen(given: &Given) -> Verdict {
     given.accept(crate::given::say_keyed(&id("t"), "k", "x")).await?;
     for thread in ["t", "u"] {
@@ -256,14 +258,14 @@ pub(super) async fn the_claim_of_an_append_outlives_a_reopen(given: &Given) -> V
     Ok(())
 }
 
-/// 1,000 events are one append, and one more is refused.
+/// An append may have 1,000 events. One more is refused.
 pub(super) async fn an_append_has_a_thousand_events_at_most(given: &Given) -> Verdict {
     let many = |count: usize| AppendEvents::new((0..count).map(|_| fact("x")));
     refuse(given, many(1_001), ErrorKind::LimitExceeded).await?;
     expect_eq(events(given)?.append_events(many(1_000)).await?.events.len(), 1_000)
 }
 
-/// A payload at the limit of a record is accepted, a larger one refused.
+/// A payload at the limit of a record is accepted, and a larger one is refused.
 pub(super) async fn a_payload_has_a_limit(given: &Given) -> Verdict {
     let given = given.with_limits(|limits| limits.record_bytes = 2_000).await?;
     let of = |bytes: usize| fact("x").with_payload(json(&format!("\"{}\"", "x".repeat(bytes - 2))));

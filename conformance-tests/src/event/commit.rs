@@ -1,4 +1,4 @@
-//! Events of commits.
+//! Events that are appended by commits.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ fn with(commit: Commit, drafts: impl IntoIterator<Item = NewEvent>) -> Commit {
     commit.with_events(AppendEvents::new(drafts))
 }
 
-/// The events of a commit are there with it, in the order given; a commit of events alone needs no guard and leaves the
-/// version.
+/// The events of a commit are there with the commit, in the order given. A commit with nothing but events needs
+/// no guard and does not change the version.
 pub(super) async fn events_come_with_their_commit(given: &Given) -> Verdict {
     let commit = with(say_keyed(&id("t"), "k", "x").with_run(running("r")), [both("a"), fact("b")]);
     let receipt = given.commit(commit).await?;
@@ -34,7 +34,7 @@ pub(super) async fn events_come_with_their_commit(given: &Given) -> Verdict {
     expect_eq(given.thread(&id("new")).await?.version.number(), 0)
 }
 
-/// Events of a commit are of its thread, of its run, or of another run of the thread.
+/// The events of a commit belong to its thread, to its run, or to another run of the thread.
 pub(super) async fn events_of_a_commit_are_its_own(given: &Given) -> Verdict {
     write(given, "t", done("earlier")).await?;
     write(given, "u", running("foreign")).await?;
@@ -55,7 +55,8 @@ pub(super) async fn events_of_a_commit_are_its_own(given: &Given) -> Verdict {
     expect_kinds(given, &of_run("earlier"), "x").await
 }
 
-/// What refuses a commit refuses its events; what refuses its events, a key or an expectation, refuses all of it.
+/// If a commit is refused, so are its events. If its events are refused, because of a draft, a key or an
+/// expectation, the whole commit is.
 pub(super) async fn a_refused_commit_appends_nothing(given: &Given) -> Verdict {
     let store = events(given)?;
     store.append_events(AppendEvents::new([fact("first")]).with_key(id("w"), id("used"))).await?;
@@ -81,7 +82,7 @@ pub(super) async fn a_refused_commit_appends_nothing(given: &Given) -> Verdict {
     expect_kinds(given, &of_thread("t"), "first a b").await
 }
 
-/// The same key and content again give the receipt with its events; other events are other content.
+/// A repeat with the same key and content returns the receipt with its events. Other events are other content.
 pub(super) async fn a_repeat_of_a_commit_gives_its_events(given: &Given) -> Verdict {
     let commit = |kind: &str| with(say_keyed(&id("t"), "k", "x"), [fact(kind)]);
     let first = given.commit(commit("a")).await?;
@@ -93,7 +94,8 @@ pub(super) async fn a_repeat_of_a_commit_gives_its_events(given: &Given) -> Verd
     expect_kinds(given, &of_thread("t"), "a b").await
 }
 
-/// A subscriber that hears of a commit finds all of it, and hears nothing of one that was refused.
+/// A subscriber that receives an event of a commit can read the whole commit. It receives nothing of a refused
+/// commit.
 pub(super) async fn a_subscriber_sees_whole_commits(given: &Given) -> Verdict {
     let mut stream = follow(given, of_thread("t"), Start::Now).await?;
     let commits = given.commits()?;
@@ -103,7 +105,7 @@ pub(super) async fn a_subscriber_sees_whole_commits(given: &Given) -> Verdict {
             for at in 0..30 {
                 let name = format!("{task}.{at}");
                 let commit = with(say_keyed(&id("t"), &name, "x"), [fact(&name)]);
-                // Every third one is refused.
+                // Every third commit is refused.
                 let commit = if at % 3 == 0 { commit.entry(user("y").below(id("unknown"))) } else { commit };
                 let refused = commits.commit(commit).await.is_err();
                 assert_eq!(refused, at % 3 == 0, "{name}");
@@ -120,7 +122,7 @@ pub(super) async fn a_subscriber_sees_whole_commits(given: &Given) -> Verdict {
     writers.await.map(drop).map_err(|error| Failure::new(error.to_string()))
 }
 
-/// Events of a commit that says when it happened have that time.
+/// The events of a commit that states when it happened have that time.
 pub(super) async fn events_have_the_time_of_their_commit(given: &Given) -> Verdict {
     let at = Timestamp::from_millis(1_000_000_000_000)?;
     given.accept(with(say_keyed(&id("t"), "k", "x"), [fact("a")]).at(at)).await?;

@@ -1,4 +1,4 @@
-//! Short ways to write down events.
+//! Helpers for cases of events.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     log::writer::join,
 };
 
-/// The events of the tenant `default`.
+/// The event store of the tenant `default`.
 pub(super) fn events(given: &Given) -> Result<Arc<dyn EventStore>, Failure> {
     given.stores()?.events.ok_or_else(|| Failure::new("the store has no events"))
 }
@@ -34,12 +34,12 @@ pub(super) fn fact(kind: &str) -> NewEvent {
     NewEvent::new(id(kind), [of_thread("t")])
 }
 
-/// The same in the thread `t` and the run `r`.
+/// An event of this kind in the thread `t` and in the run `r`.
 pub(super) fn both(kind: &str) -> NewEvent {
     NewEvent::new(id(kind), [of_thread("t"), of_run("r")])
 }
 
-/// An event of this kind in the thread `t` that not everybody sees.
+/// An event of this kind in the thread `t`, with a visibility.
 pub(super) fn hidden(kind: &str, visibility: EventVisibility) -> NewEvent {
     fact(kind).with_visibility(visibility)
 }
@@ -53,7 +53,7 @@ pub(super) async fn append(given: &Given, kinds: &[&str]) -> Result<Vec<Event>, 
     Ok(appended)
 }
 
-/// Appends events together.
+/// Appends events in one call.
 pub(super) async fn append_all(
     given: &Given,
     drafts: impl IntoIterator<Item = NewEvent>,
@@ -62,7 +62,7 @@ pub(super) async fn append_all(
     Ok(events(given)?.append_events(request).await?.events)
 }
 
-/// Wants an append to be refused, and to change nothing. Gives the error.
+/// Checks that an append is refused and changes nothing. Returns the error.
 pub(super) async fn refuse(given: &Given, request: AppendEvents, kind: ErrorKind) -> Result<Error, Failure> {
     let before = (all(given, &of_thread("t")).await?, all(given, &of_run("r")).await?);
     let error = expect_kind(events(given)?.append_events(request).await, kind)?;
@@ -70,18 +70,18 @@ pub(super) async fn refuse(given: &Given, request: AppendEvents, kind: ErrorKind
     Ok(error)
 }
 
-/// Every event of a scope, in small pages.
+/// Every event of a scope, read in small pages.
 pub(super) async fn all(given: &Given, scope: &Scope) -> Result<Vec<Event>, Failure> {
     listed(given, EventQuery::new(scope.clone())).await
 }
 
-/// Every event of a query, in small pages.
+/// Every event of a query, read in small pages.
 pub(super) async fn listed(given: &Given, query: EventQuery) -> Result<Vec<Event>, Failure> {
     let store = &events(given)?;
     walk(PageRequest::first(3), |page| store.list_events(query.clone().with_page(page))).await
 }
 
-/// The events behind a cursor, or before it.
+/// The events behind a cursor, or those in front of it, depending on the direction.
 pub(super) async fn from(
     given: &Given,
     scope: &Scope,
@@ -94,17 +94,17 @@ pub(super) async fn from(
     Ok(store.list_events(query).await?.items)
 }
 
-/// The kinds of events, with a blank between them.
+/// The kinds of events, separated by spaces.
 pub(super) fn kinds(events: &[Event]) -> String {
     join(events.iter().map(|event| event.kind.as_str()))
 }
 
-/// Wants a scope to hold events of these kinds, in this order.
+/// Checks that a scope holds events of these kinds, in this order.
 pub(super) async fn expect_kinds(given: &Given, scope: &Scope, wanted: &str) -> Verdict {
     expect_eq(kinds(&all(given, scope).await?), wanted)
 }
 
-/// Follows a scope.
+/// Subscribes to a scope.
 pub(super) async fn follow(given: &Given, scope: Scope, start: Start) -> Result<EventStream, Failure> {
     Ok(events(given)?.subscribe(Subscribe::new(scope, start)).await?.events)
 }
@@ -124,12 +124,12 @@ pub(super) async fn take(stream: &mut EventStream, count: usize) -> Result<Vec<E
     Ok(taken)
 }
 
-/// What a stream gives next.
+/// The next item of a stream.
 pub(crate) async fn next(stream: &mut EventStream) -> Option<store_core::Result<Event>> {
     std::future::poll_fn(|context| stream.as_mut().poll_next(context)).await
 }
 
-/// What everybody may see.
+/// A filter for public events.
 pub(super) fn public() -> EventFilter {
     EventFilter::public()
 }

@@ -18,7 +18,7 @@ async fn write(store: Arc<dyn EventStore>, task: usize, count: usize) -> store_c
     Ok(())
 }
 
-/// A subscription gives what was there behind its start, then what is appended, each event once and in order.
+/// A subscription delivers the stored events behind its start, then the new events, each once and in order.
 pub(super) async fn a_subscriber_gets_history_and_what_comes(given: &Given) -> Verdict {
     let store = events(given)?;
     let appended = append(given, &["a", "b", "c"]).await?;
@@ -32,7 +32,8 @@ pub(super) async fn a_subscriber_gets_history_and_what_comes(given: &Given) -> V
     expect_eq(take(&mut from_second, 101).await?, whole[2..].to_vec())
 }
 
-/// `Now` gives what is appended after the call returned, and says where it began.
+/// A subscription that starts at `Now` delivers the events that are appended after the call
+/// returned, and says where it began.
 pub(super) async fn now_is_behind_all_that_is_there(given: &Given) -> Verdict {
     let store = events(given)?;
     let begun = store.subscribe(Subscribe::new(of_thread("u"), Start::Now)).await?;
@@ -44,7 +45,7 @@ pub(super) async fn now_is_behind_all_that_is_there(given: &Given) -> Verdict {
     expect_eq(kinds(&take(&mut begun.events, 1).await?), "c")
 }
 
-/// An append that races with a subscription is delivered once, or lies before its start.
+/// An append that races with a subscription is delivered once, or lies before the start of the subscription.
 pub(super) async fn an_append_races_with_a_subscription(given: &Given) -> Verdict {
     for round in 0..30 {
         let (one, other) = (events(given)?, events(given)?);
@@ -62,7 +63,7 @@ pub(super) async fn an_append_races_with_a_subscription(given: &Given) -> Verdic
     Ok(())
 }
 
-/// A subscriber that takes its time gets everything, in order, and nothing twice.
+/// A slow subscriber receives every event, in order and once.
 pub(super) async fn a_slow_subscriber_misses_nothing(given: &Given) -> Verdict {
     let store = events(given)?;
     let mut slow = follow(given, of_thread("t"), Start::First).await?;
@@ -79,7 +80,7 @@ pub(super) async fn a_slow_subscriber_misses_nothing(given: &Given) -> Verdict {
     expect(seen == whole, format!("{} events of {}, or in another order", seen.len(), whole.len()))
 }
 
-/// A cursor of another scope, or a forged one, fails the call.
+/// If a subscription starts at a forged cursor or at a cursor of another scope, the call fails.
 pub(super) async fn a_bad_start_fails_the_call(given: &Given) -> Verdict {
     let appended = append(given, &["a"]).await?;
     let cursor = appended[0].cursors.thread.clone().ok_or_else(|| Failure::new("no cursor"))?;
@@ -91,7 +92,8 @@ pub(super) async fn a_bad_start_fails_the_call(given: &Given) -> Verdict {
     expect_kind(store.subscribe(forged).await.map(drop), ErrorKind::InvalidCursor).map(drop)
 }
 
-/// A subscriber that is behind the floor is told where the floor is, and its stream ends.
+/// If a trim removes events that a subscriber has not received, the subscriber gets
+/// `CursorExpired` and its stream ends.
 pub(super) async fn a_trim_ends_who_is_behind(given: &Given) -> Verdict {
     let store = events(given)?;
     let mut stream = follow(given, of_thread("t"), Start::First).await?;
@@ -105,7 +107,7 @@ pub(super) async fn a_trim_ends_who_is_behind(given: &Given) -> Verdict {
     expect_eq(kinds(&take(&mut again, 1).await?), "c")
 }
 
-/// Subscriptions that are dropped, before their first event or between two, disturb nobody.
+/// Subscriptions that are dropped, before their first event or between two events, affect nothing else.
 pub(super) async fn a_dropped_subscription_leaves_nothing(given: &Given) -> Verdict {
     append(given, &["a"]).await?;
     for round in 0..50_usize {
@@ -113,7 +115,7 @@ pub(super) async fn a_dropped_subscription_leaves_nothing(given: &Given) -> Verd
         let other = follow(given, of_thread(&format!("nobody.{round}")), Start::Now).await?;
         drop(other);
         take(&mut stream, round % 2).await?;
-        // In the middle of waiting for the next one.
+        // The stream is dropped after it has begun to wait for the next event.
         let _waited = tokio::time::timeout(Duration::from_millis(1), take(&mut stream, 2)).await;
         drop(stream);
         append(given, &["b"]).await?;
@@ -121,7 +123,7 @@ pub(super) async fn a_dropped_subscription_leaves_nothing(given: &Given) -> Verd
     expect_eq(all(given, &of_thread("t")).await?.len(), 51)
 }
 
-/// Each of many subscribers of a scope gets everything.
+/// Each of many subscribers of a scope receives every event.
 pub(super) async fn every_subscriber_gets_everything(given: &Given) -> Verdict {
     let store = events(given)?;
     let mut streams = Vec::new();
@@ -136,7 +138,7 @@ pub(super) async fn every_subscriber_gets_everything(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// When the store is closed a subscription ends with `Closed`, also one that waits.
+/// When the store is closed, a subscription that waits ends with `Closed`.
 pub(super) async fn closing_ends_subscriptions(given: &Given) -> Verdict {
     append(given, &["a"]).await?;
     let mut waiting = follow(given, of_thread("t"), Start::Now).await?;
@@ -147,7 +149,7 @@ pub(super) async fn closing_ends_subscriptions(given: &Given) -> Verdict {
     expect_closed(waits).await
 }
 
-/// When its tenant is deleted a subscription ends with `Closed`, also one that waits.
+/// When the tenant is deleted, a subscription that waits ends with `Closed`.
 pub(super) async fn deleting_the_tenant_ends_subscriptions(given: &Given) -> Verdict {
     append(given, &["a"]).await?;
     let mut waiting = follow(given, of_thread("t"), Start::Now).await?;

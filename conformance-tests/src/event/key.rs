@@ -1,4 +1,4 @@
-//! Idempotency keys of writers.
+//! The keys with which writers can repeat appends.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ fn keyed(writer: &str, drafts: Vec<NewEvent>) -> AppendEvents {
     AppendEvents::new(drafts).with_key(id(writer), id("k"))
 }
 
-/// The same writer, key and drafts again give the first events and write nothing, whatever came since, and whatever is
-/// expected.
+/// A repeat with the same writer, key and drafts returns the first events and writes nothing, whatever was
+/// appended since and whatever the repeat expects.
 pub(super) async fn a_repeat_gives_the_first_events(given: &Given) -> Verdict {
     let store = events(given)?;
     let request = || keyed("w", vec![fact("a"), both("b")]).expecting(of_thread("t"), 0);
@@ -30,7 +30,7 @@ pub(super) async fn a_repeat_gives_the_first_events(given: &Given) -> Verdict {
     expect_eq(all(given, &of_thread("t")).await?, before)
 }
 
-/// With other drafts a key is refused: all of a draft counts, and the order of its scopes does not.
+/// A key with other drafts is refused. Everything in a draft counts, except the order of its scopes.
 pub(super) async fn a_key_has_one_content(given: &Given) -> Verdict {
     let store = events(given)?;
     store.append_events(keyed("w", vec![both("a").with_payload(json("1"))])).await?;
@@ -50,7 +50,7 @@ pub(super) async fn a_key_has_one_content(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A key needs a writer, and the keys of two writers are apart.
+/// A key needs a writer, and the keys of two writers are independent of each other.
 pub(super) async fn a_key_belongs_to_its_writer(given: &Given) -> Verdict {
     let store = events(given)?;
     let mut nobody = keyed("w", vec![fact("x")]);
@@ -67,7 +67,8 @@ pub(super) async fn a_key_belongs_to_its_writer(given: &Given) -> Verdict {
     super::draft::expect_kinds(given, &of_thread("t"), "a b c c").await
 }
 
-/// A key whose events were trimmed is remembered for 30 days, and one whose events are there for as long as they are.
+/// A key whose events were trimmed is remembered for 30 days. A key whose events are still there is
+/// remembered as long as they are.
 pub(super) async fn a_key_is_remembered_for_thirty_days(given: &Given) -> Verdict {
     const DAY: Duration = Duration::from_hours(24);
     let store = events(given)?;

@@ -1,4 +1,4 @@
-//! Reading events.
+//! Reads of events.
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ fn filter(set: impl FnOnce(&mut EventFilter)) -> EventFilter {
     filter
 }
 
-/// A list begins strictly behind its cursor, which may be that of any event of the scope, in both directions; a cursor
-/// of another scope is refused.
+/// A list begins strictly behind its cursor, in both directions. The cursor of any event of the scope works,
+/// and a cursor of another scope is refused.
 pub(super) async fn a_list_goes_on_behind_the_cursor(given: &Given) -> Verdict {
     let t = of_thread("t");
     let appended = append_all(given, ["a", "b", "c", "d", "e"].map(both)).await?;
@@ -44,7 +44,7 @@ pub(super) async fn a_list_goes_on_behind_the_cursor(given: &Given) -> Verdict {
     expect_eq(all(given, &of_thread("unknown")).await?, vec![])
 }
 
-/// Walking with a filter misses and repeats nothing.
+/// A walk with a filter misses nothing and repeats nothing.
 pub(super) async fn filters_miss_and_repeat_nothing(given: &Given) -> Verdict {
     let mut times = Vec::new();
     for round in 0..10 {
@@ -79,7 +79,8 @@ pub(super) async fn filters_miss_and_repeat_nothing(given: &Given) -> Verdict {
     expect_eq(filtered(EventFilter::default()).await?.len(), 40)
 }
 
-/// A scope tells how many events were appended and how many are there, where its floor is, and where it ends.
+/// `load_scope` returns how many events were appended and how many are there, the floor, and
+/// the cursor of the last event.
 pub(super) async fn a_scope_tells_how_it_stands(given: &Given) -> Verdict {
     let store = events(given)?;
     let empty = store.load_scope(&of_thread("t")).await?;
@@ -94,7 +95,7 @@ pub(super) async fn a_scope_tells_how_it_stands(given: &Given) -> Verdict {
     expect_kind(store.list_events(bad).await, ErrorKind::Invalid).map(drop)
 }
 
-/// Who asks for what is public sees nothing else: in lists, in counts, in subscriptions.
+/// A caller that asks for public events gets no other event: not in a list, not in a count and not in a subscription.
 pub(super) async fn the_public_sees_public_events(given: &Given) -> Verdict {
     for (at, visibility) in EventVisibility::ALL.iter().cycle().take(12).enumerate() {
         append_all(given, [hidden(&format!("{}.{at}", visibility.name()), *visibility)]).await?;

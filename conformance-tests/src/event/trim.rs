@@ -1,4 +1,4 @@
-//! Removing old events.
+//! Removal of old events.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn up_to(event: &Event, scope: &Scope) -> Result<TrimRequest, Failure> {
     Ok(TrimRequest::new(scope.clone(), TrimBefore::Cursor(cursor)))
 }
 
-/// A trim removes the events up to a cursor, the oldest first; sequences go on, and a dry run changes nothing.
+/// A trim removes the events up to a cursor, the oldest first. The sequence continues, and a dry run changes nothing.
 pub(super) async fn the_oldest_are_removed(given: &Given) -> Verdict {
     let (store, t) = (events(given)?, of_thread("t"));
     let appended = append(given, &["a", "b", "c", "d"]).await?;
@@ -43,7 +43,7 @@ pub(super) async fn the_oldest_are_removed(given: &Given) -> Verdict {
     expect_eq(store.load_scope(&t).await?.appended, 7)
 }
 
-/// By time the longest beginning goes whose events are all older.
+/// A trim by time removes the longest initial part of a scope whose events are all older.
 pub(super) async fn a_trim_by_time_stops_at_the_first_that_is_younger(given: &Given) -> Verdict {
     let (store, t) = (events(given)?, of_thread("t"));
     let mut times = Vec::new();
@@ -60,7 +60,8 @@ pub(super) async fn a_trim_by_time_stops_at_the_first_that_is_younger(given: &Gi
     expect_eq(store.trim_events(before(all_of_them)).await?.events, 2)
 }
 
-/// A cursor below the floor is refused with the floor, in lists and subscriptions; the one at the floor is not.
+/// A cursor below the floor is refused with `CursorExpired`, in lists and in
+/// subscriptions. A cursor at the floor works.
 pub(super) async fn a_cursor_below_the_floor_is_refused(given: &Given) -> Verdict {
     let (store, t) = (events(given)?, of_thread("t"));
     let appended = append(given, &["a", "b", "c"]).await?;
@@ -78,7 +79,8 @@ pub(super) async fn a_cursor_below_the_floor_is_refused(given: &Given) -> Verdic
     expect_kind(store.trim_events(foreign).await, ErrorKind::InvalidCursor).map(drop)
 }
 
-/// An event that was trimmed from one scope is still in the other, and found by its id until it is gone from both.
+/// An event that was trimmed from one scope is still in the other. It is found by its id
+/// until both scopes have trimmed it.
 pub(super) async fn an_event_stays_in_its_other_scope(given: &Given) -> Verdict {
     let store = events(given)?;
     let appended = append_all(given, ["a", "b"].map(both)).await?;
@@ -91,7 +93,7 @@ pub(super) async fn an_event_stays_in_its_other_scope(given: &Given) -> Verdict 
     expect_eq(store.load_event(&appended[1].id).await?, Some(appended[1].clone()))
 }
 
-/// Deleting a thread leaves its events; one made anew under its id goes on in the same scope.
+/// The deletion of a thread leaves its events. A new thread under its id continues in the same scope.
 pub(super) async fn a_deleted_thread_leaves_its_events(given: &Given) -> Verdict {
     let commit = say_keyed(&id("t"), "k", "x").with_events(AppendEvents::new([fact("a"), fact("b")]));
     given.accept(commit).await?;
@@ -106,7 +108,7 @@ pub(super) async fn a_deleted_thread_leaves_its_events(given: &Given) -> Verdict
     given.a_thread("t").await?;
     append(given, &["d"]).await?;
     expect_kinds(given, &of_thread("t"), "a b c d").await?;
-    // A cursor from before goes on.
+    // A cursor from before the deletion still works.
     let query = EventQuery::new(of_thread("t")).with_page(PageRequest { limit: None, cursor });
     let behind = events(given)?.list_events(query).await?.items;
     expect_eq(behind.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(), vec!["b", "c", "d"])

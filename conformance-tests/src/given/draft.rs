@@ -4,10 +4,10 @@ use std::str::FromStr;
 
 use store_core::{Commit, Error, Expect, Message, NewEntry, ThreadId};
 
-/// The id of this text.
+/// The id with this text.
 ///
 /// # Panics
-/// If the text is no id: a mistake in the case.
+/// If the text is no id, which is a mistake in the case.
 #[must_use]
 pub fn id<T: FromStr<Err = Error>>(text: &str) -> T {
     text.parse().expect("a valid id")
@@ -25,7 +25,7 @@ pub fn say(thread: &ThreadId, expect: Expect, text: &str) -> Commit {
     Commit::new(thread.clone()).expecting(expect).entry(said(text))
 }
 
-/// A commit of one user message to a thread, whatever its version, under a key.
+/// A commit of one user message to a thread, under a key, whatever the version of the thread is.
 #[must_use]
 pub fn say_keyed(thread: &ThreadId, key: &str, text: &str) -> Commit {
     say(thread, Expect::Any, text).with_key(id(key))

@@ -1,4 +1,4 @@
-//! What a case gets: an opened store, and short ways to say what it does with it.
+//! The opened store that a case gets, and helpers for working with it.
 
 mod draft;
 mod step;
@@ -20,9 +20,9 @@ use crate::{
     gone::Gone,
 };
 
-/// What a case gets: a new and empty store, opened.
+/// The new, empty, opened store that a case gets.
 ///
-/// After [`reopen`](Self::reopen) handles from before are those of a closed store: ask for new ones.
+/// After [`reopen`](Self::reopen), handles from before belong to a closed store. The case must ask for new ones.
 pub struct Given {
     contract: Contract,
     fixture: Arc<dyn Fixture>,
@@ -52,7 +52,7 @@ impl Given {
         Ok(Self { contract, fixture, limits, opened, store })
     }
 
-    /// Another new and empty store, with other limits (`Need::Limits`).
+    /// Opens another new, empty store with other limits (`Need::Limits`).
     ///
     /// # Errors
     /// If it cannot be opened.
@@ -62,7 +62,7 @@ impl Given {
         Self::open_with(self.contract, Arc::clone(&self.fixture), limits).await
     }
 
-    /// Another new and empty store.
+    /// Opens another new, empty store.
     ///
     /// # Errors
     /// If it cannot be opened.
@@ -91,7 +91,7 @@ impl Given {
     /// The store.
     ///
     /// # Panics
-    /// If an earlier reopen failed; that fails the case.
+    /// If an earlier attempt to open the store again failed. The case then fails.
     #[must_use]
     pub fn store(&self) -> Arc<dyn Store> {
         self.store.read().expect("no panic while it is held").clone().expect("an open store")
@@ -100,7 +100,7 @@ impl Given {
     /// The handles of the tenant `default`.
     ///
     /// # Errors
-    /// If the store gives none.
+    /// If the store does not return them.
     pub fn stores(&self) -> Result<TenantStores, Failure> {
         Ok(self.store().tenant(&TenantId::default_tenant())?)
     }
@@ -108,7 +108,7 @@ impl Given {
     /// The handles of a tenant.
     ///
     /// # Errors
-    /// If the store gives none.
+    /// If the store does not return them.
     pub fn tenant(&self, name: &str) -> Result<TenantStores, Failure> {
         Ok(self.store().tenant(&id(name))?)
     }
@@ -141,7 +141,8 @@ impl Given {
         Ok(())
     }
 
-    /// Drops the store without closing it and opens it again (`Need::Reopen`). Other handles of it must be gone.
+    /// Drops the store without closing it and opens it again (`Need::Reopen`). The case
+    /// must hold no other handle of it.
     ///
     /// # Errors
     /// If it cannot be opened.
@@ -153,10 +154,10 @@ impl Given {
         Ok(())
     }
 
-    /// Drops the store without closing it; another one, that is closed, stands in its place. Handles of tenants stay.
+    /// Drops the store without closing it. Another store, which is closed, takes its place. Handles of tenants stay.
     ///
     /// # Errors
-    /// If an earlier reopen failed.
+    /// If an earlier attempt to open the store again failed.
     pub async fn let_go(&self) -> Result<(), Failure> {
         let mut opened = self.opened.write().await;
         let mut left = self.take(&mut opened)?;
@@ -168,7 +169,7 @@ impl Given {
     /// Changes a stored byte and opens the store again (`Need::Damage`). The inner error is that of the opening.
     ///
     /// # Errors
-    /// If an earlier one ended with the store closed.
+    /// If the store cannot be closed, or if an earlier call left it closed.
     pub async fn damage(&self, seed: u64) -> Result<Result<(), Error>, Failure> {
         let mut opened = self.opened.write().await;
         let before = self.take(&mut opened)?;
@@ -176,7 +177,7 @@ impl Given {
         Ok(self.fixture.damage(before, seed).await.map(|after| self.put(&mut opened, after)))
     }
 
-    /// Lets go of the store, so that the fixture has the last handle of it.
+    /// Takes the store out of `self`, so that the fixture has the last handle of it.
     fn take(&self, place: &mut Option<Opened>) -> Result<Opened, Failure> {
         *self.store.write().expect("no panic while it is held") = None;
         place.take().ok_or_else(|| Failure::new("the store is not open"))
@@ -187,10 +188,10 @@ impl Given {
         *place = Some(opened);
     }
 
-    /// Opens the store once more, beside itself (`Need::Beside`).
+    /// Opens the store a second time while it is open (`Need::Beside`).
     ///
     /// # Errors
-    /// The inner one is that of the opening.
+    /// If the store is not open. The inner error is that of the second opening.
     pub async fn open_beside(&self) -> Result<Result<Arc<dyn Store>, Error>, Failure> {
         let opened = self.opened.read().await;
         let opened = opened.as_ref().ok_or_else(|| Failure::new("the store is not open"))?;

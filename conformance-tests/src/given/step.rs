@@ -1,4 +1,4 @@
-//! What cases do with a store again and again.
+//! Steps that cases often take.
 
 use std::sync::Arc;
 
@@ -8,36 +8,36 @@ use super::{Given, id, said, walk};
 use crate::check::Failure;
 
 impl Given {
-    /// Makes a thread of this id with nothing set.
+    /// Creates a thread with this id and no other fields.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If the thread cannot be created.
     pub async fn a_thread(&self, name: &str) -> Result<Thread, Failure> {
         Ok(self.threads()?.create_thread(NewThread::new(id(name))).await?)
     }
 
-    /// Makes a thread whose log holds a user message for each text.
+    /// Creates a thread whose log holds one user message for each text.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If the thread cannot be created.
     pub async fn a_log(&self, name: &str, texts: &[&str]) -> Result<Thread, Failure> {
         let commit = Commit::new(id(name)).expecting(Expect::Absent).entries(texts.iter().map(|text| said(text)));
         self.accept(commit).await?;
         self.thread(&id(name)).await
     }
 
-    /// Commits, and gives the receipt.
+    /// Commits, and returns the receipt.
     ///
     /// # Errors
-    /// If it is refused.
+    /// If the commit is refused.
     pub async fn commit(&self, commit: Commit) -> Result<Receipt, Failure> {
         Ok(self.commits()?.commit(commit).await?)
     }
 
-    /// Wants a commit to be accepted.
+    /// Checks that a commit is accepted.
     ///
     /// # Errors
-    /// If it is refused.
+    /// If the commit is refused.
     pub async fn accept(&self, commit: Commit) -> Result<(), Failure> {
         self.commit(commit).await.map(drop)
     }
@@ -45,16 +45,16 @@ impl Given {
     /// Loads a thread that must exist.
     ///
     /// # Errors
-    /// If it does not.
+    /// If the thread does not exist.
     pub async fn thread(&self, thread: &ThreadId) -> Result<Thread, Failure> {
         let found = self.threads()?.load_thread(thread).await?;
         found.ok_or_else(|| Failure::new(format!("no thread `{thread}` where one was expected")))
     }
 
-    /// The whole log of a thread, page by page.
+    /// The whole log of a thread, read page by page.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the log cannot be read.
     pub async fn log(&self, thread: &ThreadId) -> Result<Vec<Arc<Entry>>, Failure> {
         let threads = &self.threads()?;
         walk(PageRequest::first(100), |page| async move {

@@ -7,10 +7,10 @@ use tokio::sync::Barrier;
 
 use crate::check::Failure;
 
-/// Every record of a list, from its first page on.
+/// Every record of a list, read page by page from the first page on.
 ///
 /// # Errors
-/// If a page cannot be had, or the list does not end.
+/// If a page cannot be read, or if the list does not end.
 pub async fn walk<T, F, Fut>(first: PageRequest, mut list: F) -> Result<Vec<T>, Failure>
 where
     F: FnMut(PageRequest) -> Fut,
@@ -29,10 +29,10 @@ where
     Err(Failure::new("the list does not end"))
 }
 
-/// Starts `tasks` tasks at one moment and gives what they end with, in their order.
+/// Starts `tasks` tasks at one moment and returns their results, in the order of the tasks.
 ///
 /// # Panics
-/// If a task panics; that fails the case.
+/// If a task panics. The case then fails.
 pub async fn race<T, F, Fut>(tasks: usize, make: F) -> Vec<T>
 where
     F: Fn(usize) -> Fut,
@@ -55,10 +55,10 @@ where
     ends
 }
 
-/// Starts two different tasks at one moment.
+/// Starts two different tasks at one moment and returns their results.
 ///
 /// # Panics
-/// If a task panics; that fails the case.
+/// If a task panics. The case then fails.
 pub async fn race_two<A, B>(one: A, two: B) -> (A::Output, B::Output)
 where
     A: Future<Output: Send + 'static> + Send + 'static,

@@ -1,6 +1,6 @@
-//! Ids that break stores which clean, split, quote, fold or order them.
+//! Ids that show whether a store trims, splits, quotes, folds or reorders ids.
 
-/// Sixty ids that hurt elsewhere: paths, patterns, quotes, separators, cases, forms, directions, lengths.
+/// Sixty ids that stores get wrong: paths, patterns, quotes, separators, cases, Unicode forms, directions, lengths.
 pub(crate) fn hostile() -> Vec<String> {
     let mut ids: Vec<String> = HOSTILE.iter().map(|id| (*id).to_owned()).collect();
     ids.extend(["x".repeat(255), "x".repeat(256), "é".repeat(128), "🦀".repeat(64), ".".repeat(256), "/".repeat(256)]);
@@ -64,7 +64,8 @@ const HOSTILE: [&str; 54] = [
     "{\"id\":1}",
 ];
 
-/// Pairs of pairs that meet where two ids are put together with a separator.
+/// Two different pairs of ids in each row. The pairs become equal if a store joins the
+/// ids of a pair with a separator.
 pub(super) const PAIRS: [[(&str, &str); 2]; 10] = [
     [("a", "b.c"), ("a.b", "c")],
     [("a", "b/c"), ("a/b", "c")],

@@ -1,4 +1,4 @@
-//! The names of persisted enum values, which never change their meaning.
+//! The names of stored enum values. They never change their meaning.
 
 use store_core::{
     AttemptEnd, BodyKind, Boundary, DecisionAction, DispatchStatus, Entry, EventVisibility, Granularity, OutboxStatus,
@@ -20,7 +20,7 @@ fn pinned<T: Codec>(all: &[T], names: &str) -> Verdict {
     expect_eq(found.join(" "), names)
 }
 
-/// Persisted names are lower snake case and stay as they are.
+/// Stored names are in lower snake case and stay as they are.
 pub(super) async fn names_never_change(_given: &Given) -> Verdict {
     pinned(Role::ALL, "system user assistant tool")?;
     pinned(Visibility::ALL, "all internal aside")?;
@@ -37,7 +37,7 @@ pub(super) async fn names_never_change(_given: &Given) -> Verdict {
     pinned(WaitingReason::ALL, "tool_permission user_input background_tasks external_event rate_limit manual_pause")
 }
 
-/// An unknown value of a closed enum is no value; an unknown kind of body, which is open, is kept.
+/// An unknown name in a closed set is refused. An unknown kind of body is kept, because that set is open.
 pub(super) async fn unknown_names_of_closed_enums_are_refused(_given: &Given) -> Verdict {
     for text in ["\"Assistant\"", "\"robot\"", "\"\"", "1", "null", "{}"] {
         expect(Role::read(text).is_err() && Visibility::read(text).is_err(), text)?;

@@ -1,4 +1,4 @@
-//! Every id works in every place, and different ids never meet.
+//! Every id works in every place, and different ids never share a record.
 
 use store_core::{Commit, ThreadFilter};
 
@@ -13,8 +13,8 @@ use crate::{
     probe::{first, probes},
 };
 
-/// Ids are kept and compared byte by byte: of sixty that resemble each other each is a record of its own, found under
-/// its own bytes and listed as it was given.
+/// Ids are kept and compared byte by byte. Each of sixty similar ids has a record of its own, which is found
+/// under its own bytes and listed as it was given.
 pub(super) async fn hostile_ids_are_kept_as_they_are(given: &Given) -> Verdict {
     let mut wanted = hostile();
     wanted.sort();
@@ -32,7 +32,7 @@ pub(super) async fn hostile_ids_are_kept_as_they_are(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Every hostile id is found again after a reopen.
+/// Every hostile id is found again after the store was opened again.
 pub(super) async fn hostile_ids_survive_a_reopen(given: &Given) -> Verdict {
     let mut wanted = hostile();
     wanted.sort();
@@ -50,7 +50,7 @@ pub(super) async fn hostile_ids_survive_a_reopen(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Every hostile id is a tenant of its own.
+/// Every hostile id is the name of a tenant of its own.
 pub(super) async fn hostile_ids_are_tenants(given: &Given) -> Verdict {
     let probe = first(given.contract());
     for (at, tenant) in hostile().iter().enumerate() {
@@ -64,12 +64,12 @@ pub(super) async fn hostile_ids_are_tenants(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Every hostile id works wherever a contract takes an id, and all of them at once beside each other.
+/// Every hostile id works wherever a contract takes an id, with all of them in use at the same time.
 pub(super) async fn hostile_ids_work_everywhere(given: &Given) -> Verdict {
     use_everywhere(given.contract(), &given.stores()?, &hostile()).await
 }
 
-/// Two different pairs of tenant and record never meet, whatever separators their ids hold.
+/// Two different pairs of tenant and record never share a record, whatever separators their ids contain.
 pub(super) async fn pairs_of_tenant_and_record_never_meet(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         for (at, [one, two]) in PAIRS.into_iter().enumerate() {
@@ -84,7 +84,7 @@ pub(super) async fn pairs_of_tenant_and_record_never_meet(given: &Given) -> Verd
     Ok(())
 }
 
-/// Two different pairs of thread and entry, or of thread and key, never meet.
+/// Two different pairs of thread and entry, or of thread and key, never share a record.
 pub(super) async fn pairs_of_thread_and_entry_never_meet(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for (at, [one, two]) in PAIRS.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What an id, a time and a value may be: checked once, when it is made.
+//! The rules for ids, times and values. They are checked when an id, a time or a value is made.
 
 use store_core::{
     AgentId, CausationId, CommitKey, CorrelationId, DedupeKey, DispatchId, EntryId, ErrorKind, EventId, EventKey,
@@ -13,7 +13,8 @@ use crate::{
     given::{id, said},
 };
 
-/// Makes an id of one type of a text, in both ways, and gives its name and text.
+/// Makes an id of one type from a text, with its constructor and from JSON. Returns the name
+/// of the type and both results.
 type Maker = fn(&str) -> (&'static str, Result<String>, std::result::Result<String, serde_json::Error>);
 
 macro_rules! makers {
@@ -48,8 +49,9 @@ const MAKERS: [Maker; 22] = makers!(
     InterruptKey
 );
 
-/// An id that is empty, blank, longer than 256 bytes or holds a control character is `Invalid` when it is made and
-/// when it is read, naming the type and the reason; every other text is an id of every type.
+/// A text that is empty, blank, longer than 256 bytes or that contains a control character is `Invalid` as
+/// an id, both when the id is made and when it is read. The error names the type and the reason. Every
+/// other text is an id of every type.
 pub(super) async fn ids_are_checked_when_made(_given: &Given) -> Verdict {
     let mut bad: Vec<String> = ["", " ", " \u{2003}\u{a0} ", "\u{3000}"].map(str::to_owned).to_vec();
     bad.extend([MAX_ID_BYTES + 1, 4096].map(|bytes| "x".repeat(bytes)));
@@ -74,8 +76,8 @@ pub(super) async fn ids_are_checked_when_made(_given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A generated id is a UUIDv7 in lower case, and ids generated one after the other sort in that order; the entries of a
-/// log that gave none have such ids, and dispatches.
+/// A generated id is a UUIDv7 in lower case, and ids that are generated one after the other sort in that order.
+/// Entries and dispatches that were given no id have such ids.
 pub(super) async fn generated_ids_sort_in_order(given: &Given) -> Verdict {
     let made: Vec<_> = (0..10_000).map(|_| Uuids.next_id()).collect();
     expect(made.is_sorted_by(|a, b| a < b), "generated ids do not sort in order")?;
@@ -100,8 +102,8 @@ pub(super) async fn generated_ids_sort_in_order(given: &Given) -> Verdict {
     expect(dispatches.is_sorted_by(|a, b| a < b), format!("the ids of dispatches do not sort: {dispatches:?}"))
 }
 
-/// Ids are written as plain JSON strings, times as whole milliseconds; a time after the year 9999, before the epoch, or
-/// written otherwise is refused.
+/// Ids are written as plain JSON strings, and times as whole milliseconds. A time before the epoch, after the
+/// year 9999 or in any other form is refused.
 pub(super) async fn ids_and_times_are_plain_json(_given: &Given) -> Verdict {
     let text = |value: &ThreadId| serde_json::to_string(value).map_err(|error| Failure::new(error.to_string()));
     expect_eq(text(&id("a\"é"))?, "\"a\\\"é\"")?;
@@ -122,7 +124,8 @@ pub(super) async fn ids_and_times_are_plain_json(_given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A JSON value is checked for syntax and depth when it is made; white space outside of strings goes, all else stays.
+/// The syntax and depth of a JSON value are checked when it is made. White space outside of strings is
+/// removed, and nothing else is changed.
 pub(super) async fn values_are_checked_when_made(_given: &Given) -> Verdict {
     for text in ["", "{", "nul", "[1,]", "1 2", "01", "NaN", "'a'", "\"\n\"", "{\"a\"}", "+1", "\u{feff}1"] {
         expect_kind(Json::parse(text), ErrorKind::Invalid).map_err(|failure| failure.about(text))?;

@@ -11,7 +11,7 @@ use crate::{
     given::{id, said},
 };
 
-/// Texts that stores cut, strip, normalise or re-encode.
+/// Texts that some stores cut, strip, normalise or re-encode.
 const TEXTS: [&str; 14] = [
     "",
     " ",
@@ -29,7 +29,7 @@ const TEXTS: [&str; 14] = [
     "null",
 ];
 
-/// JSON that stores rewrite: number spelling, key order, repeated keys, escapes.
+/// JSON that some stores rewrite: the spelling of numbers, the order of keys, repeated keys, escapes.
 const VALUES: [&str; 18] = [
     "null",
     "\"\"",
@@ -55,7 +55,7 @@ async fn stored(given: &Given, entry: &str) -> Result<std::sync::Arc<Entry>, Fai
     expect_some(given.threads()?.load_entry(&id("t"), &id(entry)).await?, "entry")
 }
 
-/// Text may hold any Unicode and comes back equal: titles, messages, labels, kinds, metadata keys, state keys.
+/// Text may be any Unicode and comes back equal: in titles, messages, labels, kinds, metadata keys, state keys.
 pub(super) async fn any_text_comes_back_equal(given: &Given) -> Verdict {
     for (at, text) in TEXTS.into_iter().enumerate() {
         let (thread, text) = (format!("t-{at}"), text.to_owned());
@@ -84,7 +84,8 @@ pub(super) async fn any_text_comes_back_equal(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A JSON value comes back byte for byte: metadata, state, custom data, tool input, the request and state of a run.
+/// A JSON value comes back byte for byte: in metadata, state, custom data, tool input, and
+/// the request and state of a run.
 pub(super) async fn json_comes_back_byte_for_byte(given: &Given) -> Verdict {
     for (at, text) in VALUES.into_iter().enumerate() {
         let (thread, value) = (format!("t-{at}"), Json::parse(text)?);
@@ -116,7 +117,7 @@ const NEWER: &str = concat!(
     r#""usage":{"input":3,"spin":0.50},"mood":"\u0041"}"#
 );
 
-/// Fields, blocks and kinds that this release does not know are kept, and never make a read fail.
+/// Fields, blocks and kinds that this release does not know are kept, and no read fails because of them.
 pub(super) async fn what_is_unknown_is_kept(given: &Given) -> Verdict {
     let newer = Message::read(NEWER).map_err(|error| Failure::new(error.to_string()))?;
     let unknown = NewBody::Unknown { kind: "hologram".to_owned(), data: Json::parse(r#"{"x":1.50,"x":2}"#)? };
@@ -134,8 +135,8 @@ pub(super) async fn what_is_unknown_is_kept(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// An unknown body that has the name of a known kind is refused, or comes back as what it was: it never makes a log
-/// unreadable.
+/// An unknown body with the name of a known kind is refused, or comes back as it was given. It
+/// never makes a log unreadable.
 pub(super) async fn an_unknown_kind_with_a_known_name_harms_nothing(given: &Given) -> Verdict {
     given.a_log("t", &["before"]).await?;
     let kinds = ["message", "compaction", "checkpoint", "usage", "label", "rewind", "custom", ""];
@@ -151,8 +152,8 @@ pub(super) async fn an_unknown_kind_with_a_known_name_harms_nothing(given: &Give
     given.log(&id("t")).await.map(drop)
 }
 
-/// An unknown block that has the name of a known kind, and an opaque block that carries opaque data too, are refused,
-/// or come back as what they were: they never make a log unreadable.
+/// An unknown block with the name of a known kind, and an opaque block with opaque data beside it, are refused,
+/// or come back as they were given. They never make a log unreadable.
 pub(super) async fn an_unknown_block_with_a_known_name_harms_nothing(given: &Given) -> Verdict {
     given.a_log("t", &["before"]).await?;
     let opaque = || store_core::Opaque::new(store_core::Origin::new("provider"), Json::null());

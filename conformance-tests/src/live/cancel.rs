@@ -11,11 +11,11 @@ use crate::{
     sweep::{NEXT_CALL, cut},
 };
 
-/// After how many polls calls are dropped: a delivery that nobody accepts ends with its deadline only.
+/// Calls are dropped after fewer polls than this. A delivery that no receiver accepts ends only at its deadline.
 const POLLS: usize = 5;
 
-/// A call on the live channel that is dropped at any await leaves nothing locked: who opens next is the receiver, and
-/// gets what comes, and what was dropped at most once.
+/// A call on the live channel that is dropped at any await leaves nothing locked. The receiver that opens the
+/// target next gets the commands that come then, and the command of the dropped call at most once.
 pub(super) async fn a_dropped_call_on_a_target_leaves_nothing_locked(given: &Given) -> Verdict {
     let live = live(given)?;
     for polls in 0..POLLS {
@@ -39,7 +39,7 @@ pub(super) async fn a_dropped_call_on_a_target_leaves_nothing_locked(given: &Giv
     Ok(())
 }
 
-/// A wait that is dropped at any await leaves nothing locked: the next one is woken.
+/// A wait that is dropped at any await leaves nothing locked: the next wait is woken.
 pub(super) async fn a_dropped_wait_leaves_nothing_locked(given: &Given) -> Verdict {
     let wake_ups = wake_ups(given)?;
     for polls in 0..POLLS {

@@ -1,4 +1,4 @@
-//! Delivering commands.
+//! Delivery of commands.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     mailbox::draft::{claim, held, load, settle},
 };
 
-/// Who opened a target receives the commands for it, of every kind, just as they were sent.
+/// A receiver that has a target open receives the commands for it, of every kind, as they were sent.
 pub(super) async fn commands_arrive_as_they_were_sent(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
     let mut receiver = live.open_live(to.clone()).await?;
@@ -36,7 +36,7 @@ pub(super) async fn commands_arrive_as_they_were_sent(given: &Given) -> Verdict 
     Ok(())
 }
 
-/// A target that differs in thread, run, dispatch or claim number gets nothing.
+/// The receiver of a target that differs in thread, run, dispatch or claim number gets nothing.
 pub(super) async fn only_its_target_gets_a_command(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
     let other =
@@ -63,8 +63,9 @@ pub(super) async fn only_its_target_gets_a_command(given: &Given) -> Verdict {
     expect_end(task, LiveDelivery::Delivered).await
 }
 
-/// A delivery ends with `Delivered` when the receiver accepted the command, and not before; with `NoReceiver` if nobody
-/// has the target open, or who has drops the command or ends. Nothing is kept for who opens it then.
+/// A delivery ends with `Delivered` when the receiver has accepted the command, and not before. It ends with
+/// `NoReceiver` if no receiver has the target open, or if the receiver drops the command or ends. Nothing is
+/// kept for a receiver that opens the target later.
 pub(super) async fn delivered_means_accepted(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
     expect_end(sending(&live, &to, word("early")).await, LiveDelivery::NoReceiver).await?;
@@ -85,8 +86,8 @@ pub(super) async fn delivered_means_accepted(given: &Given) -> Verdict {
     hears_nothing(&mut live.open_live(to).await?).await
 }
 
-/// A delivery that is not answered before its deadline ends with `Unknown`, whether the command was read or not; the
-/// next one is a new one.
+/// A delivery that is not answered before its deadline ends with `Unknown`, whether the receiver read the
+/// command or not. The next delivery is a new one.
 pub(super) async fn a_late_answer_is_unknown(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
     let mut receiver = live.open_live(to.clone()).await?;
@@ -104,7 +105,8 @@ pub(super) async fn a_late_answer_is_unknown(given: &Given) -> Verdict {
     }
 }
 
-/// Opening a target again ends the earlier receiver, which is told; all that comes goes to the later one.
+/// When a target is opened again, the earlier receiver ends and is told so. All later
+/// commands go to the new receiver.
 pub(super) async fn opening_again_ends_the_earlier_receiver(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
     let mut earlier = live.open_live(to.clone()).await?;
@@ -124,7 +126,7 @@ pub(super) async fn opening_again_ends_the_earlier_receiver(given: &Given) -> Ve
     expect_end(task, LiveDelivery::Delivered).await
 }
 
-/// What one sender sends arrives in order, and at its target alone, whatever others send.
+/// The commands of one sender arrive in order, and only at their target, whatever other senders send.
 pub(super) async fn commands_of_a_sender_arrive_in_order(given: &Given) -> Verdict {
     const MANY: usize = 30;
     let live = live(given)?;
@@ -133,7 +135,7 @@ pub(super) async fn commands_of_a_sender_arrive_in_order(given: &Given) -> Verdi
         async move {
             let mut receiver = live.open_live(to.clone()).await?;
             let send = |at| DeliverLive::new(to.clone(), word(&format!("{task}-{at}"))).within(PATIENCE);
-            // All are on their way at once, begun one after the other.
+            // All deliveries run at once, begun one after the other.
             let sending = join_all((0..MANY).map(|at| live.deliver(send(at))));
             let receiving = async {
                 tokio::time::sleep(MOMENT).await;
@@ -153,7 +155,7 @@ pub(super) async fn commands_of_a_sender_arrive_in_order(given: &Given) -> Verdi
     ends.await.into_iter().collect()
 }
 
-/// Who receives for an earlier attempt gets no command for the current one, also when nobody receives for that.
+/// The receiver of an earlier attempt gets no command for the current one, even if that one has no receiver.
 pub(super) async fn an_earlier_attempt_gets_nothing(given: &Given) -> Verdict {
     let live = live(given)?;
     let first = held(given, "a").await?;
@@ -170,7 +172,8 @@ pub(super) async fn an_earlier_attempt_gets_nothing(given: &Given) -> Verdict {
     expect_end(task, LiveDelivery::Delivered).await
 }
 
-/// A command of a kind that its receiver does not know is refused to its sender; the receiver gets the next one.
+/// A command of a kind that its receiver does not know is refused, and its sender is told. The
+/// receiver gets the next command.
 pub(super) async fn what_cannot_be_read_is_refused(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
     let mut receiver = live.open_live(to.clone()).await?;
@@ -182,7 +185,7 @@ pub(super) async fn what_cannot_be_read_is_refused(given: &Given) -> Verdict {
     expect_end(good, LiveDelivery::Delivered).await
 }
 
-/// A target of one tenant is none of another.
+/// A target of one tenant is no target of another tenant.
 pub(super) async fn tenants_have_their_own_targets(given: &Given) -> Verdict {
     let (one, two) = (live_of(&given.tenant("acme")?)?, live_of(&given.tenant("acm")?)?);
     let to = target("t", 1);

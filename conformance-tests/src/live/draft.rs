@@ -1,4 +1,4 @@
-//! Short ways to write down targets and commands, and to wait for what must come.
+//! Helpers that make targets and commands, and that wait for what must happen.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,16 +18,16 @@ use crate::{
     mailbox::draft::nothing_to_claim,
 };
 
-/// How long something may take that comes at once: far longer than it does.
+/// How long a case waits for something that happens at once. This is far longer than it takes.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long is waited for what must not come.
+/// How long a case waits to see that something does not happen.
 pub(super) const MOMENT: Duration = Duration::from_millis(20);
 
-/// A task that ends like a call.
+/// A task that ends with the result of a call.
 pub(super) type Task<T> = JoinHandle<store_core::Result<T>>;
 
-/// The live channel of some stores.
+/// The live channel of a tenant.
 pub(super) fn live_of(stores: &TenantStores) -> Result<Arc<dyn LiveChannel>, Failure> {
     expect_some(stores.live.clone(), "live channel")
 }
@@ -42,7 +42,7 @@ pub(super) fn wake_ups(given: &Given) -> Result<Arc<dyn WakeUps>, Failure> {
     expect_some(given.stores()?.wake_ups, "wake-ups")
 }
 
-/// The attempt `counter` of the dispatch `d` of the run `r` on a thread.
+/// The target that is the attempt `counter` of the dispatch `d` of the run `r` on a thread.
 pub(super) fn target(thread: &str, counter: u64) -> LiveTarget {
     LiveTarget::new(id(thread), id("r"), id("d"), ClaimNumber { incarnation: 1, counter })
 }
@@ -57,7 +57,7 @@ pub(super) fn input(name: &str) -> LiveInput {
     LiveInput::new(id(name), Message::user(name))
 }
 
-/// Begins a delivery, and lets it get as far as it gets.
+/// Begins a delivery, and gives it a moment to get as far as it can.
 pub(super) async fn sending(live: &Arc<dyn LiveChannel>, to: &LiveTarget, command: LiveCommand) -> Task<LiveDelivery> {
     let (live, request) = (Arc::clone(live), DeliverLive::new(to.clone(), command).within(PATIENCE));
     let task = tokio::spawn(async move { live.deliver(request).await });
@@ -65,7 +65,7 @@ pub(super) async fn sending(live: &Arc<dyn LiveChannel>, to: &LiveTarget, comman
     task
 }
 
-/// How a task ends that must end.
+/// The result of a task, which must end.
 pub(super) async fn end<T>(task: Task<T>) -> Result<store_core::Result<T>, Failure> {
     match timeout(PATIENCE, task).await {
         Ok(Ok(ended)) => Ok(ended),
@@ -74,30 +74,30 @@ pub(super) async fn end<T>(task: Task<T>) -> Result<store_core::Result<T>, Failu
     }
 }
 
-/// Wants a delivery to end so.
+/// Checks that a delivery ends with `wanted`.
 pub(super) async fn expect_end(task: Task<LiveDelivery>, wanted: LiveDelivery) -> Verdict {
     expect_eq(end(task).await??, wanted)
 }
 
-/// What a receiver gets next, or none if it ended; one or the other must come.
+/// The next command of a receiver, or none if the receiver ended. One of the two must happen.
 pub(super) async fn next(receiver: &mut LiveReceiver) -> Result<Option<ReceivedCommand>, Failure> {
     let next = timeout(PATIENCE, receiver.next()).await;
     Ok(next.map_err(|_| Failure::new("the receiver hears nothing"))??)
 }
 
-/// Accepts the next command, which must be this one.
+/// Accepts the next command, which must be `wanted`.
 pub(super) async fn accept(receiver: &mut LiveReceiver, wanted: &LiveCommand) -> Verdict {
     let received = expect_some(next(receiver).await?, "command")?;
     expect_eq(received.command(), wanted)?;
     expect_eq(received.accept().as_ref(), Some(wanted))
 }
 
-/// Wants a receiver to hear nothing.
+/// Checks that a receiver gets nothing for a moment.
 pub(super) async fn hears_nothing(receiver: &mut LiveReceiver) -> Verdict {
     expect(timeout(MOMENT, receiver.next()).await.is_err(), "the receiver hears something")
 }
 
-/// Waits for work, of which there is none yet.
+/// Begins to wait for work, of which there is none yet.
 pub(super) async fn waiting(given: &Given) -> Result<Task<Waited>, Failure> {
     nothing_to_claim(given).await?;
     let wake_ups = wake_ups(given)?;
@@ -107,7 +107,7 @@ pub(super) async fn waiting(given: &Given) -> Result<Task<Waited>, Failure> {
     Ok(task)
 }
 
-/// Wants who waits to be woken.
+/// Checks that a wait was woken.
 pub(super) async fn expect_woken(task: Task<Waited>) -> Verdict {
     expect_eq(end(task).await??, Waited::Woken)
 }

@@ -1,4 +1,4 @@
-//! What a store declares to have, and what becomes of who receives and waits when it is closed.
+//! The live channel and the wake-ups that a store declares, and how they end when the store is closed.
 
 use store_core::{DeliverLive, ErrorKind, LiveDelivery};
 
@@ -13,7 +13,7 @@ use crate::{
     mailbox::draft::{put, work},
 };
 
-/// What the fixture declares to lack has no accessor, and everything else has one.
+/// The live channel and the wake-ups have an accessor if and only if the fixture does not declare them as lacking.
 pub(super) async fn what_is_there_is_declared(given: &Given) -> Verdict {
     let stores = given.stores()?;
     let has = |need| given.fixture().lack(need).is_none();
@@ -28,7 +28,8 @@ async fn close(given: &Given, how: usize) -> Verdict {
     }
 }
 
-/// Closing the store, or deleting the tenant, ends who receives with `Closed`, and who sends; nothing arrives then.
+/// When the store is closed or the tenant is deleted, receivers end with `Closed`, and a delivery that runs
+/// ends without being accepted. Later calls are refused.
 pub(super) async fn closing_ends_receivers(given: &Given) -> Verdict {
     for how in 0..2 {
         let (live, to) = (live(given)?, target("t", 1));
@@ -47,7 +48,7 @@ pub(super) async fn closing_ends_receivers(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Closing the store, or deleting the tenant, ends who waits for work with `Closed`.
+/// When the store is closed or the tenant is deleted, waits for work end with `Closed`.
 pub(super) async fn closing_ends_waits(given: &Given) -> Verdict {
     for how in 0..2 {
         let (wake_ups, task) = (wake_ups(given)?, waiting(given).await?);
@@ -58,12 +59,12 @@ pub(super) async fn closing_ends_waits(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A receiver whose read was dropped loses no command, and a wait that was dropped no wake-up of a later one.
+/// A receiver whose read was dropped loses no command, and a dropped wait takes no wake-up from a later wait.
 pub(super) async fn a_dropped_call_leaves_nothing(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
     let mut receiver = live.open_live(to.clone()).await?;
     for name in ["a", "b"] {
-        // A read that hears nothing is dropped.
+        // This read gets nothing and is dropped.
         hears_nothing(&mut receiver).await?;
         let task = sending(&live, &to, word(name)).await;
         accept(&mut receiver, &word(name)).await?;

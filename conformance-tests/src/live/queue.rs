@@ -1,4 +1,4 @@
-//! Input that goes to work that runs, or else waits in the queue.
+//! Input that is delivered to running work, or else waits in the queue.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::{
     given::id,
 };
 
-/// The ids of what waits for the thread `t`.
+/// The ids of the pending input of the thread `t`.
 async fn queued(given: &Given) -> Result<Vec<EntryId>, Failure> {
     let queue = given.commits()?.pending().load_queue(&id("t")).await?;
     Ok(queue.inputs.into_iter().map(|input| input.id).collect())
 }
 
-/// Messages go to who accepts them; if nobody does, or there is no live channel or no target, they wait in the queue
-/// under the same ids. What breaks a rule of the queue is refused either way.
+/// Messages are delivered to a receiver that accepts them. If no receiver does, or if there is no live channel or no
+/// target, they wait in the queue under the same ids. What breaks a rule of the queue is refused in either case.
 pub(super) async fn input_goes_live_or_waits(given: &Given) -> Verdict {
     let (live, pending, to) = (live(given)?, given.commits()?.pending(), target("t", 1));
     let send = |name: &str| DeliverOrQueue::new(id("t"), [input(name)]).to(to.clone());
@@ -47,8 +47,8 @@ pub(super) async fn input_goes_live_or_waits(given: &Given) -> Verdict {
     expect_kind(pending.deliver_or_queue(Some(&*live), nothing).await, ErrorKind::Invalid).map(drop)
 }
 
-/// A worker that does with each command something else: it accepts and commits it, drops it, does so when its sender
-/// has given up, or receives anew with it in its hands. It ends with a command that is no input.
+/// A worker that treats each command in another way. It accepts and commits the command, drops it, accepts it after
+/// its sender has given up, or accepts it after the target was opened again. It ends with a command that is no input.
 async fn work(
     live: Arc<dyn LiveChannel>,
     commits: Arc<dyn CommitCoordinator>,
@@ -76,7 +76,7 @@ async fn work(
     Ok(())
 }
 
-/// Commits what was accepted, unless its sender has queued it meanwhile.
+/// Commits the input that was accepted, unless its sender has queued it meanwhile.
 async fn take(commits: &dyn CommitCoordinator, command: Option<LiveCommand>) -> Verdict {
     let Some(LiveCommand::Input(inputs)) = command else { return Ok(()) };
     let key = id(&format!("of {}", inputs[0].id));
@@ -87,7 +87,7 @@ async fn take(commits: &dyn CommitCoordinator, command: Option<LiveCommand>) -> 
     }
 }
 
-/// Ends a worker.
+/// Ends a worker: sends a command that is no input, until the worker accepts it.
 async fn stop(live: &dyn LiveChannel, to: &LiveTarget) -> Verdict {
     let stop = DeliverLive::new(to.clone(), LiveCommand::Cancel).within(PATIENCE);
     while live.deliver(stop.clone()).await? != LiveDelivery::Delivered {
@@ -96,8 +96,8 @@ async fn stop(live: &dyn LiveChannel, to: &LiveTarget) -> Verdict {
     Ok(())
 }
 
-/// However a worker takes what is sent to it, each id enters the log once: at its hands, or out of the queue. What is
-/// there is refused when it is sent again.
+/// However a worker treats its commands, each id enters the log once: by a commit of the worker, or from the
+/// queue. Input that is in the log is refused when it is sent again.
 pub(super) async fn input_enters_the_log_once(given: &Given) -> Verdict {
     let (live, commits, to) = (live(given)?, given.commits()?, target("t", 1));
     let receiver = live.open_live(to.clone()).await?;
@@ -105,7 +105,7 @@ pub(super) async fn input_enters_the_log_once(given: &Given) -> Verdict {
     let pending = commits.pending();
     let batch = |at: usize| [input(&format!("{at}a")), input(&format!("{at}b"))];
     for at in 0..24 {
-        // The first is given time to arrive, however slow the store is; of the others some arrive too late.
+        // The first input has enough time to arrive, however slow the store is. Some of the others arrive too late.
         let within = if at == 0 { PATIENCE } else { MOMENT };
         let request = DeliverOrQueue::new(id("t"), batch(at)).to(to.clone()).within(within);
         let _either = pending.deliver_or_queue(Some(&*live), request).await?;

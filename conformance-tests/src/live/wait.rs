@@ -1,4 +1,4 @@
-//! Waiting for work.
+//! Waits for work.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -17,8 +17,8 @@ use crate::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Who waits is woken by what is enqueued, and by what is put back into the queue; at once if there is something
-/// already. All who wait are woken.
+/// A waiting worker is woken when a dispatch is enqueued, and when one is put back into the queue. A wait ends
+/// at once if there is work already. All waiting workers are woken.
 pub(super) async fn new_work_wakes_who_waits(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     let all = [waiting(given).await?, waiting(given).await?, waiting(given).await?];
@@ -37,7 +37,7 @@ pub(super) async fn new_work_wakes_who_waits(given: &Given) -> Verdict {
     claim(given, "a").await.map(drop)
 }
 
-/// Who waits is woken when a thread is free again that has something in its queue, however it was freed.
+/// A waiting worker is woken when a thread that has queued dispatches is free again, however it became free.
 pub(super) async fn a_freed_thread_wakes_who_waits(given: &Given) -> Verdict {
     for (name, settlement) in [
         ("a", Settlement::Release),
@@ -54,7 +54,7 @@ pub(super) async fn a_freed_thread_wakes_who_waits(given: &Given) -> Verdict {
             settle(given, &next, ack()).await?;
         }
     }
-    // A holder that learns of an interrupt frees the thread by that.
+    // When a holder learns of an interrupt, its thread becomes free.
     let stale = held(given, "e").await?;
     interrupt(given).await?;
     put(given, [work("t", "f")]).await?;
@@ -70,7 +70,7 @@ pub(super) async fn a_freed_thread_wakes_who_waits(given: &Given) -> Verdict {
     claim(given, "g").await.map(drop)
 }
 
-/// A commit that settles its claim wakes who waits for what its thread has queued.
+/// A commit that settles its claim wakes workers that wait, because its thread has another dispatch queued.
 pub(super) async fn a_commit_that_settles_wakes_who_waits(given: &Given) -> Verdict {
     let held = held(given, "a").await?;
     put(given, [work("t", "b")]).await?;
@@ -80,7 +80,8 @@ pub(super) async fn a_commit_that_settles_wakes_who_waits(given: &Given) -> Verd
     claim(given, "b").await.map(drop)
 }
 
-/// A wait with nothing to claim ends when its time is over, also if what there is comes later; with no time at once.
+/// A wait with nothing to claim ends at its timeout, even if a dispatch becomes available later. With a
+/// timeout of zero it ends at once.
 pub(super) async fn a_wait_ends_at_its_timeout(given: &Given) -> Verdict {
     let wake_ups = wake_ups(given)?;
     for time in [Duration::ZERO, MOMENT] {
@@ -94,8 +95,8 @@ pub(super) async fn a_wait_ends_at_its_timeout(given: &Given) -> Verdict {
     expect_eq(wake_ups.wait(MOMENT).await?, Waited::TimedOut)
 }
 
-/// Who waits is woken when something becomes available, and not before: what was there when the wait began, what came
-/// since for an earlier time, and what is tried again.
+/// A waiting worker is woken when a dispatch becomes available, and not before. The dispatch was there when the
+/// wait began, or it came since and is due earlier, or it is retried.
 pub(super) async fn what_becomes_due_wakes_who_waits(given: &Given) -> Verdict {
     put(given, [later("t", "a", MINUTE)]).await?;
     let task = waiting(given).await?;
@@ -120,7 +121,7 @@ pub(super) async fn what_becomes_due_wakes_who_waits(given: &Given) -> Verdict {
     claim(given, "a").await.map(drop)
 }
 
-/// Who waits is woken when a lease is over, also that of a claim that was made since.
+/// A waiting worker is woken when a lease has expired, even that of a claim that was made during the wait.
 pub(super) async fn the_end_of_a_lease_wakes_who_waits(given: &Given) -> Verdict {
     held(given, "a").await?;
     let task = waiting(given).await?;
@@ -137,7 +138,8 @@ pub(super) async fn the_end_of_a_lease_wakes_who_waits(given: &Given) -> Verdict
     claim(given, "b").await.map(drop)
 }
 
-/// Claims find everything though nobody ever waits: new work, what is due, what is tried again, and lost leases.
+/// Claims find everything although no worker waits: new dispatches, those that become due, those that are
+/// retried, and those whose lease was lost.
 pub(super) async fn polling_alone_finds_everything(given: &Given) -> Verdict {
     put(given, [work("t", "a"), later("u", "b", MINUTE), work("v", "c"), work("w", "d")]).await?;
     let mut found = BTreeSet::new();
@@ -146,7 +148,7 @@ pub(super) async fn polling_alone_finds_everything(given: &Given) -> Verdict {
             let name = claimed.dispatch.id.to_string();
             match (name.as_str(), round) {
                 ("c", 0) => drop(settle(given, &claimed, retry(MINUTE)).await?),
-                // Its holder is lost.
+                // The holder of this dispatch is lost.
                 ("d", 0) => {}
                 _ => {
                     settle(given, &claimed, ack()).await?;

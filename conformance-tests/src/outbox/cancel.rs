@@ -19,9 +19,9 @@ use crate::{
     unknown::{FindOut, Known, undocumented, unknown_ends_are_found_out},
 };
 
-/// How many claims are dropped, each after another number of polls.
+/// How many claims are dropped, each after 1 to 3 polls.
 const CLAIMS: usize = 30;
-/// How often it is looked whether a claim was given back: within 10 s.
+/// How often the case checks whether a claim was given back. All checks take 10 s together.
 const LOOKS: usize = 500;
 
 /// A claim whose future is dropped before its answer was received is given back soon, with its attempts as they were.
@@ -54,13 +54,13 @@ async fn given_back(given: &Given) -> Result<ClaimedOutboxRow, Failure> {
 const CHANGING: [&str; 6] =
     ["commit", "claim_outbox", "extend_outbox", "settle_outbox", "requeue_outbox", "purge_outbox"];
 
-/// An outbox. The lane `t` has a dead letter, a row that is held, and one that waits.
+/// An outbox. The lane `t` has a dead letter, a claimed row, and a pending row.
 struct Rows {
     commits: Arc<dyn CommitCoordinator>,
     outbox: Arc<dyn OutboxStore>,
 }
 
-/// What is there of a lane.
+/// The rows of a lane that the calls are about.
 struct Prepared {
     dead: OutboxId,
     held: ClaimedOutboxRow,
@@ -83,7 +83,7 @@ fn one_of(t: &ThreadId) -> ClaimOutbox {
     ClaimOutbox::new(id(t.as_str()), id("w"), 1).with_lease(LEASE)
 }
 
-/// A commit of a row under a key.
+/// A commit of one row, under a key.
 fn commit_of(t: &ThreadId) -> Commit {
     Commit::new(t.clone()).with_key(id("dropped")).with_outbox([to(t.as_str(), "b", "x")])
 }
@@ -159,7 +159,7 @@ impl FindOut for Rows {
         };
         Ok(match call {
             "commit" => Known::Told(self.commits.commit(commit_of(t)).await?.deduplicated),
-            // What was claimed is not given out again as long as its lease runs.
+            // A claimed row is not claimed again as long as its lease runs.
             "claim_outbox" => Known::Told(store.claim_outbox(one_of(t)).await?.rows.is_empty()),
             "extend_outbox" => {
                 store.extend_outbox(held.extend(LEASE * 10)).await?;
@@ -192,18 +192,19 @@ fn rows(given: &Given) -> Result<Rows, Failure> {
     Ok(Rows { commits: given.commits()?, outbox: outbox(given)? })
 }
 
-/// Every call on an outbox, dropped at any await, has its whole effect before the next call of its handle, or never. A
-/// claim is taken back.
+/// Every call on an outbox, dropped at any await, takes effect in full before the next call of its handle, or
+/// never. A claim is given back.
 pub(super) async fn a_dropped_call_on_an_outbox_is_whole_or_nothing(given: &Given) -> Verdict {
     Sweep::new(rows(given)?).run(given, &CHANGING).await
 }
 
-/// A call on an outbox whose answer was lost is found out as its documentation says.
+/// If the answer of a call on an outbox was lost, its outcome is resolved as its documentation says.
 pub(super) async fn an_unknown_end_on_an_outbox_is_found_out(given: &Given) -> Verdict {
     unknown_ends_are_found_out(given, rows(given)?, &CHANGING).await
 }
 
-/// What a claim took whose answer was lost comes back when its lease is over, once, with the attempt counted.
+/// If the answer of a claim was lost, its row can be claimed again when the lease has ended,
+/// once, with the attempt counted.
 pub(super) async fn an_unknown_claim_comes_back_when_its_lease_is_over(given: &Given) -> Verdict {
     send(given, [row("a")]).await?;
     drop(outbox(given)?.claim_outbox(mail(1)).await?);

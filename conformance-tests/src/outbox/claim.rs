@@ -1,4 +1,4 @@
-//! Claiming rows.
+//! Claims of rows.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     given::{id, race},
 };
 
-/// A claim takes rows of its lane, and of its target if it names one, by `available_at`, creation and id.
+/// A claim takes rows of its lane, and of its target if it names one, ordered by `available_at`, creation and id.
 pub(super) async fn a_claim_takes_the_first_of_its_lane(given: &Given) -> Verdict {
     let now = load(given, &send(given, [row("due")]).await?[0]).await?.created_at;
     let before = |seconds| now.saturating_sub(Duration::from_secs(seconds));
@@ -30,7 +30,7 @@ pub(super) async fn a_claim_takes_the_first_of_its_lane(given: &Given) -> Verdic
     expect_eq(claimed(&store.claim_outbox(ClaimOutbox::new(id("none"), id("w"), 9)).await?.rows), "")
 }
 
-/// Each row that is given out has a token and a lease of its own, and shows who has it.
+/// Each claimed row has a token and a lease of its own, and shows which worker has it.
 pub(super) async fn every_row_has_its_own_token(given: &Given) -> Verdict {
     send(given, ["a", "b", "c"].map(row)).await?;
     let rows = claim(given, 3).await?;
@@ -51,7 +51,7 @@ pub(super) async fn every_row_has_its_own_token(given: &Given) -> Verdict {
     expect_kind(answer, ErrorKind::ClaimLost).map(drop)
 }
 
-/// A claim asks for 1 to 1,000 rows, and a lease of more than nothing and at most a day.
+/// A claim asks for 1 to 1,000 rows, with a lease that is longer than zero and at most a day.
 pub(super) async fn a_claim_has_bounds(given: &Given) -> Verdict {
     send_each(given, &["a"]).await?;
     let store = outbox(given)?;
@@ -74,7 +74,7 @@ pub(super) async fn a_claim_has_bounds(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Of several consumers that claim at once each row goes to one.
+/// Each row goes to one of several consumers that claim at the same time.
 pub(super) async fn a_row_has_one_holder(given: &Given) -> Verdict {
     send(given, (0..60).map(|at| row(&format!("{at}")))).await?;
     let store = outbox(given)?;
@@ -95,7 +95,8 @@ pub(super) async fn a_row_has_one_holder(given: &Given) -> Verdict {
     expect_eq((ids.len(), ids.iter().collect::<BTreeSet<_>>().len()), (60, 60))
 }
 
-/// Until its lease is over nobody else gets a row; from then on the next one does, with the lost attempt counted.
+/// Until its lease has ended, no other consumer gets a row. After that the next claim gets it,
+/// with the lost attempt counted.
 pub(super) async fn a_lease_that_is_over_frees_the_row(given: &Given) -> Verdict {
     send_each(given, &["a", "b"]).await?;
     let lost = claim_one(given).await?;
@@ -110,7 +111,7 @@ pub(super) async fn a_lease_that_is_over_frees_the_row(given: &Given) -> Verdict
     settle(given, &again, OutboxSettlement::Delivered).await?.map(drop).map_err(Into::into)
 }
 
-/// A row whose consumers only crash is a dead letter after its attempts.
+/// A row whose consumers all crash is a dead letter when its attempts are used up.
 pub(super) async fn lost_leases_use_up_attempts(given: &Given) -> Verdict {
     let row_id = send(given, [row("a").with_max_attempts(3)]).await?.remove(0);
     for attempts in 0..3 {
@@ -124,7 +125,7 @@ pub(super) async fn lost_leases_use_up_attempts(given: &Given) -> Verdict {
     expect(found.finished_at.is_some() && found.claim.is_none(), "a dead letter is not finished")
 }
 
-/// A row is not given out before its time, and is then; one that waits holds up no other.
+/// A row is not claimed before its time, and from then on it can be. A row that has to wait does not block others.
 pub(super) async fn nothing_is_given_out_before_its_time(given: &Given) -> Verdict {
     let now = load(given, &send(given, [row("now")]).await?[0]).await?.created_at;
     send(given, [row("later").not_before(now.saturating_add(Duration::from_secs(60)))]).await?;
@@ -139,7 +140,7 @@ pub(super) async fn nothing_is_given_out_before_its_time(given: &Given) -> Verdi
     expect(claimed(&claim(given, 9).await?).contains("later"), "a row that is due is not given out")
 }
 
-/// What was delivered or given up is never given out again.
+/// A row that was delivered or is a dead letter is never claimed again.
 pub(super) async fn final_rows_are_never_claimed(given: &Given) -> Verdict {
     send(given, ["a", "b"].map(row)).await?;
     let (first, second) = (claim_one(given).await?, claim_one(given).await?);

@@ -1,4 +1,4 @@
-//! Short ways to write down rows of the outbox.
+//! Helpers for cases of the outbox.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ pub(super) fn to(lane: &str, target: &str, text: &str) -> NewOutboxRow {
     NewOutboxRow::new(id(lane), id(target), json(&format!("{text:?}")))
 }
 
-/// Commits rows to the thread `t`, all at once. Gives their ids.
+/// Commits rows to the thread `t`, all in one commit. Returns their ids.
 pub(super) async fn send(
     given: &Given,
     rows: impl IntoIterator<Item = NewOutboxRow>,
@@ -39,7 +39,7 @@ pub(super) async fn send(
     Ok(given.commit(Commit::new(id("t")).with_outbox(rows)).await?.outbox)
 }
 
-/// Commits rows with these payloads to the thread `t`, one after the other.
+/// Commits rows with these payloads to the thread `t`, one commit after the other.
 pub(super) async fn send_each(given: &Given, texts: &[&str]) -> Verdict {
     for text in texts {
         send(given, [row(text)]).await?;
@@ -72,22 +72,22 @@ pub(super) async fn settle(
     answers.pop().ok_or_else(|| Failure::new("a settlement without an answer"))
 }
 
-/// A failed attempt that is made again after so many seconds.
+/// A settlement of a failed attempt that is to be repeated after so many seconds.
 pub(super) fn retry(seconds: u64) -> OutboxSettlement {
     OutboxSettlement::Retry { after: Duration::from_secs(seconds), error: "refused".to_owned() }
 }
 
-/// An attempt that failed for good.
+/// A settlement of an attempt that failed for good.
 pub(super) fn dead() -> OutboxSettlement {
     OutboxSettlement::DeadLetter { error: "gone".to_owned() }
 }
 
-/// A row that must exist.
+/// Loads a row that must exist.
 pub(super) async fn load(given: &Given, id: &OutboxId) -> Result<OutboxRow, Failure> {
     outbox(given)?.load_outbox(id).await?.ok_or_else(|| Failure::new(format!("no row `{id}`")))
 }
 
-/// Every row that a filter lets through, in small pages.
+/// Every row that matches a filter, read in small pages.
 pub(super) async fn listed(given: &Given, filter: OutboxFilter) -> Result<Vec<OutboxRow>, Failure> {
     let store = &outbox(given)?;
     walk(PageRequest::first(2), |page| store.list_outbox(OutboxQuery::new(filter.clone()).with_page(page))).await
@@ -98,18 +98,18 @@ pub(super) async fn all(given: &Given) -> Result<Vec<OutboxRow>, Failure> {
     listed(given, OutboxFilter::default()).await
 }
 
-/// The payloads of rows, with a blank between them.
+/// The payloads of rows, separated by spaces.
 pub(super) fn texts<'a>(rows: impl IntoIterator<Item = &'a OutboxRow>) -> String {
     let texts: Vec<_> = rows.into_iter().map(|row| row.payload.as_str().trim_matches('"')).collect();
     texts.join(" ")
 }
 
-/// The same of rows that were claimed.
+/// The payloads of claimed rows, separated by spaces.
 pub(super) fn claimed(rows: &[ClaimedOutboxRow]) -> String {
     texts(rows.iter().map(|claimed| &claimed.row))
 }
 
-/// Wants a claim of everything to give these payloads, in this order.
+/// Checks that a claim of everything returns rows with these payloads, in this order.
 pub(super) async fn expect_claim(given: &Given, wanted: &str) -> Verdict {
     expect_eq(claimed(&claim(given, 100).await?), wanted)
 }

@@ -11,8 +11,8 @@ use crate::{
     given::{id, race},
 };
 
-/// The same lane, target, key and content give the first row and write nothing, from another thread, in the same
-/// commit, and when the row is final.
+/// A row with the lane, target, key and content of an earlier row is answered with that row, and nothing is
+/// written. This holds from another thread, in the same commit, and when the earlier row is final.
 pub(super) async fn the_same_key_gives_the_first_row(given: &Given) -> Verdict {
     let draft = || row("x").with_dedupe_key(id("k"));
     let first = send(given, [draft(), row("other"), draft()]).await?;
@@ -25,7 +25,8 @@ pub(super) async fn the_same_key_gives_the_first_row(given: &Given) -> Verdict {
     expect_eq(texts(&all(given).await?), "x other")
 }
 
-/// A key with another payload, order key, time or number of attempts refuses the commit, and leaves the row.
+/// A commit that uses a key with another payload, order key, time or number of attempts is refused, and
+/// the earlier row stays as it is.
 pub(super) async fn other_content_refuses_the_commit(given: &Given) -> Verdict {
     let keyed = |text: &str| row(text).with_dedupe_key(id("k"));
     send(given, [keyed("x")]).await?;
@@ -56,7 +57,7 @@ pub(super) async fn a_key_is_of_its_lane_and_target(given: &Given) -> Verdict {
     expect_eq(texts(&all(given).await?), "a b c")
 }
 
-/// A key stays taken until its row is purged, and is free then.
+/// A key stays taken until its row is purged. After that it is free.
 pub(super) async fn a_key_is_taken_until_its_row_is_purged(given: &Given) -> Verdict {
     let draft = || row("x").with_dedupe_key(id("k"));
     let first = send(given, [draft()]).await?;
@@ -72,7 +73,7 @@ pub(super) async fn a_key_is_taken_until_its_row_is_purged(given: &Given) -> Ver
     expect_eq(send(given, [draft()]).await?, next)
 }
 
-/// Commits that use one key at once write one row, and all get its id.
+/// Concurrent commits that use one key write one row, and all of them return its id.
 pub(super) async fn one_key_has_one_row(given: &Given) -> Verdict {
     let commits = given.commits()?;
     let ended = race(8, |task| {

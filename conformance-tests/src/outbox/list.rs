@@ -1,4 +1,4 @@
-//! Lists, counts, requeueing, purging.
+//! Lists, counts, requeues and purges of rows.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     given::id,
 };
 
-/// Four rows in two lanes for two targets: one delivered, one dead, one claimed, one pending.
+/// Writes four rows in two lanes for two targets: one is delivered, one a dead letter, one claimed, one pending.
 async fn four(given: &Given) -> Verdict {
     send(given, [row("a"), row("b"), to("mail", "bob", "c"), to("hook", "bob", "d")]).await?;
     let rows = claim(given, 3).await?;
@@ -23,7 +23,7 @@ async fn four(given: &Given) -> Verdict {
     settle(given, &rows[1], dead()).await?.map(drop).map_err(Into::into)
 }
 
-/// Filters of a list combine; one without values matches nothing; both directions give the same rows.
+/// Filters of a list combine. A filter without values matches nothing. Both directions return the same rows.
 pub(super) async fn lists_filter_by_lane_target_and_status(given: &Given) -> Verdict {
     four(given).await?;
     let any = OutboxFilter::default;
@@ -68,7 +68,7 @@ pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Dead letters are taken back with all their attempts, by id or by lane; each id has its own answer.
+/// Dead letters are requeued with all their attempts available again, by id or by lane. Each id has its own answer.
 pub(super) async fn dead_letters_are_taken_back(given: &Given) -> Verdict {
     send(given, [row("a").with_max_attempts(1), row("b"), row("c"), to("hook", "ada", "d")]).await?;
     for held in claim(given, 2).await? {
@@ -93,7 +93,7 @@ pub(super) async fn dead_letters_are_taken_back(given: &Given) -> Verdict {
     expect_eq(claimed(&rows), "a b c")
 }
 
-/// Of the dead letters of a filter the oldest are taken back, as many as the request says.
+/// Of the dead letters that match a filter the oldest are requeued, as many as the request says.
 pub(super) async fn as_many_dead_letters_are_taken_back_as_asked(given: &Given) -> Verdict {
     send_each(given, &["a", "b", "c"]).await?;
     for held in claim(given, 3).await? {
@@ -107,8 +107,8 @@ pub(super) async fn as_many_dead_letters_are_taken_back_as_asked(given: &Given) 
     Ok(())
 }
 
-/// A purge removes final rows that ended strictly before its time, at most as many as it says, and nothing else; a dry
-/// run says how many and changes nothing.
+/// A purge removes final rows that ended strictly before the given time, up to the given number, and nothing
+/// else. A dry run says how many these are and changes nothing.
 pub(super) async fn a_purge_removes_what_ended_before(given: &Given) -> Verdict {
     send_each(given, &["a", "b", "c", "d"]).await?;
     for settlement in [OutboxSettlement::Delivered, dead(), OutboxSettlement::Delivered] {

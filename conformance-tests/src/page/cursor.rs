@@ -21,7 +21,7 @@ async fn cursor(probe: &dyn Probe, stores: &TenantStores, direction: Direction) 
     page.next.ok_or_else(|| Failure::new("no cursor").about(probe.name()))
 }
 
-/// A cursor has at most 1 KiB, also behind the longest ids.
+/// A cursor has at most 1 KiB, even behind the longest ids.
 pub(super) async fn a_cursor_has_at_most_a_kibibyte(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(&"é".repeat(128))?;
@@ -37,7 +37,7 @@ pub(super) async fn a_cursor_has_at_most_a_kibibyte(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// The limit may change from page to page.
+/// The limit may differ from page to page.
 pub(super) async fn the_limit_may_change_between_pages(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;
@@ -55,8 +55,8 @@ pub(super) async fn the_limit_may_change_between_pages(given: &Given) -> Verdict
     Ok(())
 }
 
-/// A cursor of one list is refused with `InvalidCursor` by every other list, and by the same list in the other order;
-/// that of an event is a place in its scope, and good both ways (EV-10).
+/// A cursor of one list is refused with `InvalidCursor` by every other list, and by the same list in the other
+/// direction. The cursor of an event is a place in its scope, and works in both directions (EV-10).
 pub(super) async fn a_cursor_is_bound_to_its_list(given: &Given) -> Verdict {
     let (stores, probes) = (given.stores()?, probes(given.contract()));
     for (at, probe) in probes.iter().enumerate() {
@@ -83,7 +83,7 @@ pub(super) async fn a_cursor_is_bound_to_its_list(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A cursor of one tenant is refused with `InvalidCursor` by every other, also with the same records.
+/// A cursor of one tenant is refused with `InvalidCursor` by every other tenant, even if it has the same records.
 pub(super) async fn a_cursor_is_bound_to_its_tenant(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let own = |tenant: &str| given.tenant(&format!("{tenant}{}", probe.name()));
@@ -101,9 +101,10 @@ pub(super) async fn a_cursor_is_bound_to_its_tenant(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Cursors that a vandal makes of a good one: each bit changed, cut at each place, and what is no cursor at all.
+/// Bad cursors that are made from a good one: each bit changed, cut at each place, and
+/// texts that are no cursor at all.
 fn vandalised(good: &str) -> Vec<String> {
-    // In quick tests one bit of each byte, another one in the next, and a third of the places.
+    // Quick tests change one bit of each byte, a different one from byte to byte, and cut at every third place.
     let (one_in, places) = Length::choose((8, 3), (1, 1), (1, 1));
     let mut bad: Vec<_> = (0..good.len()).step_by(places).map(|at| good[..at].to_owned()).collect();
     for (at, bit) in (0..good.len()).flat_map(|at| (at % one_in..8).step_by(one_in).map(move |bit| (at, bit))) {
@@ -116,7 +117,7 @@ fn vandalised(good: &str) -> Vec<String> {
     bad
 }
 
-/// Wants a list to refuse a cursor with `InvalidCursor`, or to give what is in `own`.
+/// Checks that a list refuses a cursor with `InvalidCursor`, or returns only records from `own`.
 fn harmless(ended: store_core::Result<Page<Item>>, own: &[String]) -> Verdict {
     match ended {
         Ok(page) => {
@@ -127,8 +128,8 @@ fn harmless(ended: store_core::Result<Page<Item>>, own: &[String]) -> Verdict {
     }
 }
 
-/// A changed, cut, empty, huge or invented cursor is refused with `InvalidCursor`, or gives what its holder may read;
-/// the same holds for the start of a subscription.
+/// A changed, cut, empty, huge or invented cursor is refused with `InvalidCursor`, or leads to what its holder
+/// may read. The same holds for the start of a subscription.
 pub(super) async fn a_forged_cursor_is_refused(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;
@@ -147,7 +148,7 @@ pub(super) async fn a_forged_cursor_is_refused(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// The same of the start of a subscription: what comes first is in `own`, if something comes.
+/// Checks the same of the start of a subscription: if an event comes, the first one is from `own`.
 async fn harmless_stream(begun: store_core::Result<EventStream>, own: &[String]) -> Verdict {
     let Ok(mut events) = begun else {
         return expect_kind(begun.map(drop), ErrorKind::InvalidCursor).map(drop);
@@ -157,8 +158,8 @@ async fn harmless_stream(begun: store_core::Result<EventStream>, own: &[String])
     expect(own.iter().any(|own| own == kind.as_str()), format!("a foreign event {kind}"))
 }
 
-/// A cursor from before its tenant was deleted is refused with `InvalidCursor`, or gives what the tenant holds that was
-/// made anew under the name.
+/// A cursor from before its tenant was deleted is refused with `InvalidCursor`, or leads to what the
+/// new tenant of that name holds.
 pub(super) async fn a_cursor_brings_no_deleted_tenant_back(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let old = given.tenant(probe.name())?;
@@ -199,7 +200,7 @@ pub(super) async fn a_cursor_of_another_store_is_refused(given: &Given) -> Verdi
     Ok(())
 }
 
-/// A cursor stays valid over a reopen: the walk goes on where it stood.
+/// A cursor still works after the store was opened again: the walk continues where it was.
 pub(super) async fn a_cursor_stays_valid_over_a_reopen(given: &Given) -> Verdict {
     let mut walks = Vec::new();
     for probe in probes(given.contract()) {

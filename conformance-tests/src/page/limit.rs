@@ -31,7 +31,7 @@ async fn sizes(
     }
 }
 
-/// A page holds at most `limit` records, and has a cursor exactly if more follow.
+/// A page holds at most `limit` records, and has a cursor if and only if more follow.
 pub(super) async fn a_page_holds_at_most_limit(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;
@@ -54,7 +54,8 @@ pub(super) async fn a_page_holds_at_most_limit(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A limit of 0 or above 1,000 is `Invalid`, with and without a cursor; an absent one means 50.
+/// A limit of 0 or above 1,000 is `Invalid`, with and without a cursor. Without a limit a page holds up to 50
+/// records.
 pub(super) async fn limits_are_checked(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;
@@ -77,7 +78,8 @@ pub(super) async fn limits_are_checked(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Nothing found is an empty page without a cursor, never an error: in a tenant that was never used, too.
+/// If nothing is found, the page is empty and has no cursor, and there is no error. A
+/// tenant may never have been used.
 pub(super) async fn nothing_found_is_an_empty_page(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;

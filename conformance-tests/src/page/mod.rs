@@ -1,4 +1,4 @@
-//! Cases of pages and cursors (PG), in every contract's list.
+//! Cases of pages and cursors (PG), in the list of every contract.
 
 mod cursor;
 mod limit;

@@ -1,4 +1,4 @@
-//! Walking a list: the order, and what happens when it grows meanwhile.
+//! Walks through a list: their order, and what happens when the list grows meanwhile.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ use crate::{
 const ORDERS: [&str; 16] =
     ["a", "B", "b", "A", "é", "e\u{301}", "z", "~", "_", "-", "a b", "a-b", "\u{fb01}", "\u{ffee}", "\u{10ffff}", "10"];
 
-/// The order of a list is total: what is equal in it is ordered by id, byte by byte. Walking backward gives the same
-/// records in reverse, whatever the size of the pages.
+/// The order of a list is total: between equal records ids decide, byte by byte. A backward walk returns the
+/// same records in reverse order, whatever the size of the pages.
 pub(super) async fn orders_are_total(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;
@@ -38,8 +38,8 @@ pub(super) async fn orders_are_total(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Records written between two pages make the walk skip nothing and repeat nothing: every record that was there from
-/// the beginning comes exactly once.
+/// Records that are written between two pages make a walk leave out nothing and repeat nothing. Every record
+/// that existed at the start comes exactly once.
 pub(super) async fn writing_between_pages_skips_and_repeats_nothing(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         for &direction in probe.directions() {
@@ -66,7 +66,7 @@ pub(super) async fn writing_between_pages_skips_and_repeats_nothing(given: &Give
     Ok(())
 }
 
-/// Walking while others write gives every record that was there from the beginning exactly once, and ends.
+/// A walk during writes returns every record that existed at the start exactly once, and ends.
 pub(super) async fn walking_under_writes_gives_each_record_once(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;

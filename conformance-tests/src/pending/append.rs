@@ -1,4 +1,4 @@
-//! Appending to a queue.
+//! Appends to a queue.
 
 use store_core::{
     Block, Boundary, DeleteRequest, Delivery, ErrorKind, Message, NewInput, NewThread, PendingBody, PendingUpdate,
@@ -13,7 +13,8 @@ use crate::{
     log::draft::json,
 };
 
-/// Inputs stand at the end of the queue, in the order given, with places from 1; ids that nobody gives are generated.
+/// Inputs are at the end of the queue in the order given, with positions from 1. Ids that the
+/// caller does not give are generated.
 pub(super) async fn inputs_are_appended_in_order(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     queue.expect("a b").await?;
@@ -27,7 +28,7 @@ pub(super) async fn inputs_are_appended_in_order(given: &Given) -> Verdict {
     expect_eq(loaded.revision, 2)
 }
 
-/// Message, delivery and times come back as they were given, also after a reopen.
+/// Message, delivery and times come back as they were given, also after the store was opened again.
 pub(super) async fn inputs_come_back_as_they_were_given(given: &Given) -> Verdict {
     let queue = Queue::of(given, "t");
     let mut message = Message::user("x\0y");
@@ -43,7 +44,7 @@ pub(super) async fn inputs_come_back_as_they_were_given(given: &Given) -> Verdic
     expect_eq(queue.load().await?, before)
 }
 
-/// If one input is refused none is appended; what is new beside what is pending is refused with the rest.
+/// If one input is refused, none is appended. A new input together with one that is already pending is refused, too.
 pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a"]).await?;
     let bad = NewInput::message(Message::new(Role::Tool, vec![Block::text("x")])).with_id(id("bad"));
@@ -55,7 +56,7 @@ pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
     queue.expect("a b").await
 }
 
-/// An append that is equal to what is pending gives the same inputs again and writes nothing.
+/// An append whose inputs are all pending as given returns the same inputs again and writes nothing.
 pub(super) async fn an_equal_append_gives_the_first_answer(given: &Given) -> Verdict {
     let queue = Queue::of(given, "t");
     let inputs = || [input("a"), delivered("b", Delivery::at(Boundary::Interrupt))];
@@ -67,7 +68,7 @@ pub(super) async fn an_equal_append_gives_the_first_answer(given: &Given) -> Ver
     expect_eq(queue.load().await?, before)
 }
 
-/// An id that is pending with other content is refused, and so is one in the log.
+/// An id that is pending with other content is refused, and so is an id in the log.
 pub(super) async fn an_id_in_use_is_refused(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     let other = NewInput::message(Message::user("other")).with_id(id("a"));
@@ -81,7 +82,7 @@ pub(super) async fn an_id_in_use_is_refused(given: &Given) -> Verdict {
     Queue::having(given, "u", &["a"]).await?.expect("a").await
 }
 
-/// A message that no entry could be is refused when it is appended, and when it takes the place of another.
+/// A message that could not be an entry is refused when it is appended, and when it replaces another message.
 pub(super) async fn messages_follow_their_rules(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a"]).await?;
     let misplaced = || Message::new(Role::User, vec![Block::tool_use("c", "tool", json("{}"))]);
@@ -92,7 +93,7 @@ pub(super) async fn messages_follow_their_rules(given: &Given) -> Verdict {
     expect_eq(queue.load().await?, before)
 }
 
-/// An append makes the thread if it does not exist, with version 0; a refused one makes none.
+/// An append creates the thread if it does not exist, with version 0. A refused append creates none.
 pub(super) async fn an_append_makes_the_thread(given: &Given) -> Verdict {
     let queue = Queue::of(given, "t");
     queue.refuse([], ErrorKind::Invalid).await?;
@@ -105,7 +106,7 @@ pub(super) async fn an_append_makes_the_thread(given: &Given) -> Verdict {
     Queue::having(given, "u", &["a"]).await?.expect("a").await
 }
 
-/// A deleted thread takes no input until it is made anew.
+/// A deleted thread accepts no input until it is created again.
 pub(super) async fn a_deleted_thread_takes_no_input(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a"]).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
@@ -125,7 +126,7 @@ pub(super) async fn an_unknown_thread_has_an_empty_queue(given: &Given) -> Verdi
     expect_eq((queue.revision, queue.inputs.len()), (0, 0))
 }
 
-/// 10,000 inputs wait in a queue, and one more is refused; when one was taken there is room again.
+/// A queue holds 10,000 inputs, and one more is refused. When an input was retracted there is room for another.
 pub(super) async fn a_queue_has_ten_thousand_inputs_at_most(given: &Given) -> Verdict {
     let queue = Queue::of(given, "t");
     let inputs = |from: usize, to: usize| (from..to).map(|number| input(&format!("i-{number}"))).collect::<Vec<_>>();
@@ -142,7 +143,7 @@ pub(super) async fn a_queue_has_ten_thousand_inputs_at_most(given: &Given) -> Ve
     expect_eq(queue.load().await?.inputs.len(), 10_000)
 }
 
-/// Smaller limits of a store hold for the number of inputs and for the size of one.
+/// The smaller limits of a store apply to the number of inputs and to the size of one.
 pub(super) async fn smaller_limits_hold(given: &Given) -> Verdict {
     let given = given
         .with_limits(|limits| {
@@ -153,12 +154,12 @@ pub(super) async fn smaller_limits_hold(given: &Given) -> Verdict {
     let queue = Queue::having(&given, "t", &["a", "b"]).await?;
     queue.refuse([input("c")], ErrorKind::LimitExceeded).await?;
     queue.store()?.retract_pending(&id("t"), &id("a")).await?;
-    // There is room for what the input has besides.
+    // 8 KiB of the limit are reserved for the ids, numbers and times of the input and of its entry.
     let large = || Message::user("x".repeat(2_000));
     queue.refuse([NewInput::message(large())], ErrorKind::LimitExceeded).await?;
     let update = PendingUpdate::new(id("t"), id("b")).with_message(large());
     expect_kind(queue.store()?.update_pending(update).await, ErrorKind::LimitExceeded)?;
-    // Message and delivery count together: neither is too large by itself here.
+    // Message and delivery count together. Neither of them is too large by itself here.
     let far = Delivery::at(Boundary::NextStep).for_run(Target::new(id(&"r".repeat(250))));
     let update = |bytes| PendingUpdate::new(id("t"), id("b")).with_message(Message::user("x".repeat(bytes)));
     let both = update(1_600).with_delivery(far.clone());

@@ -1,4 +1,4 @@
-//! Changing, retracting and reordering.
+//! Changes, retractions and new orders.
 
 use store_core::{
     Boundary, Delivery, EntryId, ErrorKind, Message, NewInput, PendingBody, PendingInput, PendingUpdate, Reorder,
@@ -28,7 +28,8 @@ async fn find(queue: &Queue<'_>, name: &str) -> Result<PendingInput, Failure> {
     found.ok_or_else(|| Failure::new(format!("`{name}` is not pending")))
 }
 
-/// A change of message or delivery keeps place and time of creation, and raises the revisions of input and queue.
+/// A change of message or delivery keeps the place and the time of creation, and raises the revisions
+/// of the input and of the queue.
 pub(super) async fn a_change_keeps_the_place(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
     let before = find(&queue, "b").await?;
@@ -48,7 +49,7 @@ pub(super) async fn a_change_keeps_the_place(given: &Given) -> Verdict {
     expect_eq(find(&queue, "b").await?.as_ref(), again.as_ref())
 }
 
-/// With an expected revision that differs a change is refused.
+/// A change that expects another revision is refused.
 pub(super) async fn a_stale_change_is_refused(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     queue.store()?.update_pending(saying("a", "1").expecting(1)).await?;
@@ -61,7 +62,7 @@ pub(super) async fn a_stale_change_is_refused(given: &Given) -> Verdict {
     queue.store()?.update_pending(saying("b", "2").expecting(1)).await.map(drop).map_err(Failure::from)
 }
 
-/// A change to what an input is already raises no revision.
+/// A change to what the input already is raises no revision.
 pub(super) async fn a_change_of_nothing_changes_nothing(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a"]).await?;
     let before = queue.load().await?;
@@ -72,7 +73,7 @@ pub(super) async fn a_change_of_nothing_changes_nothing(given: &Given) -> Verdic
     expect_eq(queue.load().await?, before)
 }
 
-/// A retracted input is given back as it was, and gone; the revisions of the others stay.
+/// A retraction returns the input as it was and removes it. The revisions of the other inputs stay.
 pub(super) async fn a_retracted_input_is_given_back(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
     queue.store()?.update_pending(saying("b", "new")).await?;
@@ -86,7 +87,8 @@ pub(super) async fn a_retracted_input_is_given_back(given: &Given) -> Verdict {
     expect_kind(queue.store()?.retract_pending(&id("t"), &id("b")).await, ErrorKind::NotFound).map(drop)
 }
 
-/// An order names every input once, and the revision of the queue; it raises that and leaves the inputs'.
+/// An order names every input once, and the revision of the queue. It raises that
+/// revision, and not those of the inputs.
 pub(super) async fn an_order_names_the_whole_queue(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
     let revision = queue.store()?.reorder_pending(Reorder::new(id("t"), 1, ids(&["c", "a", "b"]))).await?;
@@ -104,7 +106,8 @@ pub(super) async fn an_order_names_the_whole_queue(given: &Given) -> Verdict {
     queue.expect("d c b a").await
 }
 
-/// A stale order, and one with an input that is missing, foreign or named twice, is refused and changes nothing.
+/// An order with a stale revision, or with an input that is missing, foreign or named twice,
+/// is refused and changes nothing.
 pub(super) async fn a_refused_order_changes_nothing(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
     Queue::having(given, "u", &["x"]).await?;
@@ -125,7 +128,7 @@ pub(super) async fn a_refused_order_changes_nothing(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// An input in the log is neither changed nor retracted nor ordered, and appended again by nobody.
+/// An input in the log can be neither changed nor retracted nor reordered, and it cannot be appended again.
 pub(super) async fn what_was_consumed_stays_as_it_is(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     queue.consume(&["a"]).await?;
@@ -139,7 +142,7 @@ pub(super) async fn what_was_consumed_stays_as_it_is(given: &Given) -> Verdict {
     queue.expect("b").await
 }
 
-/// An input that nobody knows is not found, nor is anything of an unknown thread.
+/// An unknown input is not found, and neither is anything of an unknown thread.
 pub(super) async fn an_unknown_input_is_not_found(given: &Given) -> Verdict {
     for _ in 0..2 {
         let store = Queue::of(given, "t").store()?;
@@ -152,7 +155,8 @@ pub(super) async fn an_unknown_input_is_not_found(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// The revision of an id never falls, also when it is retracted and appended again, or the queue was empty.
+/// The revision of an id never decreases, even if its input is retracted and appended
+/// again, or if the queue was empty.
 pub(super) async fn revisions_never_fall(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a"]).await?;
     let mut last = queue.get("a").await?.revision;
@@ -167,7 +171,7 @@ pub(super) async fn revisions_never_fall(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Changes, removals and orders are there after a reopen.
+/// Changes, retractions and orders are there after the store was opened again.
 pub(super) async fn changes_outlive_a_reopen(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b", "c", "d"]).await?;
     queue.store()?.update_pending(saying("b", "new")).await?;

@@ -14,8 +14,8 @@ use crate::{
     run::draft::{done, running, write},
 };
 
-/// What is pending shows in no entry and no context; what was consumed is an entry with its id and message, and no
-/// longer pending.
+/// Pending input is in no entry and in no context. Consumed input is an entry with the id and the message of
+/// the input, and is no longer pending.
 pub(super) async fn consumed_input_is_an_entry_and_no_longer_pending(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     expect_eq(given.log(&id("t")).await?.len(), 0)?;
@@ -31,8 +31,8 @@ pub(super) async fn consumed_input_is_an_entry_and_no_longer_pending(given: &Giv
     queue.expect("b").await
 }
 
-/// Consumed input stands before the entries given, in the order given, which need not be the queue's; parents and
-/// versions count it as entries.
+/// Consumed input comes before the entries of the commit, in the order given, which may differ from that of the
+/// queue. For parents and versions it counts as entries.
 pub(super) async fn consumed_input_comes_first_in_the_order_given(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b", "c", "d"]).await?;
     let commit = queue.consuming(&["c", "a"]).await?.entry(user("x")).entry(user("y").below(id("c")));
@@ -49,7 +49,7 @@ pub(super) async fn consumed_input_comes_first_in_the_order_given(given: &Given)
     queue.expect("b d").await
 }
 
-/// A consumed id must be pending, and have the revision that the commit names.
+/// A consumed id must be pending, with the revision that the commit names.
 pub(super) async fn what_is_consumed_is_as_it_was_seen(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     let seen = queue.consuming(&["a"]).await?;
@@ -73,7 +73,7 @@ pub(super) async fn what_is_consumed_is_as_it_was_seen(given: &Given) -> Verdict
     queue.expect("b").await
 }
 
-/// A commit that is refused, for whatever reason, leaves the queue as it is; one input too few refuses them all.
+/// A refused commit leaves the queue as it is, whatever the reason. If one input is refused, none is consumed.
 pub(super) async fn a_refused_commit_consumes_nothing(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     write(given, "t", done("done")).await?;
@@ -85,7 +85,7 @@ pub(super) async fn a_refused_commit_consumes_nothing(given: &Given) -> Verdict 
         (both().await?.entry(user("x").below(id("unknown"))), ErrorKind::Invalid),
         (both().await?.entry(user("a")), ErrorKind::AlreadyExists),
         (both().await?.consuming([InputRef::new(id("unknown"), 1)]), ErrorKind::NotFound),
-        // What is consumed is judged before the entries (CM-43).
+        // Consumed input is checked before the entries (CM-43).
         (
             both().await?.consuming([InputRef::new(id("unknown"), 1)]).entry(user("a").below(id("x"))),
             ErrorKind::AlreadyExists,
@@ -100,7 +100,8 @@ pub(super) async fn a_refused_commit_consumes_nothing(given: &Given) -> Verdict 
     queue.expect("").await
 }
 
-/// Consumption counts as entries: it wants a guard or a key, and a guard of the version before is stale after it.
+/// Consumed input counts as entries: it needs a guard or a key, and a guard with the version
+/// before it is stale afterwards.
 pub(super) async fn consumed_input_wants_a_guard_or_a_key(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     let thread = given.thread(&id("t")).await?;
@@ -112,7 +113,7 @@ pub(super) async fn consumed_input_wants_a_guard_or_a_key(given: &Given) -> Verd
     expect_eq(given.thread(&id("t")).await?.version, thread.version.plus(1))
 }
 
-/// What a commit consumes is part of its content, and a repeat with its key gives the first receipt.
+/// What a commit consumes is part of its content. A repeat with the same key returns the first receipt.
 pub(super) async fn consumption_is_content(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     let commit = queue.consuming(&["a"]).await?.with_key(id("k"));
@@ -124,7 +125,7 @@ pub(super) async fn consumption_is_content(given: &Given) -> Verdict {
     queue.expect("b").await
 }
 
-/// A commit consumes 1,000 inputs, and is refused with one more.
+/// A commit may consume 1,000 inputs. One more is refused.
 pub(super) async fn a_commit_consumes_a_thousand_inputs_at_most(given: &Given) -> Verdict {
     let queue = Queue::of(given, "t");
     let inputs = queue.append((0..1_001).map(|number| input(&format!("i-{number}")))).await?.inputs;
@@ -134,7 +135,7 @@ pub(super) async fn a_commit_consumes_a_thousand_inputs_at_most(given: &Given) -
     queue.expect("i-1000").await
 }
 
-/// An entry does not take the id of a pending input, also not in the commit that consumes it.
+/// An entry cannot take the id of a pending input, not even in the commit that consumes the input.
 pub(super) async fn a_pending_id_is_taken(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     let writer = Writer::new(given, "t");
@@ -148,7 +149,8 @@ pub(super) async fn a_pending_id_is_taken(given: &Given) -> Verdict {
     writer.expect_log("a b").await
 }
 
-/// Consumed input is in the log and not in the queue after a reopen, and what was not consumed is where it was.
+/// After the store was opened again, consumed input is in the log and not in the queue,
+/// and other input is where it was.
 pub(super) async fn consumption_outlives_a_reopen(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
     queue.consume(&["b"]).await?;

@@ -16,7 +16,8 @@ use crate::{
     run::draft::{change, done, running, write},
 };
 
-/// A decision is pending input for the run that waits; consumed it is an entry that no model gets.
+/// A decision is pending input for the run that waits. When it is consumed, it is an
+/// entry that is not sent to a model.
 pub(super) async fn a_decision_becomes_an_entry(given: &Given) -> Verdict {
     wait(given, "t", "r", &["k"]).await?;
     let queue = Queue::of(given, "t");
@@ -31,7 +32,8 @@ pub(super) async fn a_decision_becomes_an_entry(given: &Given) -> Verdict {
     Writer::new(given, "t").refuse([direct], ErrorKind::Invalid).await.map(drop)
 }
 
-/// A decision names a run of the thread that waits, and one of its tickets; it goes to that run and nowhere else.
+/// A decision names a waiting run of the thread, and one of the tickets of that run. It
+/// is delivered to that run only.
 pub(super) async fn a_decision_wants_a_waiting_run(given: &Given) -> Verdict {
     wait(given, "t", "r", &["k", "l"]).await?;
     write(given, "t", change("running", store_core::RunStatus::Running)).await?;
@@ -53,8 +55,8 @@ pub(super) async fn a_decision_wants_a_waiting_run(given: &Given) -> Verdict {
     queue.append([decision(), NewInput::decision(resume("r", "l"))]).await.map(drop)
 }
 
-/// A decision counts once: equal again it gives the first, another one for its ticket is refused; other tickets and
-/// runs have their own.
+/// A decision counts once. An equal decision returns the first one, and a different one for the same ticket is
+/// refused. Other tickets and runs have decisions of their own.
 pub(super) async fn a_ticket_is_decided_once(given: &Given) -> Verdict {
     wait(given, "t", "r", &["k", "l"]).await?;
     wait(given, "t", "s", &["k"]).await?;
@@ -69,7 +71,7 @@ pub(super) async fn a_ticket_is_decided_once(given: &Given) -> Verdict {
     expect_eq(queue.load().await?.inputs.len(), 3)
 }
 
-/// The ticket decides also when its decision was consumed, the run went on, and the store was opened again.
+/// The ticket stays decided after its decision was consumed, the run continued and the store was opened again.
 pub(super) async fn a_ticket_stays_decided_after_consumption(given: &Given) -> Verdict {
     wait(given, "t", "r", &["k"]).await?;
     let queue = Queue::of(given, "t");
@@ -88,8 +90,7 @@ pub(super) async fn a_ticket_stays_decided_after_consumption(given: &Given) -> V
     Ok(())
 }
 
-/// A decision of an open run is neither changed nor retracted; it keeps its place among the others when these are
-/// ordered.
+/// A decision for an open run can be neither changed nor retracted. A new order of the queue may move it.
 pub(super) async fn a_decision_stays_as_it_is(given: &Given) -> Verdict {
     wait(given, "t", "r", &["k"]).await?;
     let queue = Queue::of(given, "t");
@@ -107,7 +108,7 @@ pub(super) async fn a_decision_stays_as_it_is(given: &Given) -> Verdict {
     queue.expect("a d").await
 }
 
-/// Of several different decisions on one ticket at the same time one counts.
+/// Of several different decisions on one ticket at the same time, one counts.
 pub(super) async fn one_of_several_decisions_counts(given: &Given) -> Verdict {
     wait(given, "t", "r", &["k"]).await?;
     let store = Queue::of(given, "t").store()?;
@@ -126,7 +127,7 @@ pub(super) async fn one_of_several_decisions_counts(given: &Given) -> Verdict {
     expect_eq(given.commit(commit).await?.consumed.len(), 1)
 }
 
-/// A decision whose run is over decides nothing any more, and can be taken out of the queue.
+/// A decision whose run is done decides nothing any more, and can be retracted.
 pub(super) async fn a_decision_without_its_run_can_be_retracted(given: &Given) -> Verdict {
     wait(given, "t", "r", &["k"]).await?;
     let queue = Queue::of(given, "t");

@@ -1,4 +1,4 @@
-//! Short ways to write down pending input.
+//! Helpers for cases of pending input.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl<'a> Queue<'a> {
         Self { given, thread: id(name) }
     }
 
-    /// The same with these inputs.
+    /// The queue of the thread `name`, with these inputs appended.
     pub(super) async fn having(given: &'a Given, name: &str, inputs: &[&str]) -> Result<Self, Failure> {
         let queue = Self::of(given, name);
         queue.append(inputs.iter().map(|name| input(name))).await?;
@@ -46,7 +46,7 @@ impl<'a> Queue<'a> {
         Ok(self.store()?.append_pending(request).await?)
     }
 
-    /// Wants an append to be refused, and to change nothing. Gives the error.
+    /// Checks that an append is refused and changes nothing. Returns the error.
     pub(super) async fn refuse(
         &self,
         inputs: impl IntoIterator<Item = NewInput>,
@@ -62,7 +62,7 @@ impl<'a> Queue<'a> {
         Ok(self.store()?.load_queue(&self.thread).await?)
     }
 
-    /// Wants the queue to hold these inputs, in this order.
+    /// Checks that the queue holds these inputs, in this order.
     pub(super) async fn expect(&self, ids: &str) -> Verdict {
         let queue = self.load().await?;
         expect_eq(join(queue.inputs.iter().map(|input| input.id.as_str())), ids)?;
@@ -70,14 +70,14 @@ impl<'a> Queue<'a> {
         expect_eq(places, (1..).take(queue.inputs.len()).map(Some).collect::<Vec<_>>())
     }
 
-    /// An input as it is now.
+    /// The id and the revision of an input, as they are now.
     pub(super) async fn get(&self, name: &str) -> Result<InputRef, Failure> {
         let queue = self.load().await?;
         let found = queue.inputs.iter().find(|input| input.id.as_str() == name);
         found.map(store_core::PendingInput::as_ref).ok_or_else(|| Failure::new(format!("`{name}` is not pending")))
     }
 
-    /// A commit to the thread as it is now that consumes these inputs.
+    /// A commit that consumes these inputs, with the current version of the thread as its guard.
     pub(super) async fn consuming(&self, names: &[&str]) -> Result<Commit, Failure> {
         let mut inputs = Vec::new();
         for name in names {
@@ -95,29 +95,29 @@ impl<'a> Queue<'a> {
     }
 }
 
-/// A message that says its own id.
+/// An input whose message is its own id.
 pub(super) fn input(name: &str) -> NewInput {
     NewInput::message(Message::user(name)).with_id(id(name))
 }
 
-/// The same, delivered so.
+/// An input whose message is its own id, with this delivery.
 pub(super) fn delivered(name: &str, delivery: Delivery) -> NewInput {
     input(name).with_delivery(delivery)
 }
 
-/// To go on with a ticket of a run.
+/// A decision to resume a ticket of a run.
 pub(super) fn resume(run: &str, ticket: &str) -> Decision {
     Decision::new(id(run), ticket, DecisionAction::Resume)
 }
 
-/// The run `name`, waiting for these tickets.
+/// A change after which the run `name` waits for these tickets.
 pub(super) fn waiting(name: &str, tickets: &[&str]) -> RunChange {
     let mut state = WaitingState::new(WaitingReason::ToolPermission);
     state.tickets = tickets.iter().map(|ticket| Ticket::new(*ticket)).collect();
     change(name, RunStatus::Waiting(Box::new(state)))
 }
 
-/// Makes a run that waits for these tickets.
+/// Creates a run that waits for these tickets.
 pub(super) async fn wait(given: &Given, thread: &str, run: &str, tickets: &[&str]) -> Verdict {
     crate::run::draft::write(given, thread, change(run, RunStatus::Running)).await?;
     crate::run::draft::write(given, thread, waiting(run, tickets)).await

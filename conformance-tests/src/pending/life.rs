@@ -1,4 +1,4 @@
-//! The queue in the life of its thread.
+//! The queue during the life of its thread.
 
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ async fn listed(given: &Given) -> Result<Vec<String>, Failure> {
     Ok(threads.iter().map(ToString::to_string).collect())
 }
 
-/// Threads that have input are listed by id; one whose last input was consumed, retracted or deleted is not.
+/// Threads with pending input are listed by id. A thread whose last input was consumed,
+/// retracted or deleted is not listed.
 pub(super) async fn threads_with_input_are_listed(given: &Given) -> Verdict {
     for name in ["d", "b", "e", "a", "c"] {
         Queue::having(given, name, &["x", "y"]).await?;
@@ -37,7 +38,7 @@ pub(super) async fn threads_with_input_are_listed(given: &Given) -> Verdict {
     expect_eq(listed(given).await?, ["a", "b", "e"])
 }
 
-/// A deleted thread leaves no input, and one made anew under its id begins with an empty queue.
+/// A deleted thread leaves no input, and a new thread under its id begins with an empty queue.
 pub(super) async fn a_deletion_takes_the_queue(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
@@ -51,7 +52,7 @@ pub(super) async fn a_deletion_takes_the_queue(given: &Given) -> Verdict {
     expect_eq(queue.load().await?.revision, 1)
 }
 
-/// A thread with input is not pruned, however long nobody wrote it; without input it is.
+/// A thread with pending input is not pruned, however long ago it was written. Without input it is.
 pub(super) async fn a_thread_with_input_is_not_pruned(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a"]).await?;
     given.a_thread("idle").await?;
@@ -65,7 +66,7 @@ pub(super) async fn a_thread_with_input_is_not_pruned(given: &Given) -> Verdict 
     expect_eq(pruned.threads, vec![id("t")])
 }
 
-/// Changes of a queue leave version, revision, head and last activity of the thread as they are.
+/// Changes of a queue leave the version, revision, head and last activity of the thread as they are.
 pub(super) async fn input_leaves_the_thread_alone(given: &Given) -> Verdict {
     let before = given.a_log("t", &["x"]).await?;
     given.advance(Duration::from_mins(1)).await;

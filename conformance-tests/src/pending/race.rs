@@ -1,4 +1,4 @@
-//! Several at once.
+//! Concurrent calls on a queue.
 
 use std::{
     sync::Arc,
@@ -14,7 +14,7 @@ use crate::{
     given::{id, race, race_two},
 };
 
-/// Concurrent appends lose nothing, and each caller's inputs stand in its order.
+/// Concurrent appends lose nothing, and the inputs of each caller stay in their order.
 pub(super) async fn concurrent_appends_lose_nothing(given: &Given) -> Verdict {
     let store = Queue::of(given, "t").store()?;
     let ends = race(8, |task| {
@@ -42,7 +42,7 @@ pub(super) async fn concurrent_appends_lose_nothing(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Of several commits that consume one input one succeeds.
+/// Of several commits that consume one input, one succeeds.
 pub(super) async fn an_input_is_consumed_once(given: &Given) -> Verdict {
     for round in 0..10 {
         let name = format!("t-{round}");
@@ -63,7 +63,7 @@ pub(super) async fn an_input_is_consumed_once(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Of a change, or a retraction, and a commit that consumes the input one succeeds.
+/// If a change or a retraction of an input races with a commit that consumes it, one of the two succeeds.
 pub(super) async fn a_change_and_a_consumption_exclude_each_other(given: &Given) -> Verdict {
     for round in 0..20 {
         let name = format!("t-{round}");
@@ -90,7 +90,7 @@ pub(super) async fn a_change_and_a_consumption_exclude_each_other(given: &Given)
     Ok(())
 }
 
-/// An append whose future is dropped had its whole effect or none, and comes before what is asked after it.
+/// An append whose future is dropped takes effect in full or not at all, and before every call that is made after it.
 pub(super) async fn a_dropped_append_had_its_effect_or_none(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a"]).await?;
     let mut wanted = 1;

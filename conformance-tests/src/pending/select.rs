@@ -1,4 +1,4 @@
-//! Selection: what a run takes of a queue as the store gives it.
+//! Selection: the inputs that a run takes from a stored queue.
 
 use store_core::{
     Boundary::{self, Interrupt, NewRun, NextStep, OnNaturalEnd, ResumeInput},
@@ -14,7 +14,7 @@ use crate::{
     run::draft::{done, running, write},
 };
 
-/// What run `r` takes of the queue of a thread at a boundary.
+/// The inputs that the run `r` takes from the queue of a thread at a boundary.
 async fn taken(queue: &Queue<'_>, boundary: Boundary) -> Result<String, Failure> {
     let inputs = queue.load().await?.inputs;
     let mut over = Vec::new();
@@ -33,8 +33,8 @@ async fn queue<'a>(given: &'a Given, name: &str, deliveries: Vec<Delivery>) -> R
     Ok(queue)
 }
 
-/// An input is taken at its own boundary and at every weaker one, in the queue's order; `resume_input` stands apart. To
-/// take nothing is legal.
+/// An input is taken at its own boundary and at every weaker one, in the order of the queue. `resume_input` is
+/// a separate boundary. To take nothing is legal.
 pub(super) async fn inputs_are_taken_at_their_boundary(given: &Given) -> Verdict {
     let boundaries = [NewRun, OnNaturalEnd, ResumeInput, NextStep, Interrupt];
     let queue = queue(given, "t", boundaries.map(Delivery::at).to_vec()).await?;
@@ -46,7 +46,8 @@ pub(super) async fn inputs_are_taken_at_their_boundary(given: &Given) -> Verdict
     expect_eq(taken(&Queue::of(given, "empty"), NewRun).await?, "")
 }
 
-/// An input with a target is taken inside that run; by a new run only if the target is over and allows it.
+/// An input with a target is taken inside that run. A new run takes it only if the target is
+/// done and the input allows that.
 pub(super) async fn a_target_is_a_run(given: &Given) -> Verdict {
     for run in [running("r"), running("busy"), done("over")] {
         write(given, "t", run).await?;
@@ -64,8 +65,8 @@ pub(super) async fn a_target_is_a_run(given: &Given) -> Verdict {
     expect_eq(taken(&queue, NewRun).await?, "a c")
 }
 
-/// What may not be taken is passed over and blocks nothing, unless it is a barrier: nothing is taken beyond one, and a
-/// barrier itself only if nothing before it was passed over.
+/// An input that may not be taken is passed over and blocks nothing, unless it is a barrier. Nothing behind a
+/// barrier is taken, and the barrier itself only if nothing in front of it was passed over.
 pub(super) async fn a_barrier_ends_the_scan(given: &Given) -> Verdict {
     let (now, late) = (|| Delivery::at(Interrupt), || Delivery::at(NewRun));
     for (at, (deliveries, wanted)) in [
@@ -84,7 +85,7 @@ pub(super) async fn a_barrier_ends_the_scan(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// An input of granularity `one` is taken first and only, or not at all.
+/// An input of granularity `one` is taken first and alone, or not at all.
 pub(super) async fn an_input_may_want_to_be_alone(given: &Given) -> Verdict {
     let (now, late) = (|| Delivery::at(Interrupt), || Delivery::at(NewRun));
     for (at, (deliveries, wanted)) in [

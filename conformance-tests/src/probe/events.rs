@@ -1,4 +1,4 @@
-//! The events of a thread, by their sequence. What a shared case calls the id of a record is the kind of an event.
+//! The events of a thread, by sequence. The id of a record in shared cases is the kind of an event.
 
 use std::sync::{
     Arc,
@@ -14,7 +14,7 @@ use store_core::{
 use super::{BOTH, Item, Probe};
 use crate::given::id;
 
-/// Counts events: a sequence number does not show.
+/// Numbers the events, because an event does not show its sequence number.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 fn events(stores: &TenantStores) -> Result<Arc<dyn EventStore>> {

@@ -11,7 +11,7 @@ use store_core::{
 use super::{BOTH, FORWARD, Item, Probe};
 use crate::given::{id, said};
 
-/// The thread in whose log a list's records are written: each list has its own.
+/// The thread to whose log the records of a list are written. Each list has a thread of its own.
 fn log(probe: &impl Probe) -> ThreadId {
     id(probe.name())
 }
@@ -24,7 +24,7 @@ fn threads(stores: &TenantStores) -> Result<Arc<dyn ThreadRunStore>> {
     commits(stores).map(|commits| commits.threads())
 }
 
-/// Commits entries, under a key that a record of the same id has too.
+/// Commits entries, under a key that is the id of the record.
 async fn commit(log: ThreadId, stores: &TenantStores, key: &str, entries: Vec<NewEntry>) -> Result<()> {
     let commit = Commit::new(log).with_key(key.parse()?).entries(entries);
     commits(stores)?.commit(commit).await.map(drop)
@@ -62,7 +62,7 @@ impl Probe for Entries {
     }
 }
 
-/// Leaves by sequence: each entry is a root of its own.
+/// Leaves by sequence. Each entry is a root of its own.
 pub(super) struct Leaves;
 
 #[async_trait]
@@ -89,7 +89,7 @@ impl Probe for Leaves {
     }
 }
 
-/// Branch points by sequence: each entry gets two children, the next hangs below the second.
+/// Branch points by sequence. Each entry gets two children, and the next entry is a child of the second.
 pub(super) struct BranchPoints;
 
 #[async_trait]
@@ -153,7 +153,7 @@ impl Probe for Snapshots {
     }
 }
 
-/// Runs by creation. They are done at once, because few of a thread may be open.
+/// Runs by creation. They are done from the start, because a thread may have only a few open runs.
 pub(super) struct Runs;
 
 #[async_trait]

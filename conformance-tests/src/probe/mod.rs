@@ -1,4 +1,4 @@
-//! Lists of records that shared cases write, find and walk, whatever the contract: each contract has its own.
+//! Lists of records that shared cases write, find and walk. Each contract has its own lists.
 
 mod events;
 mod logs;
@@ -17,13 +17,13 @@ use crate::{
     given::{say_keyed, walk},
 };
 
-/// A list of one contract, and the writing of its records.
+/// A list of one contract, and how its records are written.
 #[async_trait]
 pub(crate) trait Probe: Send + Sync {
-    /// What the list holds.
+    /// The name of the list, which failures show.
     fn name(&self) -> &'static str;
 
-    /// In which directions it can be walked.
+    /// The directions in which the list can be walked.
     fn directions(&self) -> &'static [Direction];
 
     /// Whether a cursor is refused in the other direction.
@@ -31,27 +31,28 @@ pub(crate) trait Probe: Send + Sync {
         true
     }
 
-    /// Writes a record with this id (or name).
+    /// Writes a record with this id or name.
     async fn write(&self, stores: &TenantStores, id: &str) -> Result<()>;
 
-    /// Whether the record is found without the list.
+    /// Whether the record can be found without the list.
     async fn has(&self, stores: &TenantStores, id: &str) -> Result<bool>;
 
     /// A page of the list.
     async fn list(&self, stores: &TenantStores, direction: Direction, page: PageRequest) -> Result<Page<Item>>;
 
-    /// Follows the list from behind a cursor; none for a list that nobody can follow.
+    /// Follows the list from behind a cursor. Returns none for a list that cannot be followed.
     async fn follow(&self, _stores: &TenantStores, _after: Cursor) -> Option<Result<EventStream>> {
         None
     }
 }
 
-/// A record as its list gives it: by what it is ordered, and what breaks ties.
+/// A record as its list shows it: its rank, and the id that decides between equal ranks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Item {
-    /// By what the list is ordered: a time, a sequence number.
+    /// The time or the sequence number that the list is ordered by. It is 0 in a list that
+    /// is ordered by id or name only.
     pub(crate) rank: u64,
-    /// The id or name, which breaks ties or orders alone.
+    /// The id or name. It decides between records of equal rank.
     pub(crate) id: String,
 }
 
@@ -63,7 +64,7 @@ impl Item {
 
 /// Both directions.
 const BOTH: &[Direction] = &[Direction::Forward, Direction::Backward];
-/// A list that can be walked from its beginning only.
+/// The direction of a list that can be walked only from its beginning.
 const FORWARD: &[Direction] = &[Direction::Forward];
 
 /// The lists of a contract.
@@ -86,7 +87,7 @@ pub(crate) fn probes(contract: Contract) -> Vec<Box<dyn Probe>> {
     }
 }
 
-/// The first list of a contract: for cases that are not about lists.
+/// The first list of a contract, for cases that are not about lists.
 pub(crate) fn first(contract: Contract) -> Box<dyn Probe> {
     match contract {
         Contract::ThreadRunStore => Box::new(threads::ByCreation),
@@ -98,8 +99,8 @@ pub(crate) fn first(contract: Contract) -> Box<dyn Probe> {
     }
 }
 
-/// Writes under this name what every store can: a thread by a commit, or a record of the contract where there are no
-/// commits.
+/// Writes under this name what every store can hold: a thread by a commit, or a record of the
+/// contract if the store has no commits.
 pub(crate) async fn write(contract: Contract, stores: &TenantStores, name: &str) -> Result<()> {
     match &stores.commits {
         Some(commits) => commits.commit(say_keyed(&name.parse()?, "k", "x")).await.map(drop),

@@ -1,4 +1,4 @@
-//! Rows of the outbox, by creation. What a shared case calls the id of a record is the target of a row.
+//! Rows of the outbox, by creation. The id of a record in shared cases is the target of a row.
 
 use std::sync::{
     Arc,
@@ -14,7 +14,7 @@ use store_core::{
 use super::{BOTH, Item, Probe};
 use crate::given::id;
 
-/// Counts rows: several may be made at one time.
+/// Numbers the rows, because several of them may be created at one time.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 fn outbox(stores: &TenantStores) -> Result<Arc<dyn OutboxStore>> {

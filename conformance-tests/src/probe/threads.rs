@@ -1,4 +1,4 @@
-//! Lists of threads: in both orders, and of those with pending input.
+//! Lists of threads: all threads in both orders, and those with pending input.
 
 use std::sync::Arc;
 

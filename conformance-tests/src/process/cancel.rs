@@ -1,4 +1,4 @@
-//! Dropped calls: the whole effect or none, and nothing stays locked.
+//! A dropped call takes effect in full or not at all, and leaves nothing locked.
 
 use std::{sync::Arc, time::Duration};
 
@@ -49,7 +49,7 @@ fn delete(stores: &TenantStores, t: ThreadId) -> Call<'_> {
     })
 }
 
-/// When a thread is pruned, if the time is moved so far.
+/// The idle time after which a thread is pruned.
 const IDLE: Duration = Duration::from_secs(86_400);
 
 fn prune(stores: &TenantStores, _t: ThreadId) -> Call<'_> {
@@ -60,15 +60,15 @@ fn prune(stores: &TenantStores, _t: ThreadId) -> Call<'_> {
     })
 }
 
-/// A call, and what is judged of it when it is dropped.
+/// A call that is dropped, and how a thread may look after that.
 #[derive(Clone, Copy)]
 struct Sweep {
     make: Make,
-    /// Whether the thread is there before, with a child.
+    /// Whether the thread exists before the call, with a child.
     exists: bool,
-    /// How long nobody wrote it.
+    /// How long the thread is not written before the call.
     idle: Duration,
-    /// How the thread may look: without the effect, and with all of it.
+    /// How the thread may look: without the effect of the call, and with all of it.
     ends: [&'static str; 2],
 }
 
@@ -81,11 +81,11 @@ const COMMIT: Sweep =
 const UPDATE: Sweep =
     Sweep { make: update, exists: true, idle: Duration::ZERO, ends: [NEW, "0 entries, revision 2, Some(\"dropped\")"] };
 const DELETION: Sweep = Sweep { make: delete, exists: true, idle: Duration::ZERO, ends: [NEW, ""] };
-/// It takes the child first, and then the thread, which has none any more.
+/// The prune removes the child first. The thread then has no child, and is removed, too.
 const PRUNE: Sweep = Sweep { make: prune, exists: true, idle: IDLE.saturating_add(LITTLE_LATER), ends: [NEW, ""] };
 
-/// Drops the call on a new thread after every number of polls, until one ends. What the next call of the same handle
-/// sees must stay (`in_order`), or what is there a little later must be one of the two ends.
+/// Drops the call on a new thread after every number of polls, until a call ends. A little later the thread must look
+/// as one of the two `ends` says. If `in_order` is set, the next call of the same handle must already see that.
 async fn swept(given: &Given, sweep: Sweep, in_order: bool) -> Verdict {
     let given = &given.another().await?;
     let stores = given.stores()?;
@@ -113,7 +113,7 @@ async fn swept(given: &Given, sweep: Sweep, in_order: bool) -> Verdict {
     Err(Failure::new("the call does not end"))
 }
 
-/// A thread with a child.
+/// Creates a thread with a child.
 async fn a_parent(given: &Given, t: &ThreadId, child: &str) -> Verdict {
     given.a_thread(t.as_str()).await?;
     let mut below = ThreadFields::default();
@@ -122,7 +122,7 @@ async fn a_parent(given: &Given, t: &ThreadId, child: &str) -> Verdict {
     Ok(())
 }
 
-/// What the handle shows of a thread, within a time.
+/// Describes the thread as the handle shows it. The read must not wait for long.
 async fn shown(stores: &TenantStores, t: &ThreadId) -> Result<String, Failure> {
     let threads = stores.threads.as_ref().ok_or_else(|| Failure::new("the store has no threads"))?;
     let found = timeout(NEXT_CALL, threads.load_thread(t)).await.map_err(|_| Failure::new("the next call waits"))?;
@@ -131,7 +131,7 @@ async fn shown(stores: &TenantStores, t: &ThreadId) -> Result<String, Failure> {
     }))
 }
 
-/// Nothing is locked: the thread, if it is there, and a new one can be written.
+/// Checks that nothing is locked: the thread, if it exists, and a new thread can be written.
 async fn is_free(given: &Given, stores: &TenantStores, t: &ThreadId) -> Verdict {
     let commits = stores.commits.as_ref().ok_or_else(|| Failure::new("the store has no commits"))?;
     let there = given.threads()?.load_thread(t).await?;
@@ -143,24 +143,24 @@ async fn is_free(given: &Given, stores: &TenantStores, t: &ThreadId) -> Verdict 
     Ok(())
 }
 
-/// A creation that is dropped at any await made the thread or did not, and nothing waits for it.
+/// A creation that is dropped at any await created the thread or did not, and no later call waits for it.
 pub(super) async fn a_dropped_creation_is_whole_or_nothing(given: &Given) -> Verdict {
     swept(given, CREATION, false).await
 }
 
-/// A commit that is dropped at any await is there with everything or not at all, and nothing waits for it.
+/// A commit that is dropped at any await takes effect in full or not at all, and no later call waits for it.
 pub(super) async fn a_dropped_commit_is_whole_or_nothing(given: &Given) -> Verdict {
     swept(given, FIRST_COMMIT, false).await?;
     swept(given, COMMIT, false).await
 }
 
-/// An update that is dropped at any await took place or did not, and nothing waits for it.
+/// An update that is dropped at any await takes effect or does not, and no later call waits for it.
 pub(super) async fn a_dropped_update_is_whole_or_nothing(given: &Given) -> Verdict {
     swept(given, UPDATE, false).await
 }
 
-/// A deletion that is dropped at any await took place over the thread and its child or not at all, and nothing waits
-/// for it.
+/// A deletion that is dropped at any await takes effect on the thread and its child or not at all,
+/// and no later call waits for it.
 pub(super) async fn a_dropped_deletion_is_whole_or_nothing(given: &Given) -> Verdict {
     swept(given, DELETION, false).await?;
     let given = given.another().await?;
@@ -176,12 +176,12 @@ pub(super) async fn a_dropped_deletion_is_whole_or_nothing(given: &Given) -> Ver
     Ok(())
 }
 
-/// A prune that is dropped at any await took a thread or did not, and nothing waits for it.
+/// A prune that is dropped at any await prunes a thread or does not, and no later call waits for it.
 pub(super) async fn a_dropped_prune_harms_nothing(given: &Given) -> Verdict {
     swept(given, PRUNE, true).await
 }
 
-/// A dropped commit takes effect before any later call of its handle on its thread, reads too, or never.
+/// A dropped commit takes effect before any later call of its handle on its thread, including reads, or never.
 pub(super) async fn a_dropped_commit_does_not_come_later(given: &Given) -> Verdict {
     swept(given, FIRST_COMMIT, true).await?;
     swept(given, COMMIT, true).await
@@ -195,7 +195,7 @@ pub(super) async fn a_dropped_change_does_not_come_later(given: &Given) -> Verdi
     Ok(())
 }
 
-/// Callers that all drop their calls at random points leave a store that works: every log is dense, every lock free.
+/// Callers that all drop their calls leave a store that works: every log is without gaps, and every lock is free.
 pub(super) async fn many_dropped_calls_leave_a_store_that_works(given: &Given) -> Verdict {
     let stores = Arc::new(given.stores()?);
     let ends = crate::given::race(8, |task| {
@@ -204,7 +204,7 @@ pub(super) async fn many_dropped_calls_leave_a_store_that_works(given: &Given) -
             for at in 0..60 {
                 let t: ThreadId = id(&format!("t-{}", at % 4));
                 let make: Make = [create, commit, update, delete][(task + at) % 4];
-                // A refusal is as good as anything here: the threads come and go.
+                // A refusal does not matter here, because other tasks create and delete the threads.
                 let _ended = cut(make(&stores, t), at % 7).await;
             }
         }

@@ -1,4 +1,4 @@
-//! What a store declares to give, and what it gives.
+//! The capabilities that a store declares, and whether the store has them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,8 @@ use crate::{
     probe::first,
 };
 
-/// Capabilities are known right after opening, are those declared, and stay the same while the store is open.
+/// Capabilities are known as soon as the store is open. They are those that the fixture declares, and stay the
+/// same while the store is open.
 pub(super) async fn capabilities_are_those_declared(given: &Given) -> Verdict {
     let (store, declared) = (given.store(), given.fixture().capabilities());
     expect_eq(store.capabilities(), &declared)?;
@@ -28,7 +29,8 @@ pub(super) async fn capabilities_are_those_declared(given: &Given) -> Verdict {
     expect_eq((stores.threads.is_none(), stores.commits.is_none()), (lacking, lacking))
 }
 
-/// `sync` returns where acknowledged data survives a power cut, and is `Unsupported` where nothing survives.
+/// `sync` returns if acknowledged data survives a power cut, and is `Unsupported` if nothing survives. If data
+/// survives the end of the process only, both are right.
 pub(super) async fn sync_is_had_or_unsupported(given: &Given) -> Verdict {
     first(given.contract()).write(&given.stores()?, "x").await?;
     let ended = given.store().sync().await;
@@ -42,7 +44,8 @@ pub(super) async fn sync_is_had_or_unsupported(given: &Given) -> Verdict {
     }
 }
 
-/// Times that nobody gives are the store's: they follow it forward, and the time of day of this process has no say.
+/// Times that the caller does not give are the store's: they follow store time, and the clock of
+/// this process does not matter.
 pub(super) async fn times_are_those_of_the_store(given: &Given) -> Verdict {
     let thread = given.a_thread("t").await?;
     for days in [1, 400, 4000] {
@@ -61,8 +64,8 @@ pub(super) async fn times_are_those_of_the_store(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Stores and their contracts can be sent and shared between threads, used behind a pointer, and cloned for nothing: a
-/// clone of the handles reaches the same store.
+/// Stores and their contracts can be sent and shared between threads, can be trait objects, and are cheap to
+/// clone. A clone of the handles reaches the same store.
 pub(super) async fn handles_are_shared_between_threads(given: &Given) -> Verdict {
     const fn shared<T: Send + Sync + ?Sized>() {}
     shared::<dyn Store>();
@@ -78,7 +81,7 @@ pub(super) async fn handles_are_shared_between_threads(given: &Given) -> Verdict
     expect_eq(first(contract).ids(&stores).await?.len(), 8)
 }
 
-/// The coordinator's `threads()` is the very store that it writes to.
+/// The `threads()` of a coordinator are the same store that it writes to.
 pub(super) async fn a_coordinator_gives_its_own_threads(given: &Given) -> Verdict {
     let (commits, threads) = (given.commits()?, given.threads()?);
     let _receipt = commits.commit(say_keyed(&id("t"), "k", "x")).await?;

@@ -15,7 +15,7 @@ use crate::{
     probe::{first, has, write},
 };
 
-/// How every call through the handles of a tenant ends.
+/// Makes every call through the handles of a tenant, and returns how each of them ended.
 async fn every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let (t, pending) = (&id("t"), stores.commits.as_ref().map(|commits| commits.pending()));
     let mut calls = Vec::new();
@@ -55,7 +55,7 @@ async fn every_call_is_refused(stores: &TenantStores) -> Verdict {
     Ok(())
 }
 
-/// After `close` every call is refused with `Closed`, through handles from before, too; closing again is no error.
+/// After `close` every call is refused with `Closed`, also through handles from before. To close again is no error.
 pub(super) async fn a_closed_store_refuses_every_call(given: &Given) -> Verdict {
     write(given.contract(), &given.stores()?, "t").await?;
     let (store, stores) = (given.store(), given.stores()?);
@@ -74,7 +74,7 @@ pub(super) async fn a_closed_store_refuses_every_call(given: &Given) -> Verdict 
     Ok(store.close().await?)
 }
 
-/// The handles of a deleted tenant refuse every call with `Closed`, also when its name is used again.
+/// The handles of a deleted tenant refuse every call with `Closed`, even when its name is used again.
 pub(super) async fn a_deleted_tenant_refuses_every_call(given: &Given) -> Verdict {
     let (stores, contract) = (given.stores()?, given.contract());
     write(contract, &stores, "t").await?;
@@ -87,7 +87,8 @@ pub(super) async fn a_deleted_tenant_refuses_every_call(given: &Given) -> Verdic
     expect(has(contract, &new, "u").await?, "a call through an old handle reached what is new")
 }
 
-/// Writes racing with `close` are done or refused with `Closed`, and everything ends.
+/// Writes while the store is closed. Each write is done or refused with `Closed`. Returns the
+/// names of those that were done.
 async fn write_until_closed(given: &Given) -> std::result::Result<Vec<String>, Failure> {
     let (store, contract, stores) = (given.store(), given.contract(), given.stores()?);
     let ends = race(8, |task| {
@@ -111,13 +112,13 @@ async fn write_until_closed(given: &Given) -> std::result::Result<Vec<String>, F
     Ok(ends.await.into_iter().collect::<Result<Vec<_>>>()?.concat())
 }
 
-/// Calls racing with `close` end, with success or `Closed`.
+/// Calls that race with `close` end, with success or with `Closed`.
 pub(super) async fn closing_races_with_writes(given: &Given) -> Verdict {
     let done = write_until_closed(given).await?;
     expect(done.len() >= 20, format!("only {} writes were done", done.len()))
 }
 
-/// `close` finishes what was accepted: each write that was acknowledged is there after a reopen.
+/// `close` completes what was accepted: each acknowledged write is there after the store was opened again.
 pub(super) async fn closing_finishes_what_was_accepted(given: &Given) -> Verdict {
     let done = write_until_closed(given).await?;
     given.reopen().await?;
@@ -132,7 +133,8 @@ pub(super) async fn closing_finishes_what_was_accepted(given: &Given) -> Verdict
     expect(threads.count_threads(&ThreadFilter::default()).await? >= done.len() as u64, "writes are lost")
 }
 
-/// Dropping the last handle closes the store too: everything acknowledged is there when it is opened again.
+/// When the last handle is dropped, the store is closed, too: everything acknowledged is
+/// there when it is opened again.
 pub(super) async fn dropping_the_last_handle_closes(given: &Given) -> Verdict {
     let probe = first(given.contract());
     for round in 0..5 {
@@ -143,7 +145,7 @@ pub(super) async fn dropping_the_last_handle_closes(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Whoever has handles of a tenant has the store, also if nobody holds the store itself: all that they do goes on.
+/// Handles of a tenant keep the store open, even if the store itself is not held any more: their calls still work.
 pub(super) async fn handles_keep_the_store_open(given: &Given) -> Verdict {
     let (probe, stores) = (first(given.contract()), given.stores()?);
     probe.write(&stores, "a").await?;
@@ -163,7 +165,8 @@ pub(super) async fn handles_keep_the_store_open(given: &Given) -> Verdict {
     tokio::try_join!(delivering, receiving).map(drop)
 }
 
-/// Opening a store a second time gives a handle of the same store or a typed error, never a store that overwrites it.
+/// A process that opens a store twice gets two handles of the same store, or a typed error. It never gets a
+/// second store that overwrites the first.
 pub(super) async fn opening_twice_gives_one_store(given: &Given) -> Verdict {
     let probe = first(given.contract());
     probe.write(&given.stores()?, "a").await?;

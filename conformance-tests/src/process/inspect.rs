@@ -1,4 +1,4 @@
-//! Long operations can be stopped, and damage never ends in a panic.
+//! Long operations can be stopped, and damage never causes a panic.
 
 use store_core::{DeleteRequest, Progress, Silent};
 
@@ -10,7 +10,7 @@ use crate::{
     probe::write,
 };
 
-/// Wants to stop at once.
+/// A progress that asks the operation to stop at once.
 #[derive(Debug)]
 struct Stop;
 
@@ -20,8 +20,8 @@ impl Progress for Stop {
     }
 }
 
-/// Checks and repairs find nothing wrong in a store that nobody damaged, change nothing, and can be stopped between
-/// batches without harm.
+/// Checks and repairs of an undamaged store find nothing wrong, change nothing, and can be stopped
+/// between batches without harm.
 pub(super) async fn checks_find_nothing_and_can_be_stopped(given: &Given) -> Verdict {
     prepare(&given.stores()?).await?;
     for tenant in ["acme", "acme-corp", "b", "c"] {
@@ -44,7 +44,7 @@ pub(super) async fn checks_find_nothing_and_can_be_stopped(given: &Given) -> Ver
     given.accept(say_keyed(&id("t"), "after", "x")).await
 }
 
-/// A purge that is stopped between two batches goes on with the next call, and nobody sees the difference.
+/// A purge that is stopped between two batches continues with the next call, and no read shows a difference.
 pub(super) async fn a_purge_can_be_stopped(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for name in ["a", "b", "stays"] {
@@ -70,7 +70,7 @@ pub(super) async fn damage_never_ends_in_a_panic(given: &Given) -> Verdict {
         if damaged.damage(seed).await?.is_err() {
             continue;
         }
-        // What is read may be refused; it must only end.
+        // These calls may be refused. They only have to end.
         let _read = everything(&damaged.stores()?).await;
         let _written = write(given.contract(), &damaged.stores()?, "after").await;
         if let Some(inspector) = damaged.store().inspector() {

@@ -1,5 +1,5 @@
-//! Cases of opening, closing, time and durability (PR), in every contract's list; what is the same in each is in that
-//! of threads.
+//! Cases of opening, closing, time and durability (PR), in the list of every contract. Cases that would be the
+//! same in each list are only in the list of threads.
 
 mod cancel;
 mod capability;

@@ -13,7 +13,7 @@ use crate::{
     sweep::{Figures, MOST_POLLS, NEXT_CALL, cut},
 };
 
-/// Calls after which a store goes on.
+/// The calls on a store that leave it open.
 fn calls<'a>(store: &'a dyn Store, tenant: &'a TenantId) -> Calls<'a> {
     let mut calls = vec![
         ("list_tenants", call(store.list_tenants(PageRequest::default()))),
@@ -27,13 +27,13 @@ fn calls<'a>(store: &'a dyn Store, tenant: &'a TenantId) -> Calls<'a> {
     calls
 }
 
-/// Drops a call after so many polls, and makes it again. Gives whether it ended before.
+/// Drops a call after so many polls, and makes it again. Returns whether it ended before it was dropped.
 async fn once(given: &Given, at: usize, polls: usize) -> Result<bool, Failure> {
     let (store, probe) = (given.store(), first(given.contract()));
     let tenant: TenantId = id(&format!("t-{at}-{polls}"));
     probe.write(&given.tenant(tenant.as_str())?, "a").await?;
     let (name, dropped) = calls(&*store, &tenant).swap_remove(at);
-    // A store may have no `sync`.
+    // A store may not support `sync`: a refusal is an end, too.
     let ended = cut(dropped, polls).await.map_or(true, |ended| ended.is_some());
     let (_, again) = calls(&*store, &tenant).swap_remove(at);
     let again = timeout(NEXT_CALL, again).await.map_err(|_| Failure::new("the same call again waits"))?;
@@ -45,24 +45,24 @@ async fn once(given: &Given, at: usize, polls: usize) -> Result<bool, Failure> {
         expect(probe.has(&given.tenant("other")?, "kept").await?, "what another tenant has is gone")?;
         probe.write(&new, "b").await?;
         probe.write(&beside, "c").await?;
-        // The dropped call takes nothing of what came after it.
+        // The dropped call removes no record that was written after it.
         expect(probe.has(&new, "b").await?, "what was written afterwards is gone")
     };
     timeout(NEXT_CALL, next).await.map_err(|_| Failure::new("a lock is left"))??;
-    // The next round begins with what this one began with: a check polls more often the more there is.
+    // The next round begins with the same data as this one, because a check polls more often the more data there is.
     for done in [tenant.clone(), id(&format!("{tenant} beside"))] {
         store.delete_tenant(&done).await?;
     }
     Ok(ended)
 }
 
-/// A call on the store that is dropped at any await leaves nothing locked, and goes on when it is made again: a tenant
-/// is deleted then, and every other one is as it was.
+/// A call on the store that is dropped at any await leaves nothing locked, and completes when it is made again:
+/// the tenant is then deleted, and every other tenant is as it was.
 pub(super) async fn a_dropped_call_on_a_store_leaves_nothing_locked(given: &Given) -> Verdict {
     first(given.contract()).write(&given.tenant("other")?, "kept").await?;
     let (store, tenant, mut figures) = (given.store(), id("x"), Figures::default());
     let names: Vec<_> = calls(&*store, &tenant).into_iter().map(|(name, _)| name).collect();
-    // In quick tests the lists of the six contracts share the points among them.
+    // In quick tests the lists of the six contracts divide the points among them.
     let among = Length::choose(6, 1, 1);
     let share = Contract::ALL.iter().rev().position(|contract| *contract == given.contract());
     let is_its = |polls: &usize| *polls == 0 || share.is_some_and(|share| polls % among == share % among);
@@ -79,8 +79,8 @@ pub(super) async fn a_dropped_call_on_a_store_leaves_nothing_locked(given: &Give
     figures.show(given, names.len())
 }
 
-/// A `close` that is dropped at any await is gone on with by the next one: every call is refused then, and what was
-/// acknowledged is kept.
+/// A `close` that is dropped at any await is completed by the next `close`: after that every call is refused,
+/// and what was acknowledged is kept.
 pub(super) async fn a_dropped_close_is_gone_on_with(given: &Given) -> Verdict {
     let (probe, mut figures) = (first(given.contract()), Figures::default());
     for polls in 0..MOST_POLLS {

@@ -1,4 +1,4 @@
-//! Calls at once on the same threads end, and leave everything consistent.
+//! Concurrent calls on the same threads end, and leave everything consistent.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::{
     given::{id, race, say_keyed},
 };
 
-/// The names of the threads that all tasks work on.
+/// The ids of the threads that all tasks work on.
 fn name(at: usize) -> ThreadId {
     id(&format!("t-{}", at % 6))
 }
 
-/// One of many calls that touch several threads, runs and parents in different orders.
+/// One of many calls that use several threads, runs and parents in different orders.
 async fn step(commits: &dyn CommitCoordinator, threads: &dyn ThreadRunStore, task: usize, at: usize) -> Result<()> {
     let (one, two) = (name(task + at), name(task * 5 + at * 3 + 1));
     let below = ThreadPatch::default().with_parent(Some(two.clone()));
@@ -38,15 +38,15 @@ async fn step(commits: &dyn CommitCoordinator, threads: &dyn ThreadRunStore, tas
     }
 }
 
-/// Calls at once that change parents, name one run, delete families and write the same threads all end; what is left is
-/// consistent: logs are dense, parents exist, runs belong to threads that exist.
+/// Concurrent calls that change parents, name one run, delete families and write to the same threads all end.
+/// What is left is consistent: logs have no gaps, parents exist, and runs belong to threads that exist.
 pub(super) async fn calls_at_once_never_block_each_other(given: &Given) -> Verdict {
     let (commits, threads) = (given.commits()?, given.threads()?);
     let ends = race(12, |task| {
         let (commits, threads) = (Arc::clone(&commits), Arc::clone(&threads));
         async move {
             for at in 0..80 {
-                // Refusals are part of it: threads come and go.
+                // A refusal does not matter here, because other tasks create and delete the threads.
                 let _ended = step(&*commits, &*threads, task, at).await;
             }
         }

@@ -1,4 +1,4 @@
-//! Short ways to write runs.
+//! Helpers for cases of runs.
 
 use store_core::{Commit, Error, ErrorKind, Receipt, Run, RunChange, RunOutcome, RunStatus, WaitingReason};
 
@@ -38,17 +38,17 @@ pub(crate) async fn write(given: &Given, thread: &str, change: RunChange) -> Ver
     written(given, thread, change).await.map(drop)
 }
 
-/// Commits a run to a thread, whatever its version, and gives the receipt.
+/// Commits a run to a thread, whatever its version, and returns the receipt.
 pub(crate) async fn written(given: &Given, thread: &str, change: RunChange) -> Result<Receipt, Failure> {
     given.commit(Commit::new(id(thread)).with_run(change)).await
 }
 
-/// A run that must exist.
+/// Loads a run that must exist.
 pub(crate) async fn load(given: &Given, name: &str) -> Result<Run, Failure> {
     expect_some(given.threads()?.load_run(&id(name)).await?, name)
 }
 
-/// Wants a commit of a run and an entry to be refused, and to change nothing. Gives the error.
+/// Checks that a commit of a run and an entry is refused and changes nothing. Returns the error.
 pub(crate) async fn refuse(given: &Given, thread: &str, change: RunChange, kind: ErrorKind) -> Result<Error, Failure> {
     let (writer, name) = (Writer::new(given, thread), change.id.clone());
     let before = given.threads()?.load_run(&name).await?;

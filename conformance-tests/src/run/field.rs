@@ -1,4 +1,4 @@
-//! The fields of a run: which stay, which grow, what they may name.
+//! The fields of a run: which of them are fixed, which grow, and what they may name.
 
 use store_core::{
     Commit, Completion, DeleteRequest, EntryRange, ErrorKind, RunChange, RunFilter, RunOutcome, RunQuery, RunStatus,
@@ -41,12 +41,12 @@ fn full(name: &str) -> RunChange {
     run
 }
 
-/// A run comes back as it was written, tickets and their arguments byte for byte; an unknown one is none.
+/// A run comes back as it was written, with its tickets and their arguments byte for byte. An unknown id has no run.
 pub(crate) async fn a_run_comes_back_equal(given: &Given) -> Verdict {
     run_comes_back(given, false).await
 }
 
-/// A run comes back as it was written after a reopen.
+/// A run comes back as it was written after the store was opened again.
 pub(crate) async fn a_run_outlives_a_reopen(given: &Given) -> Verdict {
     run_comes_back(given, true).await
 }
@@ -96,7 +96,8 @@ pub(crate) async fn an_outcome_comes_back_equal(given: &Given) -> Verdict {
 
 type Set = fn(&mut RunChange);
 
-/// Agent, parent run, request and manifest stay as they were first given; a change of one is refused, naming it.
+/// The agent, parent run, request and manifest stay as they were first given. A change of one of them is
+/// refused, and the error names the field.
 pub(crate) async fn fixed_fields_stay(given: &Given) -> Verdict {
     Writer::having(given, "t", users(&["a", "b", "c"])).await?;
     for name in ["parent", "other"] {
@@ -118,14 +119,15 @@ pub(crate) async fn fixed_fields_stay(given: &Given) -> Verdict {
         let error = refuse(given, "t", next, ErrorKind::Invalid).await.map_err(|failure| failure.about(field))?;
         expect(error.to_string().contains(field), format!("the message does not name `{field}`: {error}"))?;
     }
-    // Given again as they are, or left out, they are no change.
+    // To give the fields again as they are, or to leave them out, is no change.
     let mut same = full("r");
     (same.input, same.output, same.parent_run) = (vec![], vec![], Some(id("parent")));
     write(given, "t", same).await?;
     write(given, "t", RunChange::new(id("r"), RunStatus::Running)).await
 }
 
-/// A manifest can be set once, later too; a parent run and a request only at the beginning.
+/// A manifest is set once, at the creation of the run or later. A parent run and a request
+/// are set at the creation only.
 pub(crate) async fn a_manifest_is_set_once(given: &Given) -> Verdict {
     write(given, "t", running("other")).await?;
     write(given, "t", running("r")).await?;
@@ -142,7 +144,7 @@ pub(crate) async fn a_manifest_is_set_once(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Steps and token counts never fall, each count by itself; what is not given stays.
+/// Steps and token counts never decrease, each count by itself. A count that is not given stays.
 pub(crate) async fn counts_never_fall(given: &Given) -> Verdict {
     let counts = |steps, input, output, reasoning| {
         let mut run = running("r");
@@ -162,7 +164,7 @@ pub(crate) async fn counts_never_fall(given: &Given) -> Verdict {
     expect_eq((run.steps, run.usage.output), (5, 11))
 }
 
-/// A run id in use on another thread is refused there; the run is unchanged.
+/// A run id that is in use on another thread is refused, and the run stays as it is.
 pub(crate) async fn a_run_belongs_to_one_thread(given: &Given) -> Verdict {
     write(given, "t", running("r")).await?;
     Writer::having(given, "other", users(&["a"])).await?;
@@ -173,7 +175,8 @@ pub(crate) async fn a_run_belongs_to_one_thread(given: &Given) -> Verdict {
     refuse(given, "other", running("r"), ErrorKind::AlreadyExists).await.map(drop)
 }
 
-/// Ranges lie inside the log, entries of the same commit included; further ones are added to those before.
+/// Ranges lie within the log, which includes the entries of the same commit. Later ranges
+/// are added to the earlier ones.
 pub(crate) async fn ranges_lie_inside_the_log(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
     let reading = |from, to| {
@@ -185,7 +188,7 @@ pub(crate) async fn ranges_lie_inside_the_log(given: &Given) -> Verdict {
         let (mut input, mut output) = (running("r"), running("r"));
         (input.input, output.output) = (vec![EntryRange { from, to }], vec![EntryRange { from, to }]);
         for change in [input, output] {
-            // One entry comes with it.
+            // The commit has one entry, so that the log would have four.
             refuse(given, "t", change, ErrorKind::Invalid).await.map_err(|f| f.about(format!("{from} to {to}")))?;
         }
     }
@@ -195,7 +198,7 @@ pub(crate) async fn ranges_lie_inside_the_log(given: &Given) -> Verdict {
     expect_eq(covered, vec![EntryRange { from: 3, to: 3 }, EntryRange { from: 1, to: 5 }])
 }
 
-/// Run state changes by key; what is not named stays, going from waiting to running too.
+/// The state of a run changes by key. Keys that are not named stay, even if the run goes from waiting to running.
 pub(crate) async fn run_state_changes_by_key(given: &Given) -> Verdict {
     let with = |status: RunStatus, pairs: &[(&str, Option<&str>)]| {
         let mut run = change("r", status);
@@ -208,12 +211,12 @@ pub(crate) async fn run_state_changes_by_key(given: &Given) -> Verdict {
     write(given, "t", running("r")).await?;
     let state = load(given, "r").await?.state;
     expect_eq(state, [("a".to_owned(), json("{}")), ("c".to_owned(), json("null"))].into())?;
-    // The thread's state is another one.
+    // The state of the thread is a different one.
     let context = given.threads()?.load_context(&id("t"), store_core::ContextRequest::head()).await?;
     expect_eq(context.state.len(), 0)
 }
 
-/// A parent run must exist; it may be of another thread.
+/// A parent run must exist, on this thread or on another.
 pub(crate) async fn a_parent_run_exists(given: &Given) -> Verdict {
     let child = |name: &str, parent: &str| {
         let mut run = running(name);
@@ -230,7 +233,7 @@ pub(crate) async fn a_parent_run_exists(given: &Given) -> Verdict {
     expect_eq(load(given, "r").await?.parent_run, Some(id("parent")))
 }
 
-/// The dispatches of a run only grow; the last is the current one.
+/// The dispatches of a run only grow. The last one is the current dispatch.
 pub(crate) async fn dispatches_only_grow(given: &Given) -> Verdict {
     for dispatch in [Some("d1"), Some("d1"), None, Some("d2"), None] {
         let mut run = running("r");
@@ -240,7 +243,7 @@ pub(crate) async fn dispatches_only_grow(given: &Given) -> Verdict {
     expect_eq(load(given, "r").await?.dispatches, vec![id("d1"), id("d2")])
 }
 
-/// Deleting a thread deletes its runs: they are not loaded, listed or counted, and their ids are free.
+/// The deletion of a thread deletes its runs: they are not loaded, listed or counted, and their ids are free.
 pub(crate) async fn runs_go_with_their_thread(given: &Given) -> Verdict {
     for (thread, name) in [("t", "r1"), ("t", "r2"), ("other", "r3")] {
         write(given, thread, running(name)).await?;
@@ -257,7 +260,7 @@ pub(crate) async fn runs_go_with_their_thread(given: &Given) -> Verdict {
     expect_eq(load(given, "r1").await?.thread, id("other"))
 }
 
-/// A longer error text is cut at a character to 1 KiB and ends in `…`; shorter ones stay.
+/// A long error text is cut between two characters to at most 1 KiB and ends in `…`. Shorter texts stay.
 pub(crate) async fn a_long_error_text_is_cut(given: &Given) -> Verdict {
     let whole = format!("a{}", "é".repeat(511)) + "b";
     for (name, text, is_cut) in [("fits", whole.clone(), false), ("too long", whole + "é", true)] {

@@ -22,7 +22,7 @@ async fn list(given: &Given, filter: RunFilter, direction: Direction) -> Result<
     walk(PageRequest::first(2), list).await
 }
 
-/// Wants a filter to give these runs, from either end, and to be counted right.
+/// Checks that a filter returns these runs in both directions, and that their count is right.
 async fn expect_runs(given: &Given, change: impl FnOnce(&mut RunFilter), wanted: &str) -> Verdict {
     let mut filter = RunFilter::default();
     change(&mut filter);
@@ -53,7 +53,7 @@ async fn five_runs(given: &Given) -> Verdict {
     write(given, "t", change("e", RunStatus::Created)).await
 }
 
-/// Runs are filtered by thread, status, agent and parent run, together with "and"; counts agree with lists.
+/// Runs are filtered by thread, status, agent and parent run. All filters must hold, and counts agree with lists.
 pub(crate) async fn runs_are_filtered(given: &Given) -> Verdict {
     five_runs(given).await?;
     expect_runs(given, |_| {}, "a b c d e").await?;
@@ -75,7 +75,7 @@ pub(crate) async fn runs_are_filtered(given: &Given) -> Verdict {
     expect_runs(given, done, "").await
 }
 
-/// A status that changed is found under the new one only, at its old place.
+/// A run whose status changed is found under its new status only, at its old place.
 pub(crate) async fn a_changed_run_keeps_its_place(given: &Given) -> Verdict {
     five_runs(given).await?;
     write(given, "t", done("a")).await?;
@@ -86,7 +86,7 @@ pub(crate) async fn a_changed_run_keeps_its_place(given: &Given) -> Verdict {
     expect_runs(given, |_| {}, "a b c d e").await
 }
 
-/// Runs are filtered by the time of their making: before it, and at it or after it.
+/// Runs are filtered by the time of their creation: before a time, and at that time or after it.
 pub(crate) async fn runs_are_filtered_by_time(given: &Given) -> Verdict {
     five_runs(given).await?;
     let time = load(given, "c").await?.created_at;
@@ -98,7 +98,7 @@ pub(crate) async fn runs_are_filtered_by_time(given: &Given) -> Verdict {
     expect_runs(given, |filter| filter.created_after = Some(store_core::Timestamp::MAX), "").await
 }
 
-/// Runs are ordered by creation, ids break ties byte by byte, whatever was written to them since.
+/// Runs are ordered by creation, whatever was written to them since. Between equal times ids decide, byte by byte.
 pub(crate) async fn runs_are_ordered_by_creation(given: &Given) -> Verdict {
     for name in ["b", "a", "é", "Z", "a b", "10", "9"] {
         write(given, "t", running(name)).await?;

@@ -1,4 +1,4 @@
-//! Statuses: what may become what, and when.
+//! Statuses: which may follow which, and when.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,8 @@ use crate::{
     },
 };
 
-/// A status becomes what the table allows; anything else is refused, and nothing else of the commit is applied.
+/// A run changes to the statuses that the table allows. Any other change is refused with
+/// everything else in its commit.
 pub(crate) async fn a_status_becomes_what_the_table_allows(given: &Given) -> Verdict {
     let allowed = [
         [false, true, false, true],
@@ -52,8 +53,7 @@ async fn reach(given: &Given, name: &str, status: &RunStatus) -> Verdict {
     Ok(())
 }
 
-/// Whatever is written to a done run is refused, with its fixed fields given or not; a repeat under the same key is
-/// not.
+/// Every write to a run that is done is refused, unless it repeats a commit under its key.
 pub(crate) async fn a_done_run_never_changes(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a")]).await?;
     write(given, "t", running("r")).await?;
@@ -71,13 +71,13 @@ pub(crate) async fn a_done_run_never_changes(given: &Given) -> Verdict {
     expect_eq(repeated.deduplicated, true)?;
     repeated.deduplicated = false;
     expect_eq(repeated, receipt)?;
-    // Nor does an entry that names it, whether it is accepted or not.
+    // An entry that names the run does not change it either, whether the entry is accepted or not.
     let entry = writer.commit().await?.entry(spent(5, 5).with_run(id("r"), None));
     drop(given.commits()?.commit(entry).await);
     expect_eq(load(given, "r").await?, run)
 }
 
-/// Of concurrent ends of one run exactly one counts.
+/// Of concurrent commits that end one run, exactly one succeeds.
 pub(crate) async fn a_run_ends_once(given: &Given) -> Verdict {
     for round in 0..20 {
         let name = format!("r{round}");
@@ -99,7 +99,7 @@ pub(crate) async fn a_run_ends_once(given: &Given) -> Verdict {
     expect_eq(open, vec![])
 }
 
-/// `started_at` is set when a run first runs, `finished_at` when it is done, both once.
+/// `started_at` is set when a run is running for the first time, and `finished_at` when it is done. Each is set once.
 pub(crate) async fn times_are_set_once(given: &Given) -> Verdict {
     let waiting = || change("r", RunStatus::waiting(WaitingReason::RateLimit));
     let mut times = Vec::new();

@@ -17,7 +17,7 @@ use crate::{
     unknown::{FindOut, Known, undocumented, unknown_ends_are_found_out},
 };
 
-/// The stores that calls are made on.
+/// The stores that the calls are made on.
 pub(crate) struct Stores {
     pub(crate) threads: Arc<dyn ThreadRunStore>,
     pub(crate) commits: Arc<dyn CommitCoordinator>,
@@ -25,12 +25,12 @@ pub(crate) struct Stores {
     pub(crate) events: Arc<dyn EventStore>,
 }
 
-/// What calls have to know of a thread before them.
+/// The revisions of a thread that the calls need.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Before {
-    /// The revision of its queue.
+    /// The revision of the queue.
     pub(crate) queue: u64,
-    /// The revision of its own fields.
+    /// The revision of the thread's own fields.
     revision: Version,
 }
 
@@ -42,12 +42,12 @@ struct Conversation {
     make: Make,
 }
 
-/// Drops each of the calls at every point. Those of these names, and no others, change something when they end.
+/// Drops each of the calls at every point. The calls named in `changing`, and no others, must change something.
 pub(crate) async fn sweep(given: &Given, make: Make, changing: &[&str]) -> Verdict {
     Sweep::new(Conversation::of(given, make)?).run(given, changing).await
 }
 
-/// Finds out how each of the calls ended that changes something: those of these names.
+/// Resolves the outcome of each call that changes something. These are the calls named in `changing`.
 pub(crate) async fn find_out(given: &Given, make: Make, changing: &[&str]) -> Verdict {
     unknown_ends_are_found_out(given, Conversation::of(given, make)?, changing).await
 }
@@ -119,7 +119,8 @@ impl FindOut for Conversation {
 }
 
 impl Stores {
-    /// A thread with a child, an entry, the inputs `a` and `b`, and an event; and the remains of a deleted thread.
+    /// Prepares a thread with a child, an entry, the inputs `a` and `b` and an event, and
+    /// the remains of a deleted thread.
     async fn prepare(&self, t: &ThreadId) -> Result<Before, Failure> {
         drop(self.commits.commit(say_keyed(t, "first", "x")).await?);
         let mut below = ThreadFields::default();
@@ -136,7 +137,8 @@ impl Stores {
         Ok(Before { queue: self.pending.load_queue(t).await?.revision, revision: thread.revision })
     }
 
-    /// What can be seen of a thread and of what a call makes beside it, without what is another in each thread.
+    /// Describes the thread and the records that a call creates beside it. The text has nothing that
+    /// differs from thread to thread.
     async fn look(&self, t: &ThreadId) -> Result<String, Failure> {
         let thread = self.threads.load_thread(t).await?;
         let child = self.threads.load_thread(&id(&format!("{t} child"))).await?;
@@ -166,7 +168,7 @@ impl Stores {
         Ok(seen)
     }
 
-    /// Writes to the thread, if it is there, its queue, its events, and another thread.
+    /// Writes to the thread and its queue, if the thread exists, to its events, and to another thread.
     async fn write(&self, t: &ThreadId) -> Verdict {
         if self.threads.load_thread(t).await?.is_some() {
             drop(self.commits.commit(say_keyed(t, "next", "x")).await?);

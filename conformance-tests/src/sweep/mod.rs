@@ -1,5 +1,5 @@
-//! The cancel sweep: a call is dropped after every number of polls, until it ends; each time it had its whole effect or
-//! none, and the next call works.
+//! The cancel sweep: a call is dropped after every number of polls, until it ends. Each time it must take
+//! effect in full or not at all, and the next call must work.
 
 mod conversation;
 
@@ -32,17 +32,17 @@ pub(crate) use self::conversation::{find_out, sweep};
 
 /// More polls than any call needs.
 pub(crate) const MOST_POLLS: usize = 200;
-/// When the next call is taken to wait for good: long after what a busy machine, or somebody who is asked to let go and
-/// is gone, can make it take.
+/// How long a call may take. A call that takes longer is assumed to wait forever. A busy machine delays a call
+/// by much less, and so does a caller that is asked to release something and no longer exists.
 pub(crate) const NEXT_CALL: Duration = Duration::from_secs(5);
-/// When a dropped call that is still on its way has arrived.
+/// The time after which a dropped call that still runs has taken effect.
 pub(crate) const LITTLE_LATER: Duration = Duration::from_millis(20);
-/// Calls whose effect is taken back if nobody received their answer.
+/// Calls whose effect is taken back if their answer was not received.
 const TAKEN_BACK: [&str; 2] = ["claim", "claim_outbox"];
-/// How often it is looked whether an effect was taken back: within 10 s.
+/// How often the sweep checks whether an effect was taken back. All checks take 10 s together.
 const LOOKS: usize = 500;
 
-/// Polls a call `polls` times and drops it. Gives its answer, if it ended.
+/// Polls a call `polls` times and drops it. Returns its answer, if it ended.
 pub(crate) async fn cut<T>(
     mut call: Pin<Box<dyn Future<Output = store_core::Result<T>> + Send + '_>>,
     polls: usize,
@@ -62,30 +62,30 @@ pub(crate) async fn cut<T>(
     .await
 }
 
-/// What calls are made on, and how it is looked at.
+/// The stores that the calls of a sweep are made on, and how the sweep prepares and reads them.
 #[async_trait]
 pub(crate) trait Target: Send + Sync + 'static {
-    /// What calls have to know of what is there before them.
+    /// The prepared data that the calls need.
     type Prepared: Send + Sync;
 
-    /// Makes what the calls on a thread find.
+    /// Prepares the records that the calls on a thread need.
     async fn prepare(&self, given: &Given, t: &ThreadId) -> Result<Self::Prepared, Failure>;
 
-    /// The calls.
+    /// The calls that are dropped.
     fn calls<'a>(&'a self, t: &'a ThreadId, prepared: &'a Self::Prepared) -> Calls<'a>;
 
-    /// What can be seen, without what is another in each thread.
+    /// Describes the records of the thread. The text has nothing that differs from thread to thread.
     async fn look(&self, t: &ThreadId) -> Result<String, Failure>;
 
-    /// Calls on the same thread that are all refused, so that the one that is dropped finds locks taken and queues
-    /// filled.
+    /// Makes calls on the same thread that are all refused. The call that is dropped then finds
+    /// locks taken and queues filled.
     async fn disturb(&self, t: &ThreadId);
 
-    /// Writes wherever a lock may have been left.
+    /// Writes wherever a dropped call may have left a lock.
     async fn write(&self, t: &ThreadId) -> Verdict;
 }
 
-/// Drops calls on a target at every point.
+/// Drops the calls on a target at every point.
 pub(crate) struct Sweep<T>(Arc<T>);
 
 impl<T: Target> Sweep<T> {
@@ -93,18 +93,19 @@ impl<T: Target> Sweep<T> {
         Self(Arc::new(target))
     }
 
-    /// Drops each of the calls; `AGENTSTORE_FIGURES=1` says at how many points. Those of these names, and no others,
-    /// change something when they end.
+    /// Drops each of the calls. The calls named in `changing`, and no others, must change something.
+    /// `AGENTSTORE_FIGURES=1` prints at how many points calls were dropped.
     pub(crate) async fn run(&self, given: &Given, changing: &[&str]) -> Verdict {
         let (mut changed, mut figures, mut at) = (BTreeSet::new(), Figures::default(), 0);
         while let Some(swept) = Swept::begin(&self.0, given, at).await? {
             if swept.ends[0] != swept.ends[1] {
                 changed.insert(swept.name);
             }
-            // In quick tests alone at one point and beside others at the next.
+            // Quick tests drop the call alone after every second number of polls, and
+            // beside other calls after the rest.
             let step = Length::choose(2, 1, 1);
             let mut points = swept.at_polls((0..MOST_POLLS).step_by(step), None).await?;
-            // Where the others stand is another place each time.
+            // The other calls are at a different point in each round.
             for round in 0..Length::choose(1, 3, 3) {
                 points += swept.at_polls((step - 1..MOST_POLLS).step_by(step), Some(round)).await?;
             }
@@ -116,7 +117,7 @@ impl<T: Target> Sweep<T> {
     }
 }
 
-/// At how many points calls were dropped.
+/// At how many points calls were dropped: in all, and at most for one call.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Figures {
     points: usize,
@@ -124,13 +125,13 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Adds the sweep of one call, which has a point before its first poll at least.
+    /// Adds the sweep of one call. It has at least one point, which is before the first poll.
     pub(crate) fn add(&mut self, name: &str, points: usize) -> Verdict {
         (self.points, self.most) = (self.points + points, self.most.max(points));
         expect(points > 0, format!("`{name}` was dropped nowhere"))
     }
 
-    /// Says with `AGENTSTORE_FIGURES=1` what it was. No sweep is one of nothing.
+    /// Prints the figures if `AGENTSTORE_FIGURES` is set. Fails if there were fewer points than calls, or no calls.
     pub(crate) fn show(self, given: &Given, calls: usize) -> Verdict {
         let Self { points, most } = self;
         if env::var_os("AGENTSTORE_FIGURES").is_some() {
@@ -147,12 +148,12 @@ struct Swept<'a, T> {
     given: &'a Given,
     at: usize,
     name: &'static str,
-    /// What can be seen without the call, and after it.
+    /// What `look` returns without the call, and after it.
     ends: [String; 2],
 }
 
 impl<'a, T: Target> Swept<'a, T> {
-    /// Makes the call once, whole; none if there are not so many.
+    /// Makes the call number `at` to its end. Returns none if there is no such call.
     async fn begin(target: &'a Arc<T>, given: &'a Given, at: usize) -> Result<Option<Self>, Failure> {
         let t: ThreadId = id(&format!("t-{at}-whole"));
         let prepared = target.prepare(given, &t).await?;
@@ -162,14 +163,14 @@ impl<'a, T: Target> Swept<'a, T> {
             return Ok(None);
         }
         let (name, call) = calls.swap_remove(at);
-        // A refusal is an end as good as any.
+        // A refusal is an end like any other.
         let _ended = call.await;
         let after = look(&**target, &t).await?;
         Ok(Some(Self { target, given, at, name, ends: [before, after] }))
     }
 
-    /// Drops the call on a new thread after each of these numbers of polls, beside calls of others if it is a round of
-    /// these. Gives how many points that were.
+    /// Drops the call on a new thread after each of these numbers of polls, in a round beside calls of another
+    /// task. Returns how many points these were.
     async fn at_polls(&self, all: impl Iterator<Item = usize>, round: Option<usize>) -> Result<usize, Failure> {
         for (points, polls) in all.enumerate() {
             let t: ThreadId = id(&format!("t-{}-{polls}-{round:?}", self.at));
@@ -182,12 +183,12 @@ impl<'a, T: Target> Swept<'a, T> {
         Err(Failure::new(format!("`{}` does not end", self.name)))
     }
 
-    /// Drops the call after so many polls. Gives whether it ended before.
+    /// Drops the call after so many polls. Returns whether it ended before it was dropped.
     async fn once(&self, t: &ThreadId, polls: usize, is_beside: bool) -> Result<bool, Failure> {
         let prepared = self.target.prepare(self.given, t).await?;
         let others = is_beside.then(|| Others::begin(self.target, t));
         let (_, call) = self.target.calls(t, &prepared).swap_remove(self.at);
-        // What the call itself was refused with it was refused with when it was whole, too.
+        // If the call is refused here, it was also refused when it was made to its end.
         let ended = cut(call, polls).await.map_or(true, |ended| ended.is_some());
         let mut seen = look(&**self.target, t).await?;
         tokio::time::sleep(LITTLE_LATER).await;
@@ -205,13 +206,13 @@ impl<'a, T: Target> Swept<'a, T> {
         expect(!ended || seen == self.ends[1], format!("it ended without its effect: {}", what()))?;
         let (_, again) = self.target.calls(t, &prepared).swap_remove(self.at);
         let again = timeout(NEXT_CALL, again).await;
-        // What it is answered is its own affair: it may have had its effect before.
+        // The answer does not matter, because the dropped call may have taken effect.
         let _answer = again.map_err(|_| Failure::new("the same call again waits"))?;
         timeout(NEXT_CALL, self.target.write(t)).await.map_err(|_| Failure::new("a lock is left"))??;
         Ok(ended)
     }
 
-    /// Wants everything to be soon as it was before the call.
+    /// Checks that everything is soon as it was before the call.
     async fn taken_back(&self, t: &ThreadId) -> Verdict {
         for _ in 0..LOOKS {
             if look(&**self.target, t).await? == self.ends[0] {
@@ -227,7 +228,7 @@ async fn look(target: &impl Target, t: &ThreadId) -> Result<String, Failure> {
     timeout(NEXT_CALL, target.look(t)).await.map_err(|_| Failure::new("the next read waits"))?
 }
 
-/// Somebody else who makes calls until it is told to end.
+/// Another task that makes calls until it is told to end.
 struct Others {
     is_done: Arc<AtomicBool>,
     task: tokio::task::JoinHandle<()>,

@@ -1,4 +1,4 @@
-//! Listing and deleting tenants, and maintenance of one.
+//! Lists and deletions of tenants, and the maintenance of one.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ async fn tenants(given: &Given, limit: u32) -> Result<Vec<String>, Failure> {
     Ok(found.iter().map(ToString::to_string).collect())
 }
 
-/// `list_tenants` gives the tenants that hold something, by name, byte by byte, in pages of any size; a bad limit is
-/// `Invalid`, a forged cursor `InvalidCursor`.
+/// `list_tenants` returns the tenants that hold something, by name, byte by byte, in pages of any size. A bad
+/// limit is `Invalid`, and a forged cursor is `InvalidCursor`.
 pub(super) async fn tenants_are_listed_by_name(given: &Given) -> Verdict {
     expect_eq(tenants(given, 10).await?, [""; 0])?;
     let probe = first(given.contract());
@@ -45,8 +45,8 @@ pub(super) async fn tenants_are_listed_by_name(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// `delete_tenant` closes the tenant's handles, removes everything of it and nothing else; the name can be used again
-/// through new handles, and deleting it again, or one that never was, is no error.
+/// `delete_tenant` closes the handles of the tenant and removes everything of it, and nothing else. The name
+/// can be used again through new handles. To delete the tenant again, or one that never existed, is no error.
 pub(super) async fn a_deleted_tenant_is_gone(given: &Given) -> Verdict {
     let name: TenantId = id("acme");
     for probe in probes(given.contract()) {
@@ -73,7 +73,7 @@ pub(super) async fn a_deleted_tenant_is_gone(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A deleted tenant is gone after a reopen too, and the others are not.
+/// After the store was opened again, a deleted tenant is still gone, and the others are still there.
 pub(super) async fn a_deleted_tenant_stays_gone_after_a_reopen(given: &Given) -> Verdict {
     let probe = first(given.contract());
     for tenant in ["acme", "acme-corp"] {
@@ -86,7 +86,7 @@ pub(super) async fn a_deleted_tenant_stays_gone_after_a_reopen(given: &Given) ->
     expect(probe.has(&given.tenant("acme-corp")?, "x").await?, "the other tenant's record is gone")
 }
 
-/// Writes racing with the deletion of their tenant are gone with it or refused with `Closed`: nothing is left.
+/// Writes that race with the deletion of their tenant are deleted with it or refused with `Closed`. Nothing is left.
 pub(super) async fn writes_race_with_the_deletion_of_their_tenant(given: &Given) -> Verdict {
     let contract = given.contract();
     for round in 0..20 {
@@ -122,7 +122,7 @@ pub(super) async fn writes_race_with_the_deletion_of_their_tenant(given: &Given)
     Ok(())
 }
 
-/// Maintenance through a tenant's handle touches that tenant only.
+/// Maintenance through the handle of a tenant changes nothing of any other tenant.
 pub(super) async fn maintenance_touches_its_tenant_only(given: &Given) -> Verdict {
     let tenants = [given.tenant("acme")?, given.tenant("acme-corp")?];
     for stores in &tenants {

@@ -1,4 +1,4 @@
-//! Cases of tenants (TN), in every contract's list.
+//! Cases of tenants (TN), in the list of every contract.
 
 mod apart;
 mod isolation;

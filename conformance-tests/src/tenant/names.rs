@@ -1,7 +1,7 @@
-//! Names of tenants that resemble each other.
+//! Names of tenants that are similar to each other.
 
-/// Fifty names that are prefixes or suffixes of each other, hold separators, wildcards or dots, or differ in case or
-/// normalisation only.
+/// Fifty names that are prefixes or suffixes of each other, that contain separators, wildcards or dots, or that
+/// differ only in case or normalisation.
 pub(super) const TENANTS: [&str; 50] = [
     "acme",
     "acme-corp",

@@ -1,4 +1,4 @@
-//! What callers get to read never names a tenant.
+//! Nothing that callers read contains the name of a tenant.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use store_core::{Direction, Error, PageRequest};
@@ -7,7 +7,7 @@ use crate::{Failure, Given, Verdict, check::expect, errors::refusals, probe::pro
 
 const SECRET: &str = "Gesundheitsamt-7f3e";
 
-/// Everything that an error says, to people and to programs.
+/// Everything that an error says: its message, its debug text, its document, and the texts of the errors underneath.
 pub(crate) fn everything_said(error: &Error) -> Vec<String> {
     let mut said = vec![error.to_string(), format!("{error:?}"), serde_json::to_string(error).unwrap_or_default()];
     let mut source = std::error::Error::source(error);
@@ -18,7 +18,7 @@ pub(crate) fn everything_said(error: &Error) -> Vec<String> {
     said
 }
 
-/// Errors never hold the tenant's name, nor another tenant's ids.
+/// Errors never contain the name of the tenant, nor an id of another tenant.
 pub(super) async fn errors_never_name_a_tenant(given: &Given) -> Verdict {
     let probe = crate::probe::first(given.contract());
     probe.write(&given.tenant("other")?, "Fremde-Akte-11c9").await?;
@@ -30,7 +30,7 @@ pub(super) async fn errors_never_name_a_tenant(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Cursors never hold the tenant's name, as they are or decoded.
+/// Cursors never contain the name of the tenant, neither as they are nor decoded.
 pub(super) async fn cursors_never_name_a_tenant(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(SECRET)?;

@@ -13,12 +13,12 @@ pub(super) async fn a_dropped_read_leaves_nothing_locked(given: &Given) -> Verdi
     sweep(given, |stores, t, _| reads(&*stores.threads, t), &[]).await
 }
 
-/// A write that is dropped at any await had its whole effect or none, and leaves nothing locked.
+/// A write that is dropped at any await takes effect in full or not at all, and leaves nothing locked.
 pub(super) async fn a_dropped_write_is_whole_or_nothing(given: &Given) -> Verdict {
     sweep(given, |stores, t, _| writes(&*stores.threads, &*stores.commits, t), &CHANGING).await
 }
 
-/// A write whose answer was lost is found out as its documentation says.
+/// If the answer of a write was lost, its outcome is resolved as its documentation says.
 pub(super) async fn an_unknown_end_of_a_write_is_found_out(given: &Given) -> Verdict {
     find_out(given, |stores, t, _| writes(&*stores.threads, &*stores.commits, t), &CHANGING).await
 }

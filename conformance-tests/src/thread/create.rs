@@ -1,4 +1,4 @@
-//! Making threads, and finding them.
+//! Creation of threads, and reads by id.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,8 +28,8 @@ fn is_new(thread: &Thread, new: &NewThread) -> Verdict {
     expect_eq(thread.created_at, thread.updated_at)
 }
 
-/// A new thread has version 0, revision 1, generation 1, no head, and the fields that were given; loading gives an
-/// equal one.
+/// A new thread has version 0, revision 1, generation 1, no head, and the fields that were given.
+/// `load_thread` returns an equal thread.
 pub(super) async fn a_new_thread_is_loaded_as_it_was_made(given: &Given) -> Verdict {
     let new = full("t");
     let made = given.threads()?.create_thread(new.clone()).await?;
@@ -37,14 +37,14 @@ pub(super) async fn a_new_thread_is_loaded_as_it_was_made(given: &Given) -> Verd
     expect_eq(given.thread(&new.id).await?, made)
 }
 
-/// A thread is there after a reopen, equal in everything.
+/// A thread is there after the store was opened again, equal in everything.
 pub(super) async fn a_new_thread_survives_a_reopen(given: &Given) -> Verdict {
     let made = given.threads()?.create_thread(full("t")).await?;
     given.reopen().await?;
     expect_eq(given.thread(&made.id).await?, made)
 }
 
-/// An id in use is refused with `AlreadyExists`, whatever else is given, and the stored thread is unchanged.
+/// An id in use is refused with `AlreadyExists`, whatever else is given, and the stored thread stays as it is.
 pub(super) async fn an_id_in_use_is_refused(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let made = given.a_thread("t").await?;
@@ -57,7 +57,7 @@ pub(super) async fn an_id_in_use_is_refused(given: &Given) -> Verdict {
     expect_eq(given.log(&id("u")).await?.len(), 1)
 }
 
-/// Of several concurrent creations of one id exactly one succeeds, the others are refused with `AlreadyExists`.
+/// Of several concurrent creations of one id exactly one succeeds, and the others are refused with `AlreadyExists`.
 pub(super) async fn concurrent_creations_have_one_winner(given: &Given) -> Verdict {
     for round in 0..20 {
         let (threads, name): (_, ThreadId) = (given.threads()?, id(&format!("t-{round}")));
@@ -73,7 +73,7 @@ pub(super) async fn concurrent_creations_have_one_winner(given: &Given) -> Verdi
     Ok(())
 }
 
-/// Loading an unknown thread gives none, also when ids that resemble it exist.
+/// `load_thread` returns none for an unknown id, even if similar ids exist.
 pub(super) async fn an_unknown_thread_is_none(given: &Given) -> Verdict {
     let threads = given.threads()?;
     expect_eq(threads.load_thread(&id("t")).await?, None)?;
@@ -84,7 +84,8 @@ pub(super) async fn an_unknown_thread_is_none(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// The time of a creation may be given for imports; it is kept. One after store time is refused with `Invalid`.
+/// The time of a creation may be given for imports, and is kept. A time later than store
+/// time is refused with `Invalid`.
 pub(super) async fn a_creation_time_can_be_given(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let now = given.a_thread("now").await?.created_at;

@@ -1,4 +1,4 @@
-//! Deleting threads: strategies for children, atomicity, and what goes.
+//! Deletion of threads: strategies for children, atomicity, and what is deleted.
 
 use std::sync::{
     Arc,
@@ -22,7 +22,7 @@ const fn with(children: ChildStrategy) -> DeleteRequest {
     DeleteRequest { children, expect: Expect::Any }
 }
 
-/// `top` with the children `left` and `right`, and `leaf` below `left`; each has a log.
+/// Creates `top` with the children `left` and `right`, and `leaf` below `left`. Each thread has a log.
 async fn a_family(given: &Given) -> Result<(), Failure> {
     for (name, parent) in [("top", None), ("left", Some("top")), ("right", Some("top")), ("leaf", Some("left"))] {
         let mut fields = ThreadFields::default();
@@ -37,7 +37,8 @@ async fn all(given: &Given) -> Result<Vec<String>, Failure> {
     filtered(given, ThreadFilter::default()).await
 }
 
-/// With `Reject`, a thread with children is refused with `HasChildren` and their number; one without is deleted.
+/// With `Reject` the deletion of a thread with children is refused with `HasChildren` and their number. A
+/// thread without children is deleted.
 pub(super) async fn reject_refuses_a_thread_with_children(given: &Given) -> Verdict {
     a_family(given).await?;
     let threads = given.threads()?;
@@ -53,7 +54,8 @@ pub(super) async fn reject_refuses_a_thread_with_children(given: &Given) -> Verd
     expect_eq(all(given).await?, ["right", "top"])
 }
 
-/// With `Detach`, the default, the children stay without a parent and one revision higher; grandchildren do not change.
+/// With `Detach`, the default, the children stay. They lose their parent, and their revision increases by
+/// one. Grandchildren do not change.
 pub(super) async fn detach_leaves_children_without_a_parent(given: &Given) -> Verdict {
     a_family(given).await?;
     let before = [given.thread(&id("left")).await?, given.thread(&id("right")).await?];
@@ -70,7 +72,7 @@ pub(super) async fn detach_leaves_children_without_a_parent(given: &Given) -> Ve
     expect_eq(all(given).await?, ["leaf", "left", "right"])
 }
 
-/// With `Cascade` all descendants go too, and nothing else.
+/// With `Cascade` all descendants are deleted, too, and nothing else.
 pub(super) async fn cascade_deletes_all_descendants(given: &Given) -> Verdict {
     a_family(given).await?;
     given.a_thread("alone").await?;
@@ -86,8 +88,8 @@ pub(super) async fn cascade_deletes_all_descendants(given: &Given) -> Verdict {
     expect_eq(all(given).await?, [""; 0])
 }
 
-/// A deletion that would change more threads than the limit is refused with `LimitExceeded` and changes nothing; one
-/// that changes as many as the limit is done.
+/// A deletion that would change more threads than the limit says is refused with `LimitExceeded` and changes
+/// nothing. One that changes exactly as many is accepted.
 pub(super) async fn a_deletion_of_too_many_is_refused(given: &Given) -> Verdict {
     for (limit, strategy, changed) in [(3, ChildStrategy::Cascade, 4), (2, ChildStrategy::Detach, 3)] {
         for (limit, fits) in [(limit, false), (changed, true)] {
@@ -131,7 +133,7 @@ pub(super) async fn a_deletion_is_seen_at_once(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// `purge_deleted` returns when nothing is left to remove, and what it removes was invisible before.
+/// When `purge_deleted` returns, nothing is left to remove. What it removes was invisible before.
 pub(super) async fn purging_leaves_nothing_behind(given: &Given) -> Verdict {
     a_family(given).await?;
     given.a_log("stays", &["x"]).await?;
@@ -146,7 +148,7 @@ pub(super) async fn purging_leaves_nothing_behind(given: &Given) -> Verdict {
     expect_kind(late, ErrorKind::NotFound).map(drop)
 }
 
-/// A commit that writes everything a thread can hold.
+/// A commit that writes everything that a thread can hold.
 fn everything(thread: &str) -> Commit {
     Commit::new(id(thread))
         .with_key(id("key"))
@@ -155,7 +157,7 @@ fn everything(thread: &str) -> Commit {
         .with_state(StateChange::new().set("k", Json::null()))
 }
 
-/// A deletion removes entries, runs, thread state and commit keys of the thread, and of no other.
+/// A deletion removes the entries, runs, state and commit keys of the thread, and of no other.
 pub(super) async fn a_deletion_removes_everything_of_the_thread(given: &Given) -> Verdict {
     let threads = given.threads()?;
     given.accept(everything("t")).await?;
@@ -176,7 +178,7 @@ pub(super) async fn a_deletion_removes_everything_of_the_thread(given: &Given) -
     expect_eq(given.log(&id("other")).await?.len(), 1)
 }
 
-/// Deleting an unknown id is refused with `NotFound`; one whose version is another with `Conflict`.
+/// The deletion of an unknown id is refused with `NotFound`, and one that expects another version with `Conflict`.
 pub(super) async fn a_deletion_can_be_guarded(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let guarded = |expect| DeleteRequest { children: ChildStrategy::Detach, expect };

@@ -1,4 +1,4 @@
-//! What stays away for ever once a thread is deleted, and what is made anew.
+//! Deleted threads stay deleted, and a new thread under the same id is a different one.
 
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ async fn stays_away(given: &Given, name: &ThreadId, old: Version) -> Verdict {
     expect_eq(threads.load_thread(name).await?, None)
 }
 
-/// A late write does not bring a deleted thread back: with `Any` or a version it is refused with `NotFound`, also under
-/// a key that was used.
+/// A late write does not bring a deleted thread back. With `Any` or a version it is refused with `NotFound`,
+/// even under a key that was used.
 pub(super) async fn a_late_write_does_not_bring_it_back(given: &Given) -> Verdict {
     let receipt = given.commit(say_keyed(&id("t"), "key", "x")).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
@@ -39,7 +39,7 @@ pub(super) async fn a_late_write_does_not_bring_it_back(given: &Given) -> Verdic
     stays_away(given, &id("t"), receipt.version).await
 }
 
-/// A deleted thread stays away from late writes after a reopen too, and can be made anew.
+/// After the store was opened again, no late write brings a deleted thread back, and the thread can be created again.
 pub(super) async fn a_deleted_thread_stays_away_after_a_reopen(given: &Given) -> Verdict {
     let receipt = given.commit(say_keyed(&id("t"), "key", "x")).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
@@ -48,7 +48,8 @@ pub(super) async fn a_deleted_thread_stays_away_after_a_reopen(given: &Given) ->
     expect_eq(given.a_thread("t").await?.generation(), 2)
 }
 
-/// A late write racing with the deletion is in the deleted thread or refused with `NotFound`; the thread is gone.
+/// A late write that races with the deletion is in the deleted thread or is refused with
+/// `NotFound`. The thread is gone.
 pub(super) async fn a_late_write_races_with_the_deletion(given: &Given) -> Verdict {
     for round in 0..40 {
         let name: ThreadId = id(&format!("t-{round}"));
@@ -68,8 +69,8 @@ pub(super) async fn a_late_write_races_with_the_deletion(given: &Given) -> Verdi
     Ok(())
 }
 
-/// A thread made anew, by a creation or an `Absent` commit, starts at version 0, one generation higher; guards and
-/// cursors of the old one do not work on it.
+/// A thread that is created again, by a creation or by a commit with `Absent`, begins at version 0 with a
+/// generation one above the old one. Guards and cursors of the old thread do not work on it.
 pub(super) async fn a_thread_made_anew_is_another_one(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     let old = given.a_log("t", &["a", "b", "c"]).await?;
@@ -103,7 +104,7 @@ pub(super) async fn a_thread_made_anew_is_another_one(given: &Given) -> Verdict 
     expect_eq(given.a_thread("t").await?.generation(), 3)
 }
 
-/// A deletion while the clock is behind is remembered as long as any other.
+/// A deletion while the clock is behind is remembered as long as any other deletion.
 pub(super) async fn a_deletion_by_a_clock_that_went_back_is_remembered(given: &Given) -> Verdict {
     let forty_days = Duration::from_secs(40 * 86_400);
     let receipt = given.commit(say_keyed(&id("t"), "key", "x")).await?;
@@ -114,7 +115,7 @@ pub(super) async fn a_deletion_by_a_clock_that_went_back_is_remembered(given: &G
     stays_away(given, &id("t"), receipt.version).await
 }
 
-/// Deleted ids are remembered for at least 30 days, through every prune.
+/// Deleted ids are remembered for at least 30 days, whatever is pruned meanwhile.
 pub(super) async fn deleted_ids_are_remembered_for_thirty_days(given: &Given) -> Verdict {
     let receipt = given.commit(say_keyed(&id("t"), "key", "x")).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;

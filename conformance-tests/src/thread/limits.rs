@@ -14,7 +14,7 @@ fn titled(bytes: usize) -> ThreadFields {
     fields
 }
 
-/// Fields with metadata that is encoded in `bytes` bytes: `{"k":"…"}`.
+/// Fields with metadata that is encoded in `bytes` bytes, as `{"k":"…"}`.
 fn with_metadata(bytes: usize) -> ThreadFields {
     let mut fields = ThreadFields::default();
     let value = "x".repeat(bytes - r#"{"k":""}"#.len());
@@ -22,7 +22,8 @@ fn with_metadata(bytes: usize) -> ThreadFields {
     fields
 }
 
-/// What fits is accepted, what does not is refused with `LimitExceeded`: by a creation, an update, and a commit.
+/// Checks that a creation, an update and a commit accept the fields if they fit, and otherwise
+/// refuse them with `LimitExceeded`.
 async fn judged(given: &Given, name: &str, fields: ThreadFields, fits: bool) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     let made = threads.create_thread(NewThread::new(id(name)).with_fields(fields.clone())).await.map(drop);
@@ -44,7 +45,7 @@ async fn judged(given: &Given, name: &str, fields: ThreadFields, fits: bool) -> 
     expect_eq(found, fits).map_err(|failure: Failure| failure.about("whether the thread was made"))
 }
 
-/// A title of 1 KiB is accepted, one byte more is refused; characters do not count, bytes do.
+/// A title of 1 KiB is accepted, and one byte more is refused. Bytes count, not characters.
 pub(super) async fn a_title_has_at_most_a_kibibyte(given: &Given) -> Verdict {
     judged(given, "at", titled(1024), true).await?;
     judged(given, "above", titled(1025), false).await?;
@@ -53,7 +54,7 @@ pub(super) async fn a_title_has_at_most_a_kibibyte(given: &Given) -> Verdict {
     judged(given, "wide", wide, false).await
 }
 
-/// Metadata of 64 KiB in all is accepted, more is refused; also when it grows key by key.
+/// Metadata of 64 KiB in all is accepted, and more is refused, even if it grows key by key.
 pub(super) async fn metadata_has_at_most_64_kibibytes(given: &Given) -> Verdict {
     judged(given, "at", with_metadata(64 << 10), true).await?;
     judged(given, "above", with_metadata((64 << 10) + 1), false).await?;
@@ -64,7 +65,7 @@ pub(super) async fn metadata_has_at_most_64_kibibytes(given: &Given) -> Verdict 
     expect_eq(given.thread(&id("at")).await?, before)
 }
 
-/// A store that was opened with smaller limits refuses what is above them, in the same way.
+/// A store that was opened with smaller limits enforces them in the same way.
 pub(super) async fn smaller_limits_hold_in_the_same_way(given: &Given) -> Verdict {
     let small = &given.with_limits(|limits| (limits.text_bytes, limits.metadata_bytes) = (10, 20)).await?;
     judged(small, "at", titled(10), true).await?;

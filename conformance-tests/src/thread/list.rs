@@ -19,7 +19,7 @@ pub(super) async fn listed(given: &Given, query: ThreadQuery) -> Result<Vec<Thre
     walk(query.page.clone(), |page| threads.list_threads(query.clone().with_page(page))).await
 }
 
-/// The ids that a filter lets through, sorted. Their count must agree.
+/// The ids of the threads that match a filter, sorted. Their count must agree.
 pub(super) async fn filtered(given: &Given, filter: ThreadFilter) -> Result<Vec<String>, Failure> {
     let count = given.threads()?.count_threads(&filter).await?;
     let found = listed(given, ThreadQuery::new(filter)).await?;
@@ -29,7 +29,7 @@ pub(super) async fn filtered(given: &Given, filter: ThreadFilter) -> Result<Vec<
     Ok(ids)
 }
 
-/// A thread with a resource and a metadata key, made at a time.
+/// Creates a thread with a resource and a metadata key, at a given time.
 async fn made(given: &Given, name: &str, at: u64, value: &str) -> Result<Thread, Failure> {
     let mut fields = ThreadFields::default();
     fields.resource_id = Some(id(if at.is_multiple_of(2) { "even" } else { "odd" }));
@@ -39,7 +39,7 @@ async fn made(given: &Given, name: &str, at: u64, value: &str) -> Result<Thread,
     Ok(given.threads()?.create_thread(new).await?)
 }
 
-/// Threads `a` to `e`, made at 1000 to 5000; each an hour and more before store time.
+/// Creates the threads `a` to `e` at times from 1000 to 5001, which are more than an hour before store time.
 async fn five(given: &Given) -> Result<(), Failure> {
     for (name, at, value) in
         [("c", 3001, "1"), ("a", 1000, "1.0"), ("e", 5001, "\"1\""), ("b", 2000, "[1]"), ("d", 4000, "1")]
@@ -59,7 +59,8 @@ fn millis(millis: u64) -> Option<Timestamp> {
     Timestamp::from_millis(millis).ok()
 }
 
-/// Filters by resource and by time of creation: before is exclusive, after is inclusive; several combine with "and".
+/// Filters by resource and by time of creation: before excludes the time, and after includes it. Filters that
+/// are given together must all hold.
 pub(super) async fn filters_by_resource_and_creation(given: &Given) -> Verdict {
     five(given).await?;
     for (wanted, filter) in [
@@ -84,7 +85,8 @@ pub(super) async fn filters_by_resource_and_creation(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A metadata filter compares the bytes of the value; several must all hold, and two for one key match nothing.
+/// A metadata filter compares the bytes of the value. Several must all hold, and two
+/// values for one key match nothing.
 pub(super) async fn filters_by_metadata(given: &Given) -> Verdict {
     five(given).await?;
     let pair = |key: &str, value: &str| (key.to_owned(), Json::parse(value).expect("json"));
@@ -105,7 +107,7 @@ pub(super) async fn filters_by_metadata(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A filter by open runs follows what the runs do.
+/// The filter by open runs follows the status of the runs.
 pub(super) async fn filters_by_open_runs(given: &Given) -> Verdict {
     let open = |value| filter(|f| f.has_open_runs = Some(value));
     given.a_thread("idle").await?;
@@ -118,7 +120,7 @@ pub(super) async fn filters_by_open_runs(given: &Given) -> Verdict {
     expect_eq(filtered(given, open(false)).await?, ["busy", "idle"])
 }
 
-/// Filters by last activity see updates and commits; before is exclusive, after is inclusive.
+/// Filters by last activity consider updates and commits: before excludes the time, and after includes it.
 pub(super) async fn filters_by_activity(given: &Given) -> Verdict {
     five(given).await?;
     let now = given.a_log("now", &["x"]).await?.updated_at;
@@ -134,7 +136,8 @@ pub(super) async fn filters_by_activity(given: &Given) -> Verdict {
     expect_eq(filtered(given, active(Some(now), Some(now))).await?, names("")[1..].to_vec())
 }
 
-/// Both orders in both directions; the last activity first is the default. Given times of creation count.
+/// Both orders have both directions, and the default is the last activity first. Times of
+/// creation that were given count.
 pub(super) async fn orders_by_activity_and_creation(given: &Given) -> Verdict {
     five(given).await?;
     given.threads()?.update_thread(&id("b"), ThreadPatch::default().with_title("x"), Expect::Any).await?;
@@ -152,7 +155,7 @@ pub(super) async fn orders_by_activity_and_creation(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A commit moves its thread to the front of the last-activity order.
+/// A commit moves its thread to the front of the order by last activity.
 pub(super) async fn a_commit_moves_its_thread_to_the_front(given: &Given) -> Verdict {
     for name in ["a", "b", "c"] {
         given.a_thread(name).await?;
@@ -168,8 +171,8 @@ pub(super) async fn a_commit_moves_its_thread_to_the_front(given: &Given) -> Ver
     Ok(())
 }
 
-/// `updated_at` becomes the larger of its old value and the commit's time: an older time that is given, or store time
-/// that went back, does not turn it back.
+/// `updated_at` becomes the later of its old value and the time of the commit. Neither an older time that is
+/// given nor store time that went back moves it back.
 pub(super) async fn activity_never_goes_back(given: &Given) -> Verdict {
     let receipt = given.a_log("t", &["x"]).await?;
     let before = given.thread(&id("t")).await?.updated_at;

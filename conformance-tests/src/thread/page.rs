@@ -1,4 +1,4 @@
-//! Walks over threads and their logs that are about filters, deletions and activity.
+//! Walks over threads and their logs: filters, deletions and activity.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -24,7 +24,7 @@ async fn some_threads(given: &Given, count: usize) -> Verdict {
     Ok(())
 }
 
-/// The page of a query that follows `page`.
+/// Returns the next page of a query, and moves `page` behind it. After the last page `page` has no limit.
 async fn next(given: &Given, query: &ThreadQuery, page: &mut PageRequest) -> Result<Option<Vec<Thread>>, Failure> {
     let found = given.threads()?.list_threads(query.clone().with_page(page.clone())).await?;
     if found.items.is_empty() && found.next.is_none() {
@@ -37,7 +37,7 @@ async fn next(given: &Given, query: &ThreadQuery, page: &mut PageRequest) -> Res
     Ok(Some(found.items))
 }
 
-/// Deleting threads between two pages, the one at the cursor too, skips and repeats nothing else.
+/// If threads are deleted between two pages, even the one at the cursor, nothing else is left out or repeated.
 pub(super) async fn deleting_between_pages_skips_nothing(given: &Given) -> Verdict {
     for order in [ThreadOrder::Creation, ThreadOrder::LastActivity] {
         for direction in [Direction::Forward, Direction::Backward] {
@@ -64,7 +64,7 @@ pub(super) async fn deleting_between_pages_skips_nothing(given: &Given) -> Verdi
     Ok(())
 }
 
-/// A walk by last activity gives every thread at most once, and each that was not written meanwhile exactly once.
+/// A walk by last activity returns every thread at most once, and each that was not written meanwhile exactly once.
 pub(super) async fn a_walk_by_activity_gives_each_thread_once(given: &Given) -> Verdict {
     some_threads(given, 12).await?;
     for (round, direction) in [Direction::Backward, Direction::Forward].into_iter().enumerate() {
@@ -88,8 +88,8 @@ pub(super) async fn a_walk_by_activity_gives_each_thread_once(given: &Given) -> 
     Ok(())
 }
 
-/// An ascending walk by last activity leaves out what was written after its first page, and so ends although somebody
-/// goes on writing; also if store time stands still.
+/// An ascending walk by last activity leaves out threads that were written after its first page. It therefore
+/// ends although writes continue, even if store time stands still.
 pub(super) async fn an_ascending_walk_by_activity_ends(given: &Given) -> Verdict {
     some_threads(given, 6).await?;
     let query = ThreadQuery::default().ordered(ThreadOrder::LastActivity, Direction::Forward);
@@ -102,13 +102,13 @@ pub(super) async fn an_ascending_walk_by_activity_ends(given: &Given) -> Verdict
         }
         let title = ThreadPatch::default().with_title(format!("{between}"));
         given.threads()?.update_thread(&id(&name(0)), title, Expect::Any).await?;
-        // Behind all of them, should time stand still.
+        // If time stands still, this thread is behind all others.
         given.a_thread(&format!("u-{between}")).await?;
     }
     expect_eq(found, (0..6).map(name).collect::<Vec<_>>())
 }
 
-/// A filter comes before the limit: pages of a filtered walk together hold exactly what passes, in order.
+/// Filters are applied before the limit: the pages of a filtered walk together hold exactly what matches, in order.
 pub(super) async fn filters_come_before_the_limit(given: &Given) -> Verdict {
     for at in 0..40 {
         let new = given.a_thread(&name(at)).await?;
@@ -129,8 +129,8 @@ pub(super) async fn filters_come_before_the_limit(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// In a log where a filter lets through one entry of thousands, the walk finds exactly those, over pages that may be
-/// empty; only a missing cursor means the end.
+/// In a log in which one entry of thousands matches a filter, the walk finds exactly those entries. Pages may
+/// be empty, and only a missing cursor means the end.
 pub(super) async fn rare_entries_are_found_among_thousands(given: &Given) -> Verdict {
     for batch in 0..12 {
         let rare = NewEntry::new(Message::assistant("rare")).with_id(id(&format!("rare-{batch}")));
@@ -155,7 +155,7 @@ pub(super) async fn rare_entries_are_found_among_thousands(given: &Given) -> Ver
     Ok(())
 }
 
-/// A filter list with no values matches nothing.
+/// A filter with an empty list of values matches nothing.
 pub(super) async fn an_empty_filter_list_matches_nothing(given: &Given) -> Verdict {
     given.a_log("t", &["x"]).await?;
     let run = store_core::RunChange::new(id("r"), store_core::RunStatus::Running).with_agent(id("agent"));
@@ -175,7 +175,7 @@ pub(super) async fn an_empty_filter_list_matches_nothing(given: &Given) -> Verdi
     Ok(())
 }
 
-/// A cursor is bound to the filters of its list: with any other it is refused with `InvalidCursor`.
+/// A cursor is bound to the filters of its list: with other filters it is refused with `InvalidCursor`.
 pub(super) async fn a_cursor_is_bound_to_its_filters(given: &Given) -> Verdict {
     some_threads(given, 5).await?;
     let first = given.threads()?.list_threads(ThreadQuery::default().with_page(PageRequest::first(2))).await?;
@@ -195,7 +195,7 @@ pub(super) async fn a_cursor_is_bound_to_its_filters(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Names as long as labels may be can be walked past: their cursors have at most 1 KiB too.
+/// A walk continues behind names that are as long as labels may be. Their cursors have at most 1 KiB, too.
 pub(super) async fn long_names_can_be_walked(given: &Given) -> Verdict {
     let names: Vec<_> = (0..4).map(|at| format!("{}{at}", "é".repeat(511))).collect();
     for name in &names {

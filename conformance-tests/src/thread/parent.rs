@@ -1,4 +1,4 @@
-//! Parents: a thread's parent exists, and nobody is an ancestor of itself.
+//! Parents: the parent of a thread exists, and no thread is its own ancestor.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn move_below(parent: &str) -> ThreadPatch {
     ThreadPatch::default().with_parent(Some(id(parent)))
 }
 
-/// Threads `t-0`, `t-1` below it, and so on.
+/// Creates the thread `t-0`, `t-1` as its child, and so on.
 async fn a_line(given: &Given, length: usize) -> Result<(), Failure> {
     given.a_thread("t-0").await?;
     for at in 1..length {
@@ -43,8 +43,8 @@ fn names(error: &store_core::Error, parent: &str) -> Verdict {
     }
 }
 
-/// A parent that does not exist is refused with `NotFound` naming it: at a creation, an update, and a commit that
-/// creates. Nothing is made.
+/// A parent that does not exist is refused with `NotFound`, which names it: by a creation, by an update, and by
+/// a commit that creates the thread. Nothing is created.
 pub(super) async fn a_parent_must_exist(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     let thread = given.a_thread("t").await?;
@@ -60,7 +60,7 @@ pub(super) async fn a_parent_must_exist(given: &Given) -> Verdict {
     expect_eq(given.thread(&id("c")).await?.parent_thread_id, Some(id("t")))
 }
 
-/// The parent of a commit that finds its thread is ignored, also if there is no such parent.
+/// If the thread of a commit exists, the parent in `create` is ignored, even if there is no such parent.
 pub(super) async fn a_commit_to_a_thread_ignores_its_parent(given: &Given) -> Verdict {
     let thread = given.a_thread("t").await?;
     let commit = Commit::new(id("t")).expecting(Expect::Version(thread.version)).entry(said("x"));
@@ -68,7 +68,7 @@ pub(super) async fn a_commit_to_a_thread_ignores_its_parent(given: &Given) -> Ve
     expect_eq(given.thread(&thread.id).await?.parent_thread_id, None)
 }
 
-/// A thread that would become its own ancestor, directly or over any distance, is refused with `Invalid`.
+/// A parent that would make a thread its own ancestor, directly or over any distance, is refused with `Invalid`.
 pub(super) async fn a_thread_is_never_its_own_ancestor(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     a_line(given, 40).await?;
@@ -85,7 +85,7 @@ pub(super) async fn a_thread_is_never_its_own_ancestor(given: &Given) -> Verdict
     expect_eq(moved.parent_thread_id, Some(id("t-0")))
 }
 
-/// Of two concurrent updates that together would close a cycle exactly one succeeds.
+/// Of two concurrent updates that together would close a cycle, exactly one succeeds.
 pub(super) async fn concurrent_updates_close_no_cycle(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for round in 0..40 {
@@ -108,7 +108,7 @@ pub(super) async fn concurrent_updates_close_no_cycle(given: &Given) -> Verdict 
     Ok(())
 }
 
-/// Three updates that together would close a longer cycle never all succeed.
+/// Of three concurrent updates that together would close a longer cycle, one is refused.
 pub(super) async fn concurrent_updates_close_no_longer_cycle(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for round in 0..20 {
@@ -127,8 +127,8 @@ pub(super) async fn concurrent_updates_close_no_longer_cycle(given: &Given) -> V
     Ok(())
 }
 
-/// A child made while its parent is deleted has a parent that exists, or is refused with `NotFound`, or the deletion
-/// took it along.
+/// A child that is created while its parent is deleted has a parent that exists, or is refused with `NotFound`,
+/// or the deletion treats it as one of the children.
 pub(super) async fn a_child_of_a_vanishing_parent_is_no_orphan(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let strategies = [ChildStrategy::Detach, ChildStrategy::Cascade, ChildStrategy::Reject];
@@ -154,8 +154,8 @@ pub(super) async fn a_child_of_a_vanishing_parent_is_no_orphan(given: &Given) ->
     Ok(())
 }
 
-/// A child that was taken away from its parent is not deleted with it: either it left before, and stays, or it went
-/// with the parent, and there is nothing to take away.
+/// A child that was moved away from its parent is not deleted with the parent. Either it left before the
+/// deletion, and stays, or it was deleted with the parent, and can no longer be moved.
 pub(super) async fn a_child_that_left_is_not_deleted_with_its_parent(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for round in 0..60 {
@@ -182,7 +182,7 @@ pub(super) async fn a_child_that_left_is_not_deleted_with_its_parent(given: &Giv
     Ok(())
 }
 
-/// `validate_parent` answers exactly as an update would, and changes nothing.
+/// `validate_parent` returns the answer that an update would return, and changes nothing.
 pub(super) async fn validate_parent_answers_as_an_update_would(given: &Given) -> Verdict {
     let threads = given.threads()?;
     a_line(given, 4).await?;
@@ -203,7 +203,7 @@ pub(super) async fn validate_parent_answers_as_an_update_would(given: &Given) ->
     Ok(())
 }
 
-/// `parent: Root` gives threads without a parent, `parent: Of` the direct children and no grandchildren.
+/// `parent: Root` returns the threads without a parent, and `parent: Of` the direct children without grandchildren.
 pub(super) async fn children_are_listed_without_grandchildren(given: &Given) -> Verdict {
     a_line(given, 3).await?;
     given.threads()?.create_thread(child("other", "t-0")).await?;

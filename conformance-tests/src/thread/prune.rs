@@ -1,4 +1,4 @@
-//! Pruning threads that nobody wrote for a while.
+//! Pruning of threads that were not written for a while.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Threads without a write for `idle`, up to 1,000.
+/// A request to prune threads that were not written for `idle`, up to 1,000.
 pub(crate) const fn idle_for(idle: Duration) -> PruneRequest {
     PruneRequest { idle, limit: 1000, dry_run: false }
 }
@@ -39,7 +39,7 @@ async fn below(given: &Given, name: &str, parent: &str) -> Verdict {
     Ok(())
 }
 
-/// Pruning takes threads without a write for the given time, and leaves those with a later commit or update.
+/// A prune deletes threads that were not written for the given time, and leaves those with a later commit or update.
 pub(super) async fn idle_threads_are_pruned(given: &Given) -> Verdict {
     for name in ["old", "committed", "updated"] {
         given.a_log(name, &["x"]).await?;
@@ -56,7 +56,7 @@ pub(super) async fn idle_threads_are_pruned(given: &Given) -> Verdict {
     expect_kind(late, ErrorKind::NotFound).map(drop)
 }
 
-/// A fence that is set back is no write of its thread, which stays as idle as it was.
+/// A reset of the fence is no write to the thread, which stays as idle as it was.
 pub(super) async fn a_fence_reset_is_no_write(given: &Given) -> Verdict {
     let claim = Fence::new(id("dispatch"), ClaimToken::new("token"), 1, ClaimNumber { incarnation: 1, counter: 1 });
     given.accept(say_keyed(&id("t"), "k", "x").fenced(claim)).await?;
@@ -65,7 +65,7 @@ pub(super) async fn a_fence_reset_is_no_write(given: &Given) -> Verdict {
     expect_eq(prune(given, idle_for(HOUR)).await?.0, ["t"])
 }
 
-/// A thread with an open run is not pruned; once the run is done it is.
+/// A thread with an open run is not pruned. Once the run is done, it is.
 pub(super) async fn threads_with_open_runs_are_not_pruned(given: &Given) -> Verdict {
     let write = |status| Commit::new(id("t")).with_run(RunChange::new(id("r"), status).with_agent(id("agent")));
     given.accept(write(RunStatus::Running)).await?;
@@ -76,7 +76,8 @@ pub(super) async fn threads_with_open_runs_are_not_pruned(given: &Given) -> Verd
     expect_eq(prune(given, idle_for(HOUR)).await?.0, ["t"])
 }
 
-/// A thread whose child stays is not pruned; a family that is idle as a whole goes, over as many calls as it takes.
+/// A thread whose child stays is not pruned. A family that is idle as a whole is pruned,
+/// by as many calls as that takes.
 pub(super) async fn threads_whose_children_stay_are_not_pruned(given: &Given) -> Verdict {
     for (parent, child) in [("kept", "busy"), ("gone", "idle")] {
         given.a_thread(parent).await?;
@@ -91,13 +92,13 @@ pub(super) async fn threads_whose_children_stay_are_not_pruned(given: &Given) ->
     expect_eq(given.thread(&id("busy")).await?.parent_thread_id, Some(id("kept")))
 }
 
-/// A dry run gives the list that pruning then takes, and changes nothing.
+/// A dry run returns the list of threads that the prune then deletes, and changes nothing.
 pub(super) async fn a_dry_run_gives_the_same_list(given: &Given) -> Verdict {
     for name in ["a", "b", "c"] {
         given.a_log(name, &["x"]).await?;
     }
     below(given, "d", "a").await?;
-    // One child of `b` is idle, the other one stays, and so does `b`.
+    // One child of `b` is idle. The other child stays, and so does `b`.
     below(given, "e", "b").await?;
     below(given, "f", "b").await?;
     given.advance(2 * HOUR).await;
@@ -111,7 +112,7 @@ pub(super) async fn a_dry_run_gives_the_same_list(given: &Given) -> Verdict {
     expect_eq(prune(given, idle_for(HOUR)).await?, dry)
 }
 
-/// A thread that is written between the choice and its deletion is not pruned: an acknowledged write is never lost.
+/// A thread that is written after it was chosen and before its deletion is not pruned: no acknowledged write is lost.
 pub(super) async fn a_thread_written_meanwhile_is_not_pruned(given: &Given) -> Verdict {
     for round in 0..30 {
         let name = format!("t-{round}");
@@ -135,7 +136,7 @@ pub(super) async fn a_thread_written_meanwhile_is_not_pruned(given: &Given) -> V
     Ok(())
 }
 
-/// A write counts by the store's time, not by the time it claims: what was imported just now is not pruned.
+/// A write counts by store time, not by the time that it states: what was imported just now is not pruned.
 pub(super) async fn an_import_counts_as_a_write(given: &Given) -> Verdict {
     let now = given.a_log("now", &["x"]).await?.updated_at;
     let mut new = NewThread::new(id("made"));
@@ -146,7 +147,7 @@ pub(super) async fn an_import_counts_as_a_write(given: &Given) -> Verdict {
     expect_eq(left(given).await?, ["committed", "made", "now"])
 }
 
-/// An import of something old does not keep threads from being pruned that come behind it by their time.
+/// An import of something old does not prevent the pruning of idle threads that are behind it in the order of time.
 pub(super) async fn an_import_shields_no_idle_thread(given: &Given) -> Verdict {
     for name in ["a", "b"] {
         given.a_thread(name).await?;
@@ -162,8 +163,7 @@ pub(super) async fn an_import_shields_no_idle_thread(given: &Given) -> Verdict {
     expect_eq(left(given).await?, ["between", "now", "older"])
 }
 
-/// At most `limit` threads are pruned in a call, which says whether more remain; a limit outside of 1 to 1,000 is
-/// `Invalid`.
+/// A call prunes at most `limit` threads, and says whether more remain. A limit outside of 1 to 1,000 is `Invalid`.
 pub(super) async fn at_most_limit_threads_are_pruned(given: &Given) -> Verdict {
     for at in 0..5 {
         given.a_thread(&format!("t-{at}")).await?;

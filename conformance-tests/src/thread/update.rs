@@ -1,4 +1,4 @@
-//! Changing threads.
+//! Updates of threads.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ fn titled(title: &str) -> ThreadPatch {
     ThreadPatch::default().with_title(title)
 }
 
-/// A thread with a resource, a title, a parent and two metadata keys.
+/// Creates a thread with a resource, a title, a parent and two metadata keys.
 async fn a_full_thread(given: &Given) -> Result<Thread, Failure> {
     given.a_thread("parent").await?;
     let mut fields = ThreadFields::default();
@@ -31,7 +31,7 @@ async fn a_full_thread(given: &Given) -> Result<Thread, Failure> {
     Ok(given.threads()?.create_thread(NewThread::new(id("t")).with_fields(fields)).await?)
 }
 
-/// An update changes the fields that it names; everything else stays.
+/// An update changes the fields that it names, and everything else stays.
 pub(super) async fn update_keeps_what_it_does_not_name(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let before = a_full_thread(given).await?;
@@ -56,7 +56,8 @@ pub(super) async fn update_keeps_what_it_does_not_name(given: &Given) -> Verdict
     Ok(())
 }
 
-/// Metadata is patched key by key: set, replaced, removed; other keys stay. Removing a missing key is no error.
+/// Metadata is changed by key: keys are set, replaced or removed, and other keys stay. To
+/// remove a missing key is no error.
 pub(super) async fn metadata_is_patched_key_by_key(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let before = a_full_thread(given).await?;
@@ -70,7 +71,8 @@ pub(super) async fn metadata_is_patched_key_by_key(given: &Given) -> Verdict {
     expect_eq(given.thread(&before.id).await?, updated)
 }
 
-/// An update raises the revision by one and leaves the version; one that changes nothing changes neither, nor the time.
+/// An update raises the revision by one and leaves the version. An update that changes
+/// nothing leaves both, and the time.
 pub(super) async fn an_update_that_changes_nothing_raises_nothing(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let before = a_full_thread(given).await?;
@@ -87,7 +89,7 @@ pub(super) async fn an_update_that_changes_nothing_raises_nothing(given: &Given)
     expect_eq(after.version, before.version)
 }
 
-/// An update renews `updated_at` and keeps `created_at`; one that changes nothing does not.
+/// An update renews `updated_at` and keeps `created_at`. An update that changes nothing keeps both.
 pub(super) async fn an_update_renews_the_time(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let before = given.a_thread("t").await?;
@@ -100,7 +102,7 @@ pub(super) async fn an_update_renews_the_time(given: &Given) -> Verdict {
     expect_eq(given.thread(&before.id).await?, after)
 }
 
-/// An update guarded by another revision is refused with `Conflict`, and so is one that wants no thread.
+/// An update that expects another revision is refused with `Conflict`, and so is one that expects no thread.
 pub(super) async fn a_stale_update_is_refused(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let first = given.a_thread("t").await?;
@@ -118,7 +120,7 @@ pub(super) async fn a_stale_update_is_refused(given: &Given) -> Verdict {
     expect_eq(given.thread(&first.id).await?, second)
 }
 
-/// Of concurrent updates guarded by one revision exactly one succeeds, the others are refused with `Conflict`.
+/// Of concurrent updates that expect one revision exactly one succeeds, and the others are refused with `Conflict`.
 pub(super) async fn guarded_update_has_one_winner(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let mut thread = given.a_thread("t").await?;
@@ -137,7 +139,8 @@ pub(super) async fn guarded_update_has_one_winner(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Concurrent unguarded updates of different metadata keys all land, and each counts as one revision.
+/// Concurrent updates without a guard, of different metadata keys, all take effect, and
+/// each raises the revision by one.
 pub(super) async fn unguarded_updates_of_different_keys_all_land(given: &Given) -> Verdict {
     let (threads, thread) = (given.threads()?, given.a_thread("t").await?);
     let updated = race(8, |task| {
@@ -156,7 +159,7 @@ pub(super) async fn unguarded_updates_of_different_keys_all_land(given: &Given) 
     expect_eq(after.revision, thread.revision.plus(160))
 }
 
-/// An update of an unknown thread is refused with `NotFound`, whatever it expects, and makes none.
+/// An update of an unknown thread is refused with `NotFound`, whatever it expects, and creates none.
 pub(super) async fn an_update_of_an_unknown_thread_is_refused(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for expected in [Expect::Any, Expect::Absent, Expect::Version(Version::new(1, 1, 0))] {
@@ -167,7 +170,7 @@ pub(super) async fn an_update_of_an_unknown_thread_is_refused(given: &Given) -> 
     expect_eq(threads.load_thread(&id("t")).await?, None)
 }
 
-/// Updates leave the guard of a commit alone, commits that of an update.
+/// No update makes the guard of a commit fail, and no commit makes the guard of an update fail.
 pub(super) async fn updates_and_commits_keep_out_of_each_others_guards(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let thread = given.a_thread("t").await?;
@@ -180,7 +183,7 @@ pub(super) async fn updates_and_commits_keep_out_of_each_others_guards(given: &G
     expect_eq((updated.version, updated.head), (receipt.version, receipt.head))
 }
 
-/// Updates and commits of one thread at once all land, each in its own counter.
+/// Concurrent updates and commits of one thread all take effect, and each raises its own counter.
 pub(super) async fn updates_race_with_commits_without_loss(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     let thread = given.a_thread("t").await?;

@@ -1,4 +1,4 @@
-//! Histories of broken stores are found to be wrong, and those of the model to be right.
+//! Histories of broken stores are found to be wrong, and those of the model are found to be right.
 
 use std::fmt::Display;
 
@@ -12,7 +12,7 @@ use conformance_tests::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-/// Small: the model looks through everything at each call.
+/// The histories are small, because the model searches everything at each call.
 const COMMITS: GuardedCommits =
     GuardedCommits { operations: 3_000, tasks: 16, threads: 2, unknown_once_in: 66, seed: 1, keeps: false };
 const EVENTS: EventOrder = EventOrder { events: 1_500, writers: 8, threads: 2, seed: 1 };
@@ -38,7 +38,7 @@ fn histories_of_the_model_are_right() {
     println!("{}", run(WHOLE.run(crate::fixture())));
 }
 
-/// What is wrong with claims shows in who holds what.
+/// Bugs of claims show in which worker holds which dispatch.
 #[test]
 fn histories_of_claims_find_broken_stores() {
     reject(Bug::BusyThreadsGiveMore, runtime().block_on(CLAIMS.run(ModelFixture::broken(Bug::BusyThreadsGiveMore))));
@@ -47,7 +47,7 @@ fn histories_of_claims_find_broken_stores() {
     }
 }
 
-/// What is wrong with leases shows at their ends, when the clock jumps, and when holders never come back.
+/// Bugs of leases show at the ends of leases, when the clock jumps, and when holders never come back.
 #[test]
 fn histories_of_leases_find_broken_stores() {
     let broken = ModelFixture::broken;
@@ -59,13 +59,13 @@ fn histories_of_leases_find_broken_stores() {
     reject(bug, runtime().block_on(FORSAKEN.run(broken(bug))));
 }
 
-/// What commits do in two steps shows to who reads one part after the other.
+/// A commit that takes effect in two steps shows to a reader that reads one part after the other.
 #[test]
 fn histories_of_whole_commits_find_broken_stores() {
     reject(Bug::SettledFirst, runtime().block_on(WHOLE.run(ModelFixture::broken(Bug::SettledFirst))));
 }
 
-/// What is wrong with commits shows in their history.
+/// Bugs of commits show in the history of the commits.
 #[test]
 fn histories_of_commits_find_broken_stores() {
     for bug in [
@@ -81,7 +81,7 @@ fn histories_of_commits_find_broken_stores() {
     }
 }
 
-/// What is wrong with the order of events shows in what is seen of them.
+/// Bugs in the order of events show in the events that readers see.
 #[test]
 fn histories_of_events_find_broken_stores() {
     for bug in [Bug::EventsSeenLater, Bug::SubscriberSkips, Bug::NowIsEarlier] {
@@ -89,7 +89,7 @@ fn histories_of_events_find_broken_stores() {
     }
 }
 
-/// What is wrong with long lists shows in what they leave out or give twice.
+/// Bugs of long lists show in records that the lists leave out or return twice.
 #[test]
 fn long_lists_find_broken_stores() {
     for bug in [Bug::SubscriberSkips, Bug::CursorSkipsTies, Bug::CursorRepeats] {

@@ -1,4 +1,4 @@
-//! Each case is registered once, with lines of the contract.
+//! Each case is registered once, with the ids of lines of the contract.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! The suite against the model: whole, it passes every case; broken, the named case finds it.
+//! The suite against the model: without a bug it passes every case, and each planted bug is
+//! found by the case that it names.
 
 #![expect(
     clippy::unwrap_used,
@@ -16,7 +17,7 @@ mod planted;
 mod random;
 mod report;
 
-/// The model as the suite's own backend.
+/// The model without a bug, as the suite's own backend.
 const fn fixture() -> conformance_tests::model::ModelFixture {
     conformance_tests::model::ModelFixture { bug: None }
 }

@@ -1,4 +1,4 @@
-//! What stores give, as a table.
+//! The table of what stores have.
 
 use conformance_tests::{Contract, Gives, matrix};
 use store_core::{Capabilities, Processes, Survives};

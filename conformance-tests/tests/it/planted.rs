@@ -11,7 +11,7 @@ use conformance_tests::{
 };
 use tokio::runtime::Builder;
 
-/// How many bugs are looked for at once: most cases that find one wait for something that does not come.
+/// How many bugs are tested at once. Most cases that find a bug wait for something that does not happen.
 const AT_ONCE: usize = 8;
 
 #[test]
@@ -31,7 +31,7 @@ fn every_planted_bug_is_found_by_its_case() {
     assert!(missed.is_empty(), "{} of {} missed:\n{}", missed.len(), Bug::ALL.len(), missed.join("\n"));
 }
 
-/// The table of all cases and all bugs: `AGENTSTORE_BUG_TABLE=1`, with `--nocapture`.
+/// Prints the table of all cases and all bugs, with `AGENTSTORE_BUG_TABLE=1` and `--nocapture`.
 #[test]
 fn table_of_cases_and_bugs() {
     if std::env::var_os("AGENTSTORE_BUG_TABLE").is_none() {

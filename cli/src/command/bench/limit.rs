@@ -18,7 +18,7 @@ use super::{
     scenario::{Done, Turn},
 };
 
-/// What one turn of a loop does, in words.
+/// Returns what one turn of a loop does, in words.
 pub(super) const fn name(place: &Place) -> &'static str {
     match place {
         Place::Memory => "a push of copied bytes under a mutex",
@@ -28,7 +28,8 @@ pub(super) const fn name(place: &Place) -> &'static str {
     }
 }
 
-/// How often so many loops write as much, each to a place of its own, and how long that took.
+/// Runs `loops` loops for the time `during`. Each writes the bytes of `turn` again and again to a place of its own.
+/// Returns how many turns they made in all, and how long that took.
 pub(super) async fn run(place: &Place, loops: usize, turn: Turn, during: Duration) -> Result<Done> {
     let (mut inserts, mut messages) = (Vec::new(), Vec::new());
     for _ in 0..loops {
@@ -53,7 +54,7 @@ pub(super) async fn run(place: &Place, loops: usize, turn: Turn, during: Duratio
     Ok(Done { count, took: start.elapsed(), calls: Vec::new() })
 }
 
-/// Runs loops at the same time.
+/// Runs loops at the same time, each in a thread, and returns the sum of their turns.
 fn threads<E: Send>(loops: usize, run: impl Fn(usize) -> Result<u64, E> + Sync) -> Result<u64, E> {
     thread::scope(|scope| {
         let running: Vec<_> = (0..loops)
@@ -93,7 +94,7 @@ fn appends(folder: &Path, number: usize, bytes: usize, until: Instant) -> io::Re
     Ok(done)
 }
 
-/// Runs loops as tasks at the same time.
+/// Runs loops at the same time, each in a task, and returns the sum of their turns.
 async fn tasks(loops: impl Iterator<Item = impl Future<Output = Result<u64>> + Send + 'static>) -> Result<u64> {
     let running: Vec<_> = loops.map(tokio::spawn).collect();
     let mut all = 0;

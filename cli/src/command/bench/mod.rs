@@ -1,4 +1,4 @@
-//! `bench`: what a store does in a second, beside the machine's own limit.
+//! `bench`: measures what a store does in a second, and compares it with the machine's own limit.
 
 mod limit;
 mod place;
@@ -16,10 +16,12 @@ use self::{
 use super::Ending;
 use crate::{args::Global, failure::Result, output::Output, progress::Bar};
 
-/// How often a scenario and its limit take turns.
+/// The number of rounds that count. In each round first the limit is measured and then the scenario.
 const ROUNDS: u32 = 5;
 
-/// Measure a store beside the machine's own limit, in a place of its own that is gone afterwards
+/// Measure what a store does in a second, and compare it with the machine's own limit
+///
+/// The measured store is a new one next to the named store. It is removed afterwards.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore bench --store file:/mnt/disk/agentstore-data\n  \
     agentstore bench --store memory: --scenario commit-1 --scenario commit-64 --seconds 10 --json\n  \
@@ -29,21 +31,21 @@ const ROUNDS: u32 = 5;
     settings, or a push to a list in memory. Scenario and limit run in turns. A dispatch counts as three writes. Bodies\n\
     have 600 bytes, or 4 KiB where the name says so.")]
 pub(crate) struct Args {
-    /// Only this scenario; can be given more than once
+    /// Run only this scenario; can be given more than once
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(ALL.map(|one| one.name)))]
     scenario: Vec<String>,
-    /// How long each scenario runs, and its limit as well
+    /// How long each scenario runs, in seconds; its limit runs for the same time
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
 }
 
-/// What was found.
+/// The result of a scenario.
 #[derive(Debug, Serialize)]
 struct Found {
     scenario: &'static str,
     unit: &'static str,
     bytes: usize,
-    /// A second.
+    /// How many units the store did in a second.
     value: f64,
     limit: f64,
     loops: usize,
@@ -54,7 +56,7 @@ struct Found {
 
 pub(crate) async fn run(args: Args, global: &Global, out: &mut Output) -> Result<Ending> {
     let place = Place::new(&global.store()).await?;
-    // Without a choice: all that the store has the parts for.
+    // If no scenario is named, every scenario runs that the store supports.
     let is_wanted = |one: &Scenario| match args.scenario.is_empty() {
         true => place.keeps_threads() || one.is_of_mailboxes(),
         false => args.scenario.iter().any(|name| name == one.name),
@@ -81,7 +83,7 @@ async fn measure(place: &Place, wanted: &[Scenario], during: Duration, bar: &Bar
             let turns = limit::run(place, loops, turn, during).await?;
             let (next, part) = one_round(place, store, *scenario, during).await?;
             store = next;
-            // The first round warms up.
+            // The first round only warms up.
             if round > 0 {
                 bare.add(turns);
                 work.add(part);
@@ -107,7 +109,8 @@ async fn measure(place: &Place, wanted: &[Scenario], during: Duration, bar: &Bar
     Ok(found)
 }
 
-/// One round, and the store for the next: what is only in memory would fill it.
+/// Runs one round of the scenario, and returns the store for the next round. A store in memory is replaced by a new
+/// one, because its data would fill the memory.
 async fn one_round(
     place: &Place,
     store: Arc<dyn Store>,
@@ -122,7 +125,7 @@ async fn one_round(
     Ok((place.open().await?, done))
 }
 
-/// What so many of a hundred calls did not exceed, in microseconds.
+/// Returns the time that `hundredth` of a hundred calls do not exceed, in microseconds. The calls are sorted.
 fn percentile(calls: &[Duration], hundredth: usize) -> f64 {
     let at = (calls.len() * hundredth / 100).min(calls.len().saturating_sub(1));
     calls.get(at).map_or(0.0, |took| (took.as_secs_f64() * 1e7).round() / 10.0)
@@ -152,7 +155,7 @@ fn print(global: &Global, limit: &str, found: &[Found], out: &mut Output) -> Res
     Ok(Ending::Good)
 }
 
-/// Microseconds for people.
+/// Returns a number of microseconds as text for people.
 fn time(micros: f64) -> String {
     if micros < 10_000.0 { format!("{micros:.0} µs") } else { format!("{:.0} ms", micros / 1000.0) }
 }

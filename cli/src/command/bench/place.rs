@@ -1,4 +1,4 @@
-//! Where a store is measured: in a place of its own beside the named one, on the same medium.
+//! The place where a store is measured: a new one next to the named store, on the same medium.
 
 use std::{path::Path, sync::Arc};
 
@@ -11,11 +11,11 @@ use tempfile::TempDir;
 
 use crate::beside::beside;
 
-/// A place that is gone afterwards.
+/// A place that is removed after the measurement.
 pub(super) enum Place {
     Memory,
     Folder(TempDir),
-    /// A mailbox in a file, which lies in the folder.
+    /// A folder with the file of a mailbox.
     File(TempDir),
     Schema(Box<TestSchema>),
     Prefix(Box<TestPrefix>),
@@ -42,7 +42,7 @@ impl Place {
         }
     }
 
-    /// Opens its store.
+    /// Opens the store at this place.
     pub(super) async fn open(&self) -> Result<Arc<dyn Store>> {
         let url = match self {
             Self::Memory => StoreUrl::Memory,
@@ -54,12 +54,12 @@ impl Place {
         Ok(OpenOptions::new().open_url(&url).await?.into_store())
     }
 
-    /// Whether there are threads to commit to.
+    /// Returns whether the store keeps threads, and not only a mailbox.
     pub(super) const fn keeps_threads(&self) -> bool {
         !matches!(self, Self::File(_) | Self::Prefix(_))
     }
 
-    /// Whether loops have connections to a server.
+    /// Returns whether the store is on a server, so that each loop of the limit needs a connection.
     pub(super) const fn is_on_server(&self) -> bool {
         matches!(self, Self::Schema(_) | Self::Prefix(_))
     }

@@ -1,4 +1,4 @@
-//! What is measured.
+//! The scenarios that are measured.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
@@ -13,35 +13,36 @@ use agentstore::{
     Settlement, Store, TenantId, ThreadId, Uuids, WorkerId,
 };
 
-/// A load with a name that stays.
+/// A load with a stable name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scenario {
     pub(super) name: &'static str,
     work: Work,
-    /// How many callers wait for their answers at the same time.
+    /// The number of callers that wait for their answers at the same time.
     callers: usize,
-    /// How long the body of a message or a payload is.
+    /// The length of the body of a message or of a payload, in bytes.
     pub(super) bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
-    /// Commits of an entry, each caller to a thread of its own, expecting its version.
+    /// Commits of an entry. Each caller commits to a thread of its own and expects its version.
     Entry,
-    /// Commits of an entry with a key, all to one thread.
+    /// Commits of an entry with a key. All callers commit to one thread.
     OneThread,
-    /// Commits of an entry with a key, a run, an event and a row of the outbox, each caller to a thread of its own.
+    /// Commits of an entry, a run, an event and an outbox row with a key. Each caller commits to a thread of its own.
     Turn,
-    /// Dispatches that are enqueued, claimed and settled, in batches.
+    /// Dispatches that are enqueued, claimed and settled in batches.
     Dispatches,
 }
 
 const SMALL: usize = 600;
 const LARGE: usize = 4096;
-/// How many dispatches a call has, each of a thread of its own.
+/// The number of dispatches in a call, each of a thread of its own.
 const BATCH: usize = 100;
 const LEASE: Duration = Duration::from_mins(1);
-/// A server has connections for so many bare loops, and gets no faster with more.
+/// The greatest number of connections with which the limit of a server is measured. With more of them the server
+/// gets no faster.
 const MOST_CONNECTIONS: usize = 8;
 
 const fn of(name: &'static str, work: Work, callers: usize, bytes: usize) -> Scenario {
@@ -62,25 +63,25 @@ pub(super) const ALL: [Scenario; 11] = [
     of("dispatch-8", Work::Dispatches, 8, SMALL),
 ];
 
-/// What a bare loop writes at once.
+/// What a loop of the limit writes in one turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
-    /// How many records that are.
+    /// The number of records.
     pub(super) pieces: usize,
-    /// How many bytes each has.
+    /// The number of bytes of each record.
     pub(super) piece: usize,
-    /// How many of what is counted that is.
+    /// The number of units of the scenario that a turn corresponds to.
     pub(super) stands_for: f64,
 }
 
 impl Turn {
-    /// The bytes of all.
+    /// Returns the number of bytes of all records.
     pub(super) const fn bytes(self) -> usize {
         self.pieces * self.piece
     }
 }
 
-/// What was done in all, in what time, and how long each call took.
+/// How many units were done, in what time, and how long each call took.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     pub(super) count: u64,
@@ -89,7 +90,7 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// Adds what was done at another time.
+    /// Adds the numbers of another measurement.
     pub(super) fn add(&mut self, other: Self) {
         self.count += other.count;
         self.took += other.took;
@@ -102,17 +103,17 @@ impl Done {
 }
 
 impl Scenario {
-    /// Whether a store with a mailbox and nothing else can be measured.
+    /// Returns whether a store that keeps only a mailbox can run the scenario.
     pub(super) fn is_of_mailboxes(&self) -> bool {
         self.work == Work::Dispatches
     }
 
-    /// What is counted.
+    /// Returns the unit that is counted.
     pub(super) fn unit(&self) -> &'static str {
         if self.is_of_mailboxes() { "dispatches" } else { "commits" }
     }
 
-    /// How many bare loops it is measured beside.
+    /// Returns the number of loops with which the limit is measured.
     pub(super) fn loops(&self, on_server: bool) -> usize {
         match self.work {
             Work::OneThread => 1,
@@ -121,7 +122,8 @@ impl Scenario {
         }
     }
 
-    /// What a bare loop writes in a turn. A dispatch is written when it is enqueued, claimed and settled.
+    /// Returns what a loop of the limit writes in one turn. A dispatch counts as three writes, because it is written
+    /// when it is enqueued, claimed and settled.
     pub(super) fn turn(&self) -> Turn {
         match self.work {
             Work::Dispatches => Turn { pieces: BATCH, piece: self.bytes, stands_for: BATCH as f64 / 3.0 },
@@ -129,7 +131,7 @@ impl Scenario {
         }
     }
 
-    /// Runs the callers for so long.
+    /// Runs the callers for the time `during`.
     pub(super) async fn run(self, store: &dyn Store, during: Duration) -> Result<Done> {
         let stores = store.tenant(&TenantId::default_tenant())?;
         let lacks = |operation| Error::new(Detail::Unsupported { operation });
@@ -171,7 +173,8 @@ impl Scenario {
         let (mut done, mut expect) = (Done::default(), Expect::Absent);
         while Instant::now() < until {
             let commit = self.commit(&thread)?;
-            // Who has a thread alone knows its version; others name their commits.
+            // A caller of `Work::Entry` is the only writer of its thread and knows its version. Other commits have a
+            // key.
             let commit = match self.work {
                 Work::Entry => commit.expecting(expect),
                 _ => commit.with_key(CommitKey::new(format!("{name}-{}", done.count))?),
@@ -181,7 +184,7 @@ impl Scenario {
             done.calls.push(began.elapsed());
             done.count += 1;
             expect = Expect::Version(receipt.version);
-            // A store that never waits would let nobody else have a turn.
+            // A store that never waits would not let the tasks of other callers run.
             tokio::task::yield_now().await;
         }
         Ok(done)

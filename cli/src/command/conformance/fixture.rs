@@ -1,4 +1,4 @@
-//! How the suite opens stores: of the kind that was named, each in a new place beside the named one.
+//! Opens stores for the suite: stores of the named kind, each at a new place next to the named store.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -14,24 +14,24 @@ use tempfile::TempDir;
 
 use crate::beside::beside;
 
-/// A kind of store, in a place.
+/// Opens stores of one kind next to a named store.
 pub(super) struct Live {
     url: StoreUrl,
     capabilities: Capabilities,
 }
 
-/// A store of one case, and what must live as long.
+/// The place of the store of one case. When it is dropped, the data is removed.
 enum Place {
-    /// In this process, or in a folder that is removed with it.
+    /// In the memory of this process, or in a folder.
     Here { url: StoreUrl, limits: Limits, clock: ManualClock, _folder: Option<TempDir> },
-    /// In a schema that is removed with it.
+    /// In a schema.
     Schema(Box<TestSchema>),
-    /// Under a prefix that is removed with it.
+    /// Under a prefix.
     Prefix(Box<TestPrefix>),
 }
 
 impl Live {
-    /// Stores of this kind; one is opened to see what they give.
+    /// Makes the fixture for the stores of `url`. It opens a store to learn the capabilities.
     pub(super) async fn new(url: StoreUrl) -> Result<Self> {
         let place = Place::new(&url, Limits::default()).await?;
         let store = place.open().await?;
@@ -70,7 +70,7 @@ impl Place {
             }
             other => (None, other.clone()),
         };
-        // From now on its time moves only when a case moves it.
+        // The time of the store moves only when a case moves it.
         let clock = ManualClock::new(SystemClock.now());
         Ok(Self::Here { url, limits, clock, _folder: folder })
     }
@@ -107,7 +107,7 @@ impl Drop for Place {
     }
 }
 
-/// Cases end on a runtime of their own, which may end with them: what is removed then has another one.
+/// Runs a removal to its end on a new runtime. A case runs on a runtime of its own, which may be ending.
 fn finish(removal: impl Future<Output = Result<()>> + Send + 'static) {
     let gone = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -185,7 +185,7 @@ impl Fixture for Live {
     async fn advance(&self, opened: &Opened, by: Duration) {
         match place(opened) {
             Ok(Place::Here { clock, .. }) => clock.advance(by),
-            // A case whose time does not move fails by itself.
+            // If the time cannot be moved, the case fails by itself.
             Ok(Place::Schema(schema)) => drop(schema.advance(by).await),
             Ok(Place::Prefix(prefix)) => drop(prefix.advance(by).await),
             Err(_) => {}

@@ -1,4 +1,4 @@
-//! `conformance`: the suite that every store must pass, on a store as it is configured here.
+//! `conformance`: runs the suite that every store must pass on a store as it is configured here.
 
 mod fixture;
 
@@ -18,7 +18,9 @@ use crate::{
     text::safe,
 };
 
-/// Run the suite that every store must pass, and print what passed; refuses a store with data
+/// Run the suite that every store must pass, and print which cases passed
+///
+/// If the named store has data, the command refuses to run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore conformance --store memory:\n  \
     agentstore conformance --store file:/mnt/disk/agentstore-data --json\n\n\
@@ -26,7 +28,7 @@ use crate::{
     failed.")]
 pub(crate) struct Args {}
 
-/// The sums of a run.
+/// The number of cases with each result.
 #[derive(Serialize)]
 struct Sums {
     passed: usize,
@@ -50,7 +52,7 @@ pub(crate) async fn run(_args: Args, global: &Global, out: &mut Output) -> Resul
     Ok(if report.is_success() { Ending::Good } else { Ending::Bad })
 }
 
-/// A store that is there must be empty, whoever it belongs to.
+/// Returns an error if the named store exists and any tenant has data in it.
 async fn refuse_data(global: &Global) -> Result<()> {
     let store = global.store();
     let session = match &store {

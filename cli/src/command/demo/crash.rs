@@ -10,28 +10,28 @@ use agentstore::{Error, ThreadId};
 use super::Tour;
 use crate::failure::{Failure, Result};
 
-/// It is killed when it begins the turn after so many that it acknowledged.
+/// The number of turns that the writer finishes before it is killed. It is killed when it begins the next turn.
 const TURNS_BEFORE: u64 = 25;
 
-/// What the killed writer had said.
+/// What the writer printed before it was killed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Killed {
-    /// Its process id.
+    /// The process id of the writer.
     pub(super) pid: u32,
-    /// Its first turn.
+    /// The first turn of the writer.
     pub(super) first: u64,
-    /// The last turn that it acknowledged.
+    /// The last turn that the writer acknowledged.
     pub(super) acknowledged: u64,
-    /// The turn that it had begun and not acknowledged.
+    /// The last turn that the writer began.
     pub(super) begun: u64,
 }
 
-/// Starts a writer of turns from `first` on, and kills it in the middle of one.
+/// Starts a writer that commits turns from `first` on, and kills it in the middle of a turn.
 pub(super) fn crash(tour: &Tour, thread: &ThreadId, first: u64) -> Result<Killed> {
     let mut child = start(tour, thread, first)?;
     let pid = child.id();
     let killed = watch(&mut child, first);
-    // Killed is killed; a child that ended by itself is reported by what it said.
+    // These calls may fail because the child has ended. `watch` returns an error if it ended by itself.
     let _ = child.kill();
     let _ = child.wait();
     let (acknowledged, begun) = killed?;
@@ -50,7 +50,8 @@ fn start(tour: &Tour, thread: &ThreadId, first: u64) -> Result<Child> {
     command.spawn().map_err(|error| Failure::io("the writer cannot be started", error))
 }
 
-/// Reads what the writer says, kills it when it has said enough, and reads the rest.
+/// Reads what the writer prints, kills it when it begins the chosen turn, and reads the rest. Returns the last turn
+/// that it acknowledged and the last turn that it began.
 fn watch(child: &mut Child, first: u64) -> Result<(u64, u64)> {
     let stdout: ChildStdout = child.stdout.take().ok_or_else(|| Error::unavailable("the writer says nothing"))?;
     let (mut acknowledged, mut begun) = (None, None);

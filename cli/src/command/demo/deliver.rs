@@ -1,4 +1,4 @@
-//! Input that comes while an agent runs, taken by its turn, and what a subscriber hears of it.
+//! Delivers input while a run is open. A turn consumes the input, and a subscriber receives the events of the turn.
 
 use agentstore::{
     AgentId, AppendEvents, AppendPending, Boundary, Commit, CommitKey, EntryId, ErrorKind, Event, EventStream, Message,
@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{failure::Result, session::Session};
 
-/// A run is going, people say something and change their minds, and the turn takes it: messages, run and events in one
-/// commit.
+/// Starts a run, appends two inputs and changes one. Then one commit consumes the inputs, adds the answer, ends the run
+/// and appends two events.
 pub(super) async fn deliver(tour: &Tour, session: &Session, id: &ThreadId, report: &mut Report<'_>) -> Result<()> {
     let began = now();
     let commits = session.commits()?;

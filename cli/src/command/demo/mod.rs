@@ -1,4 +1,4 @@
-//! `demo`: the tour: import, commit, deliver, work, crash, resume, branch; each step says what it proved.
+//! `demo`: a tour in steps, each of which prints what it proved.
 
 mod crash;
 mod deliver;
@@ -24,7 +24,9 @@ use crate::{
     session::{Access, Session},
 };
 
-/// Take the tour: import, commit, deliver input, queue work, crash, resume, branch; each step says what it proved
+/// Take a tour: import, commit, deliver input, queue work, crash, resume, fork, rewind and verify
+///
+/// Each step prints what it did and what that proved.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  agentstore demo\n  agentstore demo --keep\n  agentstore demo --store memory: --json\n  \
@@ -33,7 +35,7 @@ use crate::{
     queued in the same store, or in that of `--mailbox` or AGENTSTORE_MAILBOX."
 )]
 pub(crate) struct Args {
-    /// Keep the temporary store, and say where it is
+    /// Keep the temporary store, and print where it is
     #[arg(long)]
     keep: bool,
 }
@@ -41,12 +43,12 @@ pub(crate) struct Args {
 /// What the steps of the tour work on.
 struct Tour {
     url: StoreUrl,
-    /// Where the mailbox is, if it is in another store.
+    /// The URL of the mailbox's store, if it is another store.
     mailbox: Option<StoreUrl>,
     tenant: TenantId,
-    /// Begins every id and key of this tour, so that it can be taken again on the same store.
+    /// The beginning of the ids and keys of this tour. Another tour on the same store has another beginning.
     name: String,
-    /// The folder with the session's file.
+    /// The folder with the session file.
     folder: PathBuf,
 }
 
@@ -64,7 +66,7 @@ pub(crate) async fn run(args: Args, global: &Global, out: &mut Output) -> Result
     let toured = steps::take(&tour, &mut report).await;
     let kept = args.keep && global.named_store().is_none();
     if kept {
-        // The folder is the user's from here on.
+        // From here on the folder is not removed.
         let _kept = folder.keep();
     }
     toured?;

@@ -1,4 +1,4 @@
-//! What the tour says: a step as soon as it was taken, and the sums at the end.
+//! The output of the tour: each step as soon as it has ended, and the sums at the end.
 
 use std::{fmt::Display, time::Instant};
 
@@ -12,7 +12,7 @@ use crate::{
     text::safe,
 };
 
-/// The steps taken so far.
+/// The steps that were taken so far.
 pub(super) struct Report<'a> {
     out: &'a mut Output,
     header: StoreHeader,
@@ -27,7 +27,7 @@ struct Step {
     outcome: Outcome,
     /// What was done.
     did: String,
-    /// What that proved; of a step that was not taken, why not.
+    /// What that proved, which checks failed, or why the step was skipped.
     proved: String,
     millis: u64,
     figures: serde_json::Value,
@@ -41,16 +41,16 @@ enum Outcome {
     Skipped,
 }
 
-/// How a step went.
+/// The result of a step.
 pub(super) struct Taken {
     pub(super) did: String,
     pub(super) proved: &'static str,
-    /// What did not hold.
+    /// The checks that failed.
     pub(super) broken: Vec<String>,
     pub(super) figures: serde_json::Value,
 }
 
-/// The end of the tour, for machines.
+/// The whole tour as JSON.
 #[derive(Serialize)]
 struct Document<'a> {
     #[serde(flatten)]
@@ -64,7 +64,7 @@ struct Document<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Begins with where the tour goes.
+    /// Makes a report, and prints the description of the store.
     pub(super) fn begin(session: &Session, out: &'a mut Output) -> Result<Self> {
         let header = session.header();
         if !out.json() {
@@ -74,12 +74,12 @@ impl<'a> Report<'a> {
         Ok(Self { out, header, began: now(), steps: Vec::new() })
     }
 
-    /// Where more can be printed.
+    /// Returns the output, to print further text.
     pub(super) fn out(&mut self) -> &mut Output {
         self.out
     }
 
-    /// Notes a step that began at `began`, and says how it went.
+    /// Adds a step that began at `began`, and prints it.
     pub(super) fn took(&mut self, step: &'static str, began: Instant, taken: Taken) -> Result<()> {
         let Taken { did, proved, broken, figures } = taken;
         let (outcome, proved) = match broken.as_slice() {
@@ -90,7 +90,7 @@ impl<'a> Report<'a> {
         self.note(step)
     }
 
-    /// Notes a step that makes no sense on this store.
+    /// Adds a step that this store cannot do, and prints the reason.
     pub(super) fn skipped(&mut self, step: &'static str, why: &str) -> Result<()> {
         let figures = serde_json::json!({});
         let step = Step {
@@ -127,7 +127,7 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// Ends with the sums.
+    /// Prints the sums, and returns how the command ended.
     pub(super) fn end(self, kept: Option<&str>) -> Result<Ending> {
         let count = |outcome| self.steps.iter().filter(|step| step.outcome == outcome).count();
         let document = Document {
@@ -155,7 +155,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// The time for measuring how long a step takes.
+/// Returns the time, to measure how long a step takes.
 #[expect(clippy::disallowed_methods, reason = "a duration is shown to people, nothing is decided by it")]
 pub(super) fn now() -> Instant {
     Instant::now()

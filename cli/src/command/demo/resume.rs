@@ -1,4 +1,4 @@
-//! The crash, and what is there after it.
+//! Kills a writer, and checks what the store has after that.
 
 use agentstore::{Commit, ContextRequest, EntryQuery, Error, ThreadId};
 use serde_json::json;
@@ -16,10 +16,10 @@ use crate::{
     session::{Access, Session},
 };
 
-/// The first turn of the writer that is killed: the tour itself has committed one.
+/// The first turn of the writer that is killed. The tour itself has committed turn 1.
 const FIRST: u64 = 2;
 
-/// What a turn of the killed writer left behind.
+/// How much of a turn of the killed writer is in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
     Whole,
@@ -27,7 +27,7 @@ enum Left {
     Half,
 }
 
-/// Kills a writer in the middle of a turn, opens the store again, and takes up the turn that nobody knows the end of.
+/// Kills a writer in the middle of a turn, opens the store again, and repeats the turn whose outcome is unknown.
 pub(super) async fn crash_and_resume(tour: &Tour, thread: &ThreadId, report: &mut Report<'_>) -> Result<Session> {
     let began = now();
     let killed = crash::crash(tour, thread, FIRST)?;
@@ -57,7 +57,8 @@ pub(super) async fn crash_and_resume(tour: &Tour, thread: &ThreadId, report: &mu
     Ok(session)
 }
 
-/// Repeats the commit of the turn in flight with its key: it is there once, whichever way the first went.
+/// Repeats the interrupted commit with its key. The turn is then in the store once, whether or not the first commit
+/// took effect.
 async fn resume(
     tour: &Tour,
     session: &Session,
@@ -87,7 +88,7 @@ async fn resume(
     report.took("resume", began, taken)
 }
 
-/// What is there of each turn of the writer, up to the one in flight.
+/// Returns how much there is of each turn of the writer, up to the last one that it began.
 async fn look(tour: &Tour, session: &Session, thread: &ThreadId, killed: Killed) -> Result<Vec<Left>> {
     let threads = session.threads()?;
     let mut entries = std::collections::BTreeSet::new();

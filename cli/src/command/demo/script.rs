@@ -30,7 +30,7 @@ const COMPACTED: &str = "league";
 /// The most lines of the program that one read returns.
 const READ_LINES: usize = 30;
 
-/// The content of the session file.
+/// Returns the content of the session file.
 pub(super) fn session() -> String {
     let mut script = Script::begin();
     for (from, metres) in UNITS {
@@ -159,14 +159,14 @@ impl Script {
         format!("call_{:05}", self.calls)
     }
 
-    /// The time of the line that is written now: 20 seconds after the line before.
+    /// Returns the time of the line that is written now, which is 20 seconds after the line before.
     fn time(&self) -> String {
         let seconds = 20 * self.lines;
         format!("2026-03-02T{:02}:{:02}:{:02}.000Z", 9 + seconds / 3600, seconds / 60 % 60, seconds % 60)
     }
 }
 
-/// A block of type `kind`, with its text in the field of the same name.
+/// Returns a block of type `kind`, with its text in the field of the same name.
 fn block(kind: &str, text: &str) -> String {
     format!(r#"{{"type":"{kind}","{kind}":{}}}"#, quoted(text))
 }

@@ -46,7 +46,7 @@ pub(super) async fn take(tour: &Tour, report: &mut Report<'_>) -> Result<()> {
     session.close().await
 }
 
-/// A session of another tool goes in, and comes out as the same bytes.
+/// Imports a session of another tool, and exports it as the same bytes.
 async fn import_session(tour: &Tour, session: &Session, report: &mut Report<'_>) -> Result<ThreadId> {
     let began = now();
     let file = tour.folder.join("units.jsonl");
@@ -81,7 +81,7 @@ async fn import_session(tour: &Tour, session: &Session, report: &mut Report<'_>)
     Ok(thread)
 }
 
-/// A turn is one atomic commit; its key makes it safe to repeat, and its guard keeps a second writer out.
+/// Commits a turn as one atomic step. Its key makes it safe to repeat, and its guard refuses a second writer.
 async fn commit_turn(tour: &Tour, session: &Session, id: &ThreadId, report: &mut Report<'_>) -> Result<()> {
     let began = now();
     let before = session.thread(id).await?;
@@ -109,7 +109,7 @@ async fn commit_turn(tour: &Tour, session: &Session, id: &ThreadId, report: &mut
     report.took("commit", began, taken)
 }
 
-/// A new branch below an earlier entry.
+/// Begins a new branch below an earlier entry.
 async fn fork(tour: &Tour, session: &Session, id: &ThreadId, report: &mut Report<'_>) -> Result<()> {
     let began = now();
     let before = session.thread(id).await?;
@@ -138,7 +138,7 @@ async fn fork(tour: &Tour, session: &Session, id: &ThreadId, report: &mut Report
     report.took("fork", began, taken)
 }
 
-/// A checkpoint, something that is regretted, and the way back.
+/// Sets a checkpoint, appends an entry, and rewinds to the checkpoint.
 async fn rewind(session: &Session, id: &ThreadId, report: &mut Report<'_>) -> Result<()> {
     let began = now();
     let before = session.thread(id).await?;
@@ -162,7 +162,7 @@ async fn rewind(session: &Session, id: &ThreadId, report: &mut Report<'_>) -> Re
     report.took("rewind", began, taken)
 }
 
-/// Everything is read and checked.
+/// Reads and checks the whole store.
 async fn verify(session: &Session, report: &mut Report<'_>) -> Result<()> {
     let began = now();
     let Some(inspector) = session.stores().store().inspector() else {
@@ -180,7 +180,7 @@ async fn verify(session: &Session, report: &mut Report<'_>) -> Result<()> {
     report.took("verify", began, taken)
 }
 
-/// For people: the tree, and the end of the context.
+/// Prints the tree and the end of the context, unless the output is JSON.
 async fn show(session: &Session, id: &ThreadId, out: &mut Output) -> Result<()> {
     const MESSAGES: usize = 4;
     if out.json() {
@@ -202,7 +202,7 @@ async fn show(session: &Session, id: &ThreadId, out: &mut Output) -> Result<()> 
     Ok(())
 }
 
-/// Notes what does not hold.
+/// Adds `otherwise` to `broken` if the check does not hold.
 pub(super) fn check(broken: &mut Vec<String>, holds: bool, otherwise: &str) {
     if !holds {
         broken.push(otherwise.to_owned());

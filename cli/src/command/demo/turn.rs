@@ -5,7 +5,7 @@ use agentstore::{
     RunStatus, StateChange, StateOp, ThreadId, TokenCounts,
 };
 
-/// The entries of a turn.
+/// The number of entries of a turn.
 pub(super) const ENTRIES: u64 = 4;
 
 /// Turn `number` of a tour.
@@ -21,23 +21,23 @@ impl Turn {
         Self { thread: thread.clone(), name: format!("{tour}-turn-{number}"), number }
     }
 
-    /// The ids of its entries, given rather than generated, so that they can be looked for after a crash.
+    /// Returns the ids of the entries. They are given and not generated, so that they can be looked for after a crash.
     pub(super) fn entry_ids(&self) -> Result<Vec<EntryId>> {
         (1..=ENTRIES).map(|part| EntryId::new(format!("{}-{part}", self.name))).collect()
     }
 
-    /// The key that makes it safe to commit again.
+    /// Returns the commit key of the turn, which makes the commit safe to repeat.
     pub(super) fn key(&self) -> Result<CommitKey> {
         CommitKey::new(&self.name)
     }
 
-    /// The run of the turn.
+    /// Returns the id of the run of the turn.
     pub(super) fn run(&self) -> Result<RunId> {
         RunId::new(&self.name)
     }
 
-    /// Everything that the turn writes: a question, a call, its result, an answer, the run, and how many turns there
-    /// were.
+    /// Returns the commit of the turn: a question, a call, its result, an answer, the run, and a counter of turns in
+    /// the state.
     pub(super) fn commit(&self) -> Result<Commit> {
         let call = format!("call-{}", self.number);
         let input = Json::of(&serde_json::json!({ "path": format!("src/part_{}.rs", self.number) }))?;

@@ -1,4 +1,4 @@
-//! Work in the background: claimed, interrupted, and done in the commit that says what it brought.
+//! Background work: one dispatch is claimed and interrupted, another one is done and settled.
 
 use std::time::Duration;
 
@@ -15,8 +15,9 @@ use super::{
 };
 use crate::{failure::Result, session::Session};
 
-/// A dispatch is claimed and interrupted, and its holder can write nothing any more. The next one is settled by the
-/// commit that has its answer and a row for the outbox; behind it, if threads and mailbox are two stores.
+/// Claims a dispatch and interrupts the thread, after which the holder of the claim can write nothing. The next
+/// dispatch is settled by the commit that adds its answer and an outbox row. If the mailbox is in another store than
+/// the threads, a call after the commit settles it.
 pub(super) async fn work(tour: &Tour, session: &Session, id: &ThreadId, report: &mut Report<'_>) -> Result<()> {
     let began = now();
     let (mailbox, commits) = (session.mailbox()?, session.commits()?);
@@ -42,7 +43,8 @@ pub(super) async fn work(tour: &Tour, session: &Session, id: &ThreadId, report: 
     queue("second").await?;
     let second = claim(&*mailbox, id).await?;
     if !is_one_step {
-        // Nothing but a take-over tells the store of the threads.
+        // The store of the threads does not know of the interrupt. It refuses the earlier claim from the moment when a
+        // commit with the fence of the next claim takes the thread over.
         let _taken = commits.commit(Commit::new(id.clone()).fenced(second.fence())).await?;
         refused.push(commits.commit(late).await.err());
     }

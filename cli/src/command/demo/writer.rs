@@ -1,15 +1,16 @@
-//! The process that the tour kills: it commits turn after turn, and says when it begins one and when one is durable.
+//! The process that the tour kills. It commits one turn after another, and prints when a turn begins and when a turn is
+//! durable.
 
 use agentstore::ThreadId;
 
 use super::turn::Turn;
 use crate::{command::Ending, failure::Result, output::Output, session::Session};
 
-/// Commit turns until killed: the part of `demo` that crashes
+/// Commit turns until the process is killed; `agentstore demo` starts and kills it
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore demo   (which starts this and kills it)")]
 pub(crate) struct Args {
-    /// The thread
+    /// The id of the thread
     thread: ThreadId,
     /// The name of the tour
     name: String,
@@ -17,7 +18,7 @@ pub(crate) struct Args {
     first: u64,
 }
 
-/// After so many turns it ends by itself, should nobody kill it.
+/// The number of turns after which the writer ends by itself if it is not killed.
 const MOST_TURNS: u64 = 100_000;
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
@@ -27,7 +28,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         out.line(format!("begin {number}"))?;
         out.flush()?;
         let receipt = commits.commit(turn.commit()?).await?;
-        // Nothing before this line is a promise.
+        // The turn is acknowledged only by this line.
         out.line(format!("done {number} {}", receipt.version.number()))?;
         out.flush()?;
     }

@@ -1,17 +1,17 @@
-//! `mailbox cancel`: queued work that is not wanted.
+//! `mailbox cancel`: cancels queued dispatches.
 
 use agentstore::DispatchId;
 
 use super::{Ending, print_answers};
 use crate::{failure::Result, output::Output, session::Session};
 
-/// Take queued dispatches back, by their ids; one that is claimed is refused
+/// Cancel queued dispatches; a dispatch that is claimed or has finished is refused
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore mailbox cancel d-17 d-18\n  \
     agentstore mailbox cancel d-17 --json | jq .refused\n\n\
     What is claimed ends with `agentstore mailbox interrupt`. It ends with 1 if one was refused.")]
 pub(super) struct Args {
-    /// The dispatches
+    /// The ids of the dispatches
     #[arg(required = true, value_name = "DISPATCH")]
     dispatches: Vec<DispatchId>,
 }

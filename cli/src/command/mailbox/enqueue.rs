@@ -1,4 +1,4 @@
-//! `mailbox enqueue`: one dispatch for a run of a thread.
+//! `mailbox enqueue`: queues a dispatch for a run of a thread.
 
 use std::time::Duration;
 
@@ -14,35 +14,41 @@ use crate::{
     text,
 };
 
-/// Queue work for a run of a thread, which need not exist yet
+/// Queue a dispatch for a run of a thread
+///
+/// The mailbox does not check whether the thread and the run exist.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore mailbox enqueue t-42 --run run-7\n  \
     agentstore mailbox enqueue t-42 --run run-8 --payload '{\"task\":\"index\"}' --in 10m --key index\n  \
     agentstore mailbox enqueue t-42 --run run-9 --payload @task.json")]
 pub(super) struct Args {
-    /// The thread
+    /// The id of the thread
     thread: ThreadId,
-    /// The run that it is for
+    /// The id of the run
     #[arg(long)]
     run: RunId,
-    /// What its worker has to know, a JSON value; `@FILE` for one in a file, `-` for standard input
+    /// The payload for the worker, a JSON value
+    ///
+    /// `@FILE` reads the value from a file, and `-` from standard input.
     #[arg(long, value_name = "JSON|@FILE|-")]
     payload: Option<Given>,
     #[arg(skip)]
     read: Option<Json>,
-    /// The id of the dispatch, so that the same enqueue can be repeated safely; generated if not given
+    /// The id of the dispatch; generated if not given
+    ///
+    /// A command with an id is safe to repeat: the dispatch is queued once.
     #[arg(long, value_name = "ID")]
     id: Option<DispatchId>,
-    /// Refuse it while another dispatch of the thread with this key is not over
+    /// A dedupe key: refuse the dispatch while another dispatch of the thread with this key is queued or claimed
     #[arg(long, value_name = "KEY")]
     key: Option<DedupeKey>,
-    /// 0 comes first
+    /// The priority: dispatches with lower numbers are claimed first
     #[arg(long, default_value_t = 128, value_name = "0-255")]
     priority: u8,
-    /// Give it out after this time only
+    /// How long to wait before the dispatch can be claimed, such as `10m`; it can be claimed at once if not given
     #[arg(long = "in", value_name = "TIME", value_parser = args::age)]
     delay: Option<Duration>,
-    /// How many failures and lost leases make it a dead letter
+    /// The number of failures and expired leases after which the dispatch is a dead letter
     #[arg(long, default_value_t = 5, value_name = "N")]
     max_attempts: u32,
 }

@@ -1,4 +1,4 @@
-//! `mailbox interrupt`: what is queued for a thread is not wanted any more.
+//! `mailbox interrupt`: cancels the queued and running dispatches of a thread.
 
 use agentstore::{Interrupt, InterruptKey, Interrupted, ThreadId};
 use serde_json::json;
@@ -12,20 +12,22 @@ use crate::{
     text::{count, safe},
 };
 
-/// Take back all that is queued for a thread; who holds a claim of it can write nothing any more
+/// Cancel the queued and running dispatches of a thread, and invalidate their claims
+///
+/// Queued dispatches become superseded. A worker that holds a claim of the thread can write nothing from then on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore mailbox interrupt t-42 --reason \"the user changed their mind\"\n  \
     agentstore mailbox interrupt t-42 --key cancel-1 --yes")]
 pub(super) struct Args {
-    /// The thread
+    /// The id of the thread
     thread: ThreadId,
-    /// Why: what is taken back shows it
+    /// The reason, which is recorded in the dispatches
     #[arg(long)]
     reason: Option<String>,
-    /// The same key again gives the first answer
+    /// An interrupt key: a repeat of the command with the same key has no further effect and prints the first answer
     #[arg(long)]
     key: Option<InterruptKey>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }

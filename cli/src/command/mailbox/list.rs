@@ -1,4 +1,4 @@
-//! `mailbox list`: dispatches, and how many there are in each status.
+//! `mailbox list`: lists dispatches, and counts them by status.
 
 use agentstore::{Dispatch, DispatchCounts, DispatchFilter, DispatchQuery, DispatchStatus, ThreadId};
 use serde_json::{Value, json};
@@ -18,11 +18,13 @@ use crate::{
     agentstore mailbox list --thread t-42 --status queued --status claimed\n  \
     agentstore mailbox list --status dead_letter --json | jq .dispatches[].last_error")]
 pub(super) struct Args {
-    /// Dispatches of this thread only
+    /// Only dispatches of this thread
     #[arg(long)]
     thread: Option<ThreadId>,
-    /// Dispatches in this status only: queued, claimed, acked, cancelled, superseded or dead_letter; may be given more
-    /// than once
+    /// List only dispatches with this status; can be given more than once
+    ///
+    /// The statuses are queued, claimed, acked, cancelled, superseded and dead_letter. Dispatches with other statuses
+    /// are still counted.
     #[arg(long = "status", value_name = "STATUS")]
     statuses: Vec<DispatchStatus>,
 }
@@ -49,12 +51,12 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     Ok(Ending::Good)
 }
 
-/// The counts as JSON, with those that are none.
+/// Returns the counts as JSON, including those that are 0.
 pub(super) fn document(counts: &DispatchCounts) -> Value {
     DispatchStatus::ALL.iter().map(|status| (status.name().to_owned(), Value::from(counts.of(*status)))).collect()
 }
 
-/// The counts in one line.
+/// Returns the counts in one line.
 pub(super) fn sum(counts: &DispatchCounts) -> String {
     let DispatchCounts { queued, claimed, acked, cancelled, superseded, dead_letter, .. } = counts;
     format!(

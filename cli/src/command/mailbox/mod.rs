@@ -1,4 +1,4 @@
-//! `mailbox`: work that is queued for the runs of threads.
+//! `mailbox`: queues, manages and does work for the runs of threads.
 
 mod cancel;
 mod enqueue;
@@ -21,8 +21,7 @@ use crate::{
     text::{count, safe},
 };
 
-/// Look after work that is queued for threads, and do it: enqueue, list, stats, work, cancel, interrupt, requeue,
-/// purge
+/// Queue, manage and do background work: enqueue, list, stats, work, cancel, interrupt, requeue, purge
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore mailbox enqueue t-42 --run run-7 --payload '{\"task\":\"index\"}'\n  \
     agentstore mailbox stats\n  agentstore mailbox work --exec ./index.sh --until-idle\n  \
@@ -56,7 +55,7 @@ impl Args {
 }
 
 impl Args {
-    /// Does what needs no store, before one is opened.
+    /// Reads the input of the command, before a store is opened.
     pub(crate) fn prepare(&mut self) -> Result<()> {
         match &mut self.act {
             Act::Enqueue(args) => args.prepare(),
@@ -78,7 +77,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     }
 }
 
-/// Prints what became of dispatches that were named: those of which `did` was done, and those that refused it.
+/// Prints the answers to a command about named dispatches: those to which `did` applies, and those that were refused.
 fn print_answers(
     answers: Vec<(DispatchId, agentstore::Result<Dispatch>)>,
     did: &str,

@@ -1,4 +1,4 @@
-//! `mailbox purge`: removes dispatches that are over.
+//! `mailbox purge`: removes finished dispatches.
 
 use std::time::Duration;
 
@@ -8,19 +8,21 @@ use serde_json::json;
 use super::Ending;
 use crate::{args, failure::Result, output::Output, prompt, session::Session, text::count};
 
-/// Remove dispatches that ended some time ago, however they ended; their ids are free then
+/// Remove dispatches that finished some time ago, including dead letters
+///
+/// Their ids can then be used again.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  agentstore mailbox purge --dry-run\n  agentstore mailbox purge --older-than 7d --yes"
 )]
 pub(super) struct Args {
-    /// How long ago they ended at least
+    /// Remove only dispatches that finished at least this long ago
     #[arg(long, value_name = "AGE", default_value = "24h", value_parser = args::age)]
     older_than: Duration,
-    /// Say whether there are any, and remove nothing
+    /// Only print how many dispatches would be removed, up to 1,000
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }
@@ -31,7 +33,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let mut dry = request.clone();
     dry.dry_run = true;
     let found = mailbox.purge(dry).await?.removed;
-    // One call looks at so many, and says no more.
+    // One call counts at most `limit` dispatches, so there may be more.
     let more = if found >= u64::from(request.limit) { " or more" } else { "" };
     let mut removed = 0;
     if found > 0 && !args.dry_run {

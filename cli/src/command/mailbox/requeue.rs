@@ -1,25 +1,25 @@
-//! `mailbox requeue`: dead letters, to be tried again.
+//! `mailbox requeue`: puts dead letters back into the queue.
 
 use agentstore::{DispatchFilter, DispatchId, Requeue, ThreadId};
 
 use super::{Ending, print_answers};
 use crate::{failure::Result, output::Output, prompt, session::Session, text::count};
 
-/// The most that one call takes back.
+/// The greatest number of dead letters that one call requeues.
 const STEP: u32 = 1_000;
 
-/// Take dead letters back, with all their attempts: those named, or all, or all of a thread
+/// Put dead letters back into the queue, with all their attempts available again
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  agentstore mailbox requeue d-17\n  agentstore mailbox requeue --thread t-42 --yes"
 )]
 pub(super) struct Args {
-    /// The dispatches; without any, every dead letter
+    /// The ids of the dispatches; all dead letters if none is given
     dispatches: Vec<DispatchId>,
-    /// Those of this thread only
+    /// Only dead letters of this thread
     #[arg(long, conflicts_with = "dispatches")]
     thread: Option<ThreadId>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }
@@ -35,7 +35,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         let filter = args.thread.map_or_else(DispatchFilter::default, DispatchFilter::of_thread);
         loop {
             let taken = mailbox.requeue(Requeue::matching(filter.clone(), STEP)).await?;
-            // What is refused stays, and would come again.
+            // A dead letter that was refused stays one, and the next call would return it again.
             let is_over = taken.is_empty() || taken.iter().any(|(_, answer)| answer.is_err());
             answers.extend(taken);
             if is_over {

@@ -1,4 +1,4 @@
-//! `mailbox stats`: how much waits, how long it has waited, what failed.
+//! `mailbox stats`: counts dispatches and failures, and prints how long the oldest dispatch has waited.
 
 use agentstore::{Clock, Dispatch, DispatchFilter, DispatchQuery, DispatchStatus, SystemClock, ThreadId};
 use serde_json::json;
@@ -9,25 +9,25 @@ use super::{
 };
 use crate::{failure::Result, output::Output, pages, session::Session, text};
 
-/// Say how much is queued, since when the oldest waits, how often work failed, and how much was given up
+/// Count dispatches by status, and print how long the oldest has waited and how often dispatches failed
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  agentstore mailbox stats\n  agentstore mailbox stats --thread t-42 --json | jq .oldest"
 )]
 pub(super) struct Args {
-    /// Of this thread only
+    /// Only dispatches of this thread
     #[arg(long)]
     thread: Option<ThreadId>,
 }
 
-/// What is queued or claimed, summed up.
+/// A summary of the dispatches that are queued or claimed.
 #[derive(Debug, Default)]
 struct Open {
-    /// What waits longest to be claimed.
+    /// The queued dispatch that was created first.
     oldest: Option<Dispatch>,
-    /// How many have failed at least once.
+    /// The number of dispatches that have failed at least once.
     retried: u64,
-    /// How often they failed.
+    /// The number of failures of all dispatches.
     failures: u64,
 }
 

@@ -1,4 +1,4 @@
-//! `outbox list`: rows, and how many there are in each status.
+//! `outbox list`: lists rows, and counts them by status.
 
 use agentstore::{OutboxCounts, OutboxQuery, OutboxRow, OutboxStatus};
 use serde_json::json;
@@ -12,14 +12,16 @@ use crate::{
     text,
 };
 
-/// List rows, the oldest first, and count them by status
+/// List outbox rows, the oldest first, and count them by status
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore outbox list\n  \
     agentstore outbox list --lane webhook --status dead_letter --json | jq .rows[].last_error")]
 pub(super) struct Args {
     #[command(flatten)]
     which: WhichArgs,
-    /// Rows in this status only: pending, claimed, delivered or dead_letter; may be given more than once
+    /// List only rows with this status; can be given more than once
+    ///
+    /// The statuses are pending, claimed, delivered and dead_letter. Rows with other statuses are still counted.
     #[arg(long = "status", value_name = "STATUS")]
     statuses: Vec<OutboxStatus>,
 }

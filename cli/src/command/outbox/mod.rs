@@ -1,4 +1,4 @@
-//! `outbox`: rows that commits wrote, to be delivered elsewhere.
+//! `outbox`: manages rows that commits wrote, for delivery to other systems.
 
 mod list;
 mod purge;
@@ -14,7 +14,7 @@ use crate::{
     session::{Access, Session},
 };
 
-/// Look after rows that are to be delivered elsewhere: list, requeue, purge
+/// Manage outbox rows, which are delivered to other systems: list, requeue, purge
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore outbox list --status dead_letter\n  \
     agentstore outbox requeue --lane webhook\n  agentstore outbox purge --older-than 7d --yes\n\n\
@@ -48,13 +48,13 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     }
 }
 
-/// Which rows.
+/// The options that choose rows.
 #[derive(Debug, clap::Args)]
 struct WhichArgs {
-    /// Rows of this lane only
+    /// Only rows of this lane
     #[arg(long)]
     lane: Option<LaneId>,
-    /// Rows for this target only
+    /// Only rows for this target
     #[arg(long)]
     target: Option<OutboxTarget>,
 }

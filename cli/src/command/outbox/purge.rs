@@ -1,4 +1,4 @@
-//! `outbox purge`: removes rows that were delivered or given up.
+//! `outbox purge`: removes delivered rows and dead letters.
 
 use std::time::Duration;
 
@@ -8,19 +8,21 @@ use serde_json::json;
 use super::Ending;
 use crate::{args, failure::Result, output::Output, prompt, session::Session, text::count};
 
-/// Remove rows that were delivered or given up some time ago; their dedupe keys are free then
+/// Remove outbox rows that were delivered or became dead letters some time ago
+///
+/// Their dedupe keys can then be used again.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  agentstore outbox purge --dry-run\n  agentstore outbox purge --older-than 7d --yes"
 )]
 pub(super) struct Args {
-    /// How long ago they ended at least
+    /// Remove only rows that ended at least this long ago
     #[arg(long, value_name = "AGE", default_value = "24h", value_parser = args::age)]
     older_than: Duration,
-    /// Say whether there are any, and remove nothing
+    /// Only print how many rows would be removed, up to 1,000
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }
@@ -29,7 +31,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let outbox = session.commits()?.outbox();
     let request = PurgeOutbox::new(SystemClock.now().saturating_sub(args.older_than));
     let found = outbox.purge_outbox(request.clone().dry()).await?;
-    // One call looks at so many, and says no more.
+    // One call counts at most `limit` rows, so there may be more.
     let more = if found >= u64::from(request.limit) { " or more" } else { "" };
     let mut removed = 0;
     if found > 0 && !args.dry_run {

@@ -1,4 +1,4 @@
-//! `outbox requeue`: dead letters, to be tried again.
+//! `outbox requeue`: makes dead letters pending again.
 
 use agentstore::{OutboxChoice, OutboxId, OutboxStatus, RequeueOutbox, Requeued};
 use serde_json::json;
@@ -12,20 +12,20 @@ use crate::{
     text::{count, safe},
 };
 
-/// The most that one call takes back.
+/// The greatest number of dead letters that one call requeues.
 const STEP: u32 = 1_000;
 
-/// Take dead letters back, with all their attempts: those named, or all of a lane or a target
+/// Make dead letters of the outbox pending again, with all their attempts available
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  agentstore outbox requeue 0199…\n  agentstore outbox requeue --lane webhook --yes"
 )]
 pub(super) struct Args {
-    /// The rows; without any, every dead letter
+    /// The ids of the rows; all dead letters if none is given
     rows: Vec<OutboxId>,
     #[command(flatten)]
     which: WhichArgs,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }

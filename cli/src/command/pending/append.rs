@@ -1,22 +1,24 @@
-//! `pending append`: a message for the next run that may take it.
+//! `pending append`: queues a message for a run of a thread.
 
 use agentstore::{AppendPending, EntryId, NewInput, ThreadId};
 
 use super::{DeliveryArgs, Ending, print_appended};
 use crate::{failure::Result, message::MessageArgs, output::Output, session::Session, text::safe};
 
-/// Put a message at the end of a thread's queue, making the thread if there is none
+/// Append a message to the queue of a thread; the thread is created if it does not exist
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore pending append t-42 --message \"And in French?\"\n  \
     echo \"Stop, the file is wrong\" | agentstore pending append t-42 --at interrupt --for run-7")]
 pub(super) struct Args {
-    /// The thread
+    /// The id of the thread
     thread: ThreadId,
     #[command(flatten)]
     message: MessageArgs,
     #[command(flatten)]
     delivery: DeliveryArgs,
-    /// The id of the input, so that the same append can be repeated safely; generated if not given
+    /// The id of the input; generated if not given
+    ///
+    /// A command with an id is safe to repeat while the input is pending: the input is queued once.
     #[arg(long, value_name = "ID")]
     id: Option<EntryId>,
 }

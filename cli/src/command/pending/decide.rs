@@ -1,4 +1,4 @@
-//! `pending decide`: what a waiting run waits for.
+//! `pending decide`: decides about a ticket that a run waits for.
 
 use agentstore::{AppendPending, Decision, DecisionAction, Json, NewInput, RunId, ThreadId};
 
@@ -11,30 +11,32 @@ use crate::{
     text::safe,
 };
 
-/// Decide about a ticket that a run waits for; each is decided once
+/// Decide about a ticket that a run waits for; a ticket is decided only once
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore runs t-42 --json | jq '.runs[].status.waiting.tickets'\n  \
     agentstore pending decide t-42 run-7 ticket-1 --resume --result '{\"approved\":true}'\n  \
     agentstore pending decide t-42 run-7 ticket-1 --cancel --reason \"not on a Friday\"")]
 pub(super) struct Args {
-    /// The thread
+    /// The id of the thread
     thread: ThreadId,
-    /// The run that waits
+    /// The id of the run that waits
     run: RunId,
-    /// The ticket
+    /// The id of the ticket
     ticket: String,
-    /// Go on
+    /// Let the run continue with what the ticket is about
     #[arg(long, required_unless_present = "cancel", conflicts_with = "cancel")]
     resume: bool,
-    /// Go on without what the ticket is about
+    /// Let the run continue without what the ticket is about
     #[arg(long)]
     cancel: bool,
-    /// What the run goes on with, a JSON value; `@FILE` for one in a file, `-` for standard input
+    /// The result with which the run continues, a JSON value
+    ///
+    /// `@FILE` reads the value from a file, and `-` from standard input.
     #[arg(long, value_name = "JSON|@FILE|-")]
     result: Option<Given>,
     #[arg(skip)]
     read: Option<Json>,
-    /// Why
+    /// The reason for the decision
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `pending edit`: another message or delivery for an input.
+//! `pending edit`: changes the message or the delivery of an input.
 
 use agentstore::{EntryId, Message, PendingUpdate, ThreadId};
 
@@ -12,24 +12,27 @@ use crate::{
     text::safe,
 };
 
-/// Change the message or the delivery of an input; it keeps its place. A delivery is given whole
+/// Change the message or the delivery of an input, which keeps its place in the queue
+///
+/// If one of `--at`, `--alone`, `--barrier` and `--for` is given, the others are reset to their defaults.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore pending edit t-42 INPUT --message \"And in Italian?\"\n  \
     agentstore pending edit t-42 INPUT --at next_step --expect 3")]
 pub(super) struct Args {
-    /// The thread
+    /// The id of the thread
     thread: ThreadId,
-    /// The input, by its id
+    /// The id of the input
     input: EntryId,
-    /// The message from now on: text of the user, or a JSON document with `role` and `blocks`; `@FILE` for what is in a
-    /// file, `-` for standard input
+    /// The new message: text of the user, or a JSON document with `role` and `blocks`; unchanged if not given
+    ///
+    /// `@FILE` reads the message from a file, and `-` from standard input. Write `@@` for text that begins with `@`.
     #[arg(long, short, value_name = "TEXT|JSON|@FILE|-")]
     message: Option<Given>,
     #[arg(skip)]
     read: Option<Message>,
     #[command(flatten)]
     delivery: DeliveryArgs,
-    /// Refuse unless the input has this revision
+    /// Refuse the change unless the input has this revision
     #[arg(long, value_name = "REVISION")]
     expect: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! `pending list`: the queue of a thread, or the threads that have one.
+//! `pending list`: lists the queue of a thread, or the threads that have pending input.
 
 use agentstore::{PendingBody, PendingInput, PendingQueue, ThreadId};
 use serde_json::json;
@@ -13,11 +13,11 @@ use crate::{
     text::{self, safe},
 };
 
-/// List the input of a thread in its order, or the threads that have input
+/// List the pending input of a thread in its order, or the threads that have pending input
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore pending list\n  agentstore pending list t-42 --json | jq .inputs")]
 pub(super) struct Args {
-    /// The thread; without it, every thread that has input
+    /// The id of the thread; lists the threads that have pending input if not given
     thread: Option<ThreadId>,
 }
 
@@ -67,7 +67,7 @@ fn print(thread: &ThreadId, queue: &PendingQueue, out: &mut Output) -> Result<()
     out.line(out.style(format!("the queue has revision {}", queue.revision)).dim())
 }
 
-/// When an input is taken, in few words.
+/// Returns in a few words when an input is taken.
 fn delivery(input: &PendingInput) -> String {
     let delivery = &input.delivery;
     let mut words = delivery.boundary.name().to_owned();

@@ -1,4 +1,4 @@
-//! `pending`: input that waits for a run to read it.
+//! `pending`: manages input that waits until a run consumes it.
 
 mod append;
 mod decide;
@@ -71,25 +71,28 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
 /// When an input may be taken.
 #[derive(Debug, clap::Args)]
 struct DeliveryArgs {
-    /// From which point of a run on: interrupt, next_step, on_natural_end, new_run or resume_input
+    /// The boundary of a run from which on the input may be taken; new_run if not given
+    ///
+    /// The boundaries are interrupt (at once), next_step (before the next step of the run), on_natural_end (when the
+    /// run would end by itself), new_run (at the beginning of a run) and resume_input (when a waiting run continues).
     #[arg(long = "at", value_name = "BOUNDARY")]
     boundary: Option<Boundary>,
-    /// Take it alone
+    /// Take the input alone, not together with other inputs
     #[arg(long)]
     alone: bool,
-    /// Take nothing behind it before it or with it
+    /// Take no input behind this one before it or together with it
     #[arg(long)]
     barrier: bool,
-    /// For this run; a new run may take it once that one is over
+    /// The run that the input is for; after that run has ended, a new run may take the input
     #[arg(long = "for", value_name = "RUN")]
     target: Option<RunId>,
-    /// For that run and no other
+    /// Let no other run take the input, not even after the run of `--for` has ended
     #[arg(long, requires = "target")]
     only: bool,
 }
 
 impl DeliveryArgs {
-    /// The delivery, if anything was said about it.
+    /// Returns the delivery, if an option about it is given.
     fn given(self) -> Option<Delivery> {
         let is_given = self.boundary.is_some() || self.alone || self.barrier || self.target.is_some();
         is_given.then(|| self.delivery())
@@ -106,7 +109,7 @@ impl DeliveryArgs {
     }
 }
 
-/// Prints what an append did.
+/// Prints the result of an append.
 fn print_appended(appended: &Appended, what: &str, out: &mut Output) -> Result<Ending> {
     if out.json() {
         out.document(appended)?;

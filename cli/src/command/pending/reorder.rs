@@ -1,4 +1,4 @@
-//! `pending reorder`: another order for the queue.
+//! `pending reorder`: changes the order of the queue.
 
 use agentstore::{EntryId, Reorder, ThreadId};
 use serde_json::json;
@@ -6,17 +6,17 @@ use serde_json::json;
 use super::Ending;
 use crate::{failure::Result, output::Output, session::Session, text::safe};
 
-/// Give the queue another order, naming every input once
+/// Change the order of the queue of a thread
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore pending reorder t-42 SECOND FIRST --expect 2\n\n\
     Without `--expect` it is the order of the queue as it is now: what comes meanwhile refuses it.")]
 pub(super) struct Args {
-    /// The thread
+    /// The id of the thread
     thread: ThreadId,
-    /// Every input of the queue, by its id, in the new order
+    /// The ids of all inputs of the queue, each once, in the new order
     #[arg(required = true)]
     inputs: Vec<EntryId>,
-    /// Refuse unless the queue has this revision
+    /// Refuse the change unless the queue has this revision
     #[arg(long, value_name = "REVISION")]
     expect: Option<u64>,
 }

@@ -1,17 +1,17 @@
-//! `pending retract`: an input that nobody is to read.
+//! `pending retract`: removes an input from the queue.
 
 use agentstore::{EntryId, ThreadId};
 
 use super::Ending;
 use crate::{failure::Result, output::Output, session::Session, text::safe};
 
-/// Take an input out of the queue, and print it
+/// Remove an input from the queue of a thread
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore pending retract t-42 INPUT")]
 pub(super) struct Args {
-    /// The thread
+    /// The id of the thread
     thread: ThreadId,
-    /// The input, by its id
+    /// The id of the input
     input: EntryId,
 }
 

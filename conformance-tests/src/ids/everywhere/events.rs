@@ -1,4 +1,4 @@
-//! Of events: thread, run, kind, writer, key, causation, correlation.
+//! Ids of events: thread, run, kind, origin, writer, key, causation, correlation.
 
 use store_core::{
     AppendEvents, AppendedEvents, Event, EventFilter, EventQuery, EventStore, NewEvent, Scope, Start, Subscribe,
@@ -15,7 +15,8 @@ fn scopes(text: &str) -> [Scope; 2] {
     [Scope::Thread(id(text)), Scope::Run(id(text))]
 }
 
-/// The appends: as a writer with a key that others have too, and as a key of a writer who has others.
+/// Two appends. One has `text` as its writer and a key that other writers use, too. The other has `text` as its
+/// key and a writer that has other keys.
 fn appends(text: &str) -> [AppendEvents; 2] {
     let mut draft = NewEvent::new(id(text), scopes(text));
     (draft.origin, draft.causation_id, draft.correlation_id) = (Some(id(text)), Some(id(text)), Some(id(text)));

@@ -1,4 +1,4 @@
-//! Of threads and commits: thread, parent, resource, entry, run, agent, dispatch of a run, commit key, state key.
+//! Ids of threads and commits: thread, parent, resource, entry, run, agent, dispatch of a run, commit key, state key.
 
 use store_core::{
     AgentId, ClaimNumber, ClaimToken, Commit, CommitCoordinator, ContextRequest, EntryId, EntryQuery, Expect, Fence,
@@ -12,7 +12,7 @@ use crate::{
     given::{id, said},
 };
 
-/// A commit that gives `text` wherever it takes an id.
+/// A commit that uses `text` wherever it takes an id.
 fn everywhere(text: &str) -> Commit {
     let mut fields = ThreadFields::default();
     fields.resource_id = Some(id(text));
@@ -58,7 +58,7 @@ pub(super) async fn find(commits: &dyn CommitCoordinator, text: &str) -> Verdict
     expect(commits.commit(everywhere(text)).await?.deduplicated, "the key is not found")
 }
 
-/// Each of them as the parent of one thread, and the keys of one log and one state.
+/// Finds each text as the parent of one thread, and all texts together as keys, entries and state keys of one thread.
 pub(super) async fn find_all(commits: &dyn CommitCoordinator, texts: &[String]) -> Verdict {
     let threads = commits.threads();
     threads.create_thread(NewThread::new(id("child"))).await?;

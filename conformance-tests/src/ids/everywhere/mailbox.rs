@@ -1,4 +1,4 @@
-//! Of the mailbox: thread, run, dispatch, dedupe key, worker, instance, key of an interrupt.
+//! Ids of the mailbox: thread, run, dispatch, dedupe key, worker, instance, key of an interrupt.
 
 use store_core::{
     ClaimRequest, Dispatch, DispatchFilter, DispatchQuery, ErrorKind, Interrupt, MailboxStore, NewDispatch,
@@ -13,7 +13,7 @@ use crate::{
     mailbox::draft::{LEASE, ack},
 };
 
-/// Work under the dedupe key `text`, in a thread where other keys are taken too.
+/// Work with the dedupe key `text`, in a thread in which other dedupe keys are in use, too.
 fn beside_others(text: &str) -> NewDispatch {
     NewDispatch::new(id("shared"), id("run")).with_dedupe_key(id(text))
 }
@@ -26,7 +26,7 @@ pub(super) async fn put(mailbox: &dyn MailboxStore, text: &str) -> Verdict {
     Ok(())
 }
 
-/// The dispatch `text`, the only one in a list of this filter.
+/// The dispatch `text`, which must be the only one in the list for this filter.
 async fn only(mailbox: &dyn MailboxStore, text: &str, filter: DispatchFilter) -> Result<Dispatch, Failure> {
     let mut found = mailbox.list_dispatches(DispatchQuery::new(filter)).await?.items;
     expect_eq(found.iter().map(|found| found.id.as_str()).collect::<Vec<_>>(), [text])?;
@@ -59,7 +59,7 @@ pub(super) async fn find(mailbox: &dyn MailboxStore, text: &str) -> Verdict {
 pub(super) async fn find_all(mailbox: &dyn MailboxStore, texts: &[String]) -> Verdict {
     let count = texts.len() as u64;
     let shared: ThreadId = id("shared");
-    // One after the other: of the keys of a thread the last twenty are remembered.
+    // Each interrupt is repeated at once, because only the last 20 keys of a thread are remembered.
     for (text, is_repeat) in texts.iter().flat_map(|text| [(text, false), (text, true)]) {
         let keyed = Interrupt::new(id("interrupted")).with_key(id(text));
         expect_eq(mailbox.interrupt(keyed).await?.deduplicated, is_repeat).map_err(|failure| failure.about(text))?;

@@ -1,4 +1,4 @@
-//! A text as an id in every place of a contract where one can be given.
+//! Uses a text as an id in every place of a contract that takes one.
 
 mod events;
 mod log;
@@ -11,14 +11,16 @@ use store_core::TenantStores;
 
 use crate::{Contract, Failure, Verdict};
 
-/// Gives each text wherever the contract takes an id, then finds each again and no other for it: all of them at once.
+/// Uses each text wherever the contract takes an id, all texts at the same time. Then finds the
+/// records of each text, and no others.
 pub(super) async fn use_everywhere(contract: Contract, stores: &TenantStores, texts: &[String]) -> Verdict {
     try_join_all(texts.iter().map(async |text| put(contract, stores, text).await.map_err(|f| f.about(text)))).await?;
     try_join_all(texts.iter().map(async |text| find(contract, stores, text).await.map_err(|f| f.about(text)))).await?;
     find_all(contract, stores, texts).await
 }
 
-/// Gives `text` wherever the contract takes an id, beside a fixed id where two go together.
+/// Uses `text` wherever the contract takes an id. Where two ids belong together, it also
+/// combines `text` with a fixed id.
 pub(super) async fn put(contract: Contract, stores: &TenantStores, text: &str) -> Verdict {
     match contract {
         Contract::ThreadRunStore | Contract::CommitCoordinator => log::put(has(&stores.commits)?, text).await,
@@ -29,7 +31,7 @@ pub(super) async fn put(contract: Contract, stores: &TenantStores, text: &str) -
     }
 }
 
-/// Finds what [`put`] wrote under `text`, by every id, and changes it.
+/// Finds what [`put`] wrote under `text`, by each of its ids, and changes it.
 pub(super) async fn find(contract: Contract, stores: &TenantStores, text: &str) -> Verdict {
     match contract {
         Contract::ThreadRunStore | Contract::CommitCoordinator => log::find(has(&stores.commits)?, text).await,
@@ -40,7 +42,7 @@ pub(super) async fn find(contract: Contract, stores: &TenantStores, text: &str) 
     }
 }
 
-/// Finds as many as there are texts where they stand beside each other.
+/// Finds as many records as there are texts in the places where the texts are next to each other.
 async fn find_all(contract: Contract, stores: &TenantStores, texts: &[String]) -> Verdict {
     match contract {
         Contract::ThreadRunStore | Contract::CommitCoordinator => log::find_all(has(&stores.commits)?, texts).await,
@@ -55,7 +57,7 @@ fn has<T: ?Sized>(store: &Option<std::sync::Arc<T>>) -> Result<&T, Failure> {
     store.as_deref().ok_or_else(|| Failure::new("the store does not have the contract"))
 }
 
-/// The texts in the order of their bytes, as lists of ids are compared.
+/// The texts in the order of their bytes, which is the order of ids in lists.
 fn sorted<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut sorted: Vec<_> = texts.into_iter().collect();
     sorted.sort_unstable();

@@ -1,4 +1,4 @@
-//! Of the outbox: lane, target, dedupe key, order key, worker.
+//! Ids of the outbox: lane, target, dedupe key, order key, worker.
 
 use store_core::{
     ClaimOutbox, Commit, CommitCoordinator, Json, NewOutboxRow, OutboxFilter, OutboxId, OutboxQuery, OutboxRow,
@@ -12,8 +12,8 @@ use crate::{
     given::{id, walk},
 };
 
-/// A row in a lane and for a target of its own, one under a dedupe key beside others, one under an order key beside
-/// others.
+/// A row in a lane and for a target of its own, a row in a lane with other dedupe keys, and a row in
+/// a lane with other order keys.
 fn rows(text: &str) -> [NewOutboxRow; 3] {
     let row = |lane: &str, target: &str| NewOutboxRow::new(id(lane), id(target), Json::null());
     [
@@ -60,7 +60,7 @@ pub(super) async fn find_all(outbox: &dyn OutboxStore, texts: &[String]) -> Verd
     let wanted = sorted(texts.iter().map(String::as_str));
     let under_keys = listed(outbox, OutboxFilter::default().of_lane(id("keys"))).await?;
     expect_eq(sorted(under_keys.iter().filter_map(|row| row.dedupe_key.as_ref()).map(AsRef::as_ref)), wanted.clone())?;
-    // Rows with different order keys are given out side by side.
+    // Rows with different order keys can be claimed at the same time.
     let claimed = outbox.claim_outbox(ClaimOutbox::new(id("orders"), id("w"), 100)).await?.rows;
     expect_eq(sorted(claimed.iter().filter_map(|held| held.row.order_key.as_ref()).map(AsRef::as_ref)), wanted)?;
     let all = OutboxFilter::default();

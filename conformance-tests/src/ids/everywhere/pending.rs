@@ -1,4 +1,4 @@
-//! Of pending input: thread, id of an input, run that it is for.
+//! Ids of pending input: thread, input, target.
 
 use store_core::{AppendPending, Boundary, Delivery, Message, NewInput, PendingStore, Target, ThreadId};
 
@@ -9,12 +9,12 @@ use crate::{
     given::{id, walk},
 };
 
-/// The queue in which every text is the id of an input.
+/// The thread in whose queue every text is the id of an input.
 fn shared() -> ThreadId {
     id("shared")
 }
 
-/// An input for the run `text`.
+/// An append of one input whose target is the run `text`.
 fn append(thread: &str, input: &str, text: &str) -> AppendPending {
     let delivery = Delivery::at(Boundary::NextStep).for_run(Target::new(id(text)));
     let input = NewInput::message(Message::user(text)).with_id(id(input)).with_delivery(delivery);

@@ -1,4 +1,5 @@
-//! Events: of the tenant's own kind, in the thread `same` and in the run of its own name.
+//! Events: their kind is the tenant's own name, and they are in the thread `same` and in the
+//! run of the tenant's own name.
 
 use async_trait::async_trait;
 use store_core::{
@@ -28,7 +29,7 @@ fn run(own: &Own) -> Scope {
     Scope::Run(id(&own.name))
 }
 
-/// What is there of a scope.
+/// The events that are in a scope.
 async fn listed(own: &Own, scope: Scope) -> Result<Vec<Event>, Failure> {
     Ok(events(own)?.list_events(EventQuery::new(scope)).await?.items)
 }

@@ -1,4 +1,4 @@
-//! Logs, runs, keys and state: in the thread `same`, a run and an entry of the tenant's own name.
+//! Logs, runs, keys and state: a run and an entry with the tenant's own name, in the thread `same`.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl Part for Logs {
         expect_eq(threads.load_entry(&id("same"), &id(&foreign.name)).await?, None)?;
         let change = RunChange::new(id(&foreign.name), RunStatus::done(RunOutcome::NaturalEnd));
         let commit = Commit::new(id("same")).with_key(id("reach")).with_run(change);
-        // It names no agent, so it can only be a change of a run that is there.
+        // The change names no agent, so it can only be a change of a run that exists.
         expect_kind(commits(own)?.commit(commit).await, ErrorKind::Invalid)?;
         let below = Commit::new(id("same")).with_key(id("reach")).entry(said("x").below(id(&foreign.name)));
         expect_kind(commits(own)?.commit(below).await, ErrorKind::Invalid).map(drop)

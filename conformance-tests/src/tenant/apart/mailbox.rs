@@ -1,4 +1,4 @@
-//! The mailbox: in the thread `same` a dispatch of the tenant's own name, in the thread `stopped` another.
+//! The mailbox: a dispatch with the tenant's own name in the thread `same`, and another in the thread `stopped`.
 
 use async_trait::async_trait;
 use store_core::{

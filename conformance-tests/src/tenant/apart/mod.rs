@@ -1,4 +1,4 @@
-//! What each of many tenants holds and does, contract by contract, and that no other notices.
+//! Records of many tenants, contract by contract. No tenant reaches the records of another.
 
 mod events;
 mod logs;
@@ -18,24 +18,25 @@ use crate::{Contract, Failure, Given, Length, Verdict};
 
 /// A tenant among others.
 struct Own {
-    /// What its records are called: no other tenant has such.
+    /// The name of the tenant's own records. No other tenant has a record of this name.
     name: String,
     stores: TenantStores,
 }
 
-/// What is done with the tenants in one contract. Ids that are no [`Own::name`] are the same in all of them.
+/// The actions of a tenant in one contract. Ids other than [`Own::name`] are the same in all tenants.
 #[async_trait]
 trait Part: Send + Sync {
     /// Writes what the tenant holds.
     async fn fill(&self, own: &Own) -> Verdict;
 
-    /// Reads every list, count and search: they show what [`fill`](Self::fill) wrote, and nothing else.
+    /// Reads every list, count and search. They show what [`fill`](Self::fill) wrote, and nothing else.
     async fn look(&self, own: &Own) -> Verdict;
 
-    /// Reads, changes and deletes what another tenant holds, by its ids: as if it did not exist.
+    /// Tries to read, change and delete what another tenant holds, by its ids. The
+    /// answers are as if it did not exist.
     async fn reach(&self, own: &Own, foreign: &Own) -> Verdict;
 
-    /// Changes and removes all that [`fill`](Self::fill) wrote.
+    /// Changes and removes everything that [`fill`](Self::fill) wrote.
     async fn clear(&self, own: &Own) -> Verdict;
 }
 
@@ -54,7 +55,7 @@ fn has<T: ?Sized>(store: Option<&Arc<T>>) -> Result<&T, Failure> {
     store.map(|store| &**store).ok_or_else(|| Failure::new("the store does not have the contract"))
 }
 
-/// All tenants at once.
+/// Does the same with all tenants at once.
 async fn each<'a, F: Future<Output = Verdict>>(tenants: &'a [Own], act: impl Fn(&'a Own) -> F) -> Verdict {
     let acts = tenants.iter().zip(TENANTS).map(|(own, name)| {
         let act = act(own);
@@ -63,9 +64,9 @@ async fn each<'a, F: Future<Output = Verdict>>(tenants: &'a [Own], act: impl Fn(
     try_join_all(acts).await.map(drop)
 }
 
-/// Of fifty tenants whose names resemble each other each sees its own in every list, count, claim and subscription, and
-/// reaches nothing of the 49 others by its id: it answers as if that did not exist. What one after the other changes
-/// and removes, in both orders, leaves the others as they are.
+/// Each of fifty tenants with similar names sees its own records in every list, count, claim and subscription.
+/// It reaches nothing of the 49 others by id: the answers are as if that did not exist. When one tenant after
+/// the other changes and removes its records, in both orders, the others stay as they are.
 pub(super) async fn nothing_of_another_tenant_is_reached(given: &Given) -> Verdict {
     let part = &*part(given.contract());
     let mut tenants = Vec::new();
@@ -74,7 +75,7 @@ pub(super) async fn nothing_of_another_tenant_is_reached(given: &Given) -> Verdi
     }
     each(&tenants, |own| part.fill(own)).await?;
     each(&tenants, |own| part.look(own)).await?;
-    // In quick tests every eighth of the others, from the next one on.
+    // Quick tests try every eighth of the other tenants, beginning with the next one.
     let (all, one_in) = (&tenants, Length::choose(8, 1, 1));
     each(&tenants, |own| async move {
         let others = all.iter().chain(all).skip_while(|other| other.name != own.name).skip(1).take(all.len() - 1);
@@ -89,7 +90,7 @@ pub(super) async fn nothing_of_another_tenant_is_reached(given: &Given) -> Verdi
     clear(part, tenants.iter().zip(TENANTS).rev()).await
 }
 
-/// Each in turn sees what it holds, as it was, and changes and removes it.
+/// Lets each tenant in turn read its records, which are as they were, and then change and remove them.
 async fn clear(part: &dyn Part, tenants: impl Iterator<Item = (&Own, &'static str)>) -> Verdict {
     for (own, name) in tenants {
         let about = |failure: Failure| failure.about(format!("tenant {name:?}"));

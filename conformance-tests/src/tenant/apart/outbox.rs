@@ -1,4 +1,4 @@
-//! The outbox: a row for the target of the tenant's own name, in a lane of all tenants.
+//! The outbox: a row whose target is the tenant's own name, in a lane that all tenants use.
 
 use async_trait::async_trait;
 use store_core::{
@@ -19,7 +19,7 @@ fn outbox(own: &Own) -> Result<&dyn OutboxStore, Failure> {
     has(own.stores.outbox.as_ref())
 }
 
-/// The only row of a list with this filter.
+/// The only row in the list for this filter.
 async fn row(own: &Own, filter: OutboxFilter) -> Result<OutboxRow, Failure> {
     let mut found = outbox(own)?.list_outbox(OutboxQuery::new(filter)).await?.items;
     expect_eq(found.iter().map(|row| row.target.as_str()).collect::<Vec<_>>(), [&own.name])?;

@@ -1,4 +1,4 @@
-//! Pending input: in the queues of the tenant's own name and of `same`, an input of its own name.
+//! Pending input: an input with the tenant's own name, in the queues of that name and of `same`.
 
 use async_trait::async_trait;
 use store_core::{AppendPending, ErrorKind, Message, NewInput, PageRequest, PendingStore, PendingUpdate, ThreadId};

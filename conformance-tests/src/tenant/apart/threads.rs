@@ -1,4 +1,4 @@
-//! Threads: one of the tenant's own name, and `same` below it.
+//! Threads: one with the tenant's own name, and its child `same`.
 
 use async_trait::async_trait;
 use store_core::{
@@ -26,7 +26,7 @@ fn fields(parent: Option<ThreadId>) -> ThreadFields {
     fields
 }
 
-/// Wants these threads in a list, and as many in a count.
+/// Checks that a list and a count with this filter show exactly these threads.
 async fn expect_threads(own: &Own, filter: ThreadFilter, wanted: &[&str]) -> Verdict {
     expect_eq(threads(own)?.count_threads(&filter).await?, wanted.len() as u64)?;
     let mut found = threads(own)?.list_threads(ThreadQuery::new(filter)).await?.items;

@@ -1,4 +1,4 @@
-//! Histories made by hand, each wrong in one way that a broken store would show.
+//! Histories made by hand. Each is wrong in one way that a broken store would show.
 
 use conformance_tests::history::{
     GuardedLogs, LogAct, LogAnswer, LogOp, Operation, RegisterAct, RegisterAnswer, RegisterOp, Registers, check,
@@ -38,7 +38,7 @@ const fn set(time: u64, is_set: bool) -> Option<(u64, RegisterAnswer)> {
     Some((time, RegisterAnswer::Set(is_set)))
 }
 
-/// Six of a register: each is rejected, and accepted without its last call.
+/// Six histories of a register. Each is rejected, and accepted without its last call.
 #[test]
 fn bad_histories_of_a_register_are_rejected() {
     let bad: [(&str, &[Call<RegisterAct, RegisterAnswer>]); 6] = [
@@ -84,7 +84,7 @@ const fn seen(time: u64, version: u64, head: Option<u64>) -> Option<(u64, LogAns
     Some((time, LogAnswer::Seen { version, head }))
 }
 
-/// Six of a log: each is rejected, and accepted without its last call.
+/// Six histories of a log. Each is rejected, and accepted without its last call.
 #[test]
 fn bad_histories_of_a_log_are_rejected() {
     let bad: [(&str, &[Call<LogAct, LogAnswer>]); 6] = [

@@ -1,4 +1,4 @@
-//! Histories that are correct because they were made in an order, and changes that may make them wrong.
+//! Histories that are correct because they were made in an order, and mutations that may make them wrong.
 
 use conformance_tests::{
     Random,
@@ -7,15 +7,15 @@ use conformance_tests::{
     },
 };
 
-/// A specification that can also be played.
+/// A specification whose operations can also be executed.
 pub(crate) trait Object: Spec<Op: Clone, Answer: Copy + PartialEq> + Default {
-    /// What it does: its answer, and its state then.
+    /// Executes an operation. Returns its answer and the state after it.
     fn play(state: &Self::State, op: &Self::Op) -> (Self::Answer, Self::State);
 
-    /// Something to call.
+    /// A random operation.
     fn op(random: &mut Random) -> Self::Op;
 
-    /// Something to answer.
+    /// A random answer.
     fn answer(random: &mut Random) -> Self::Answer;
 }
 
@@ -52,7 +52,7 @@ impl Object for GuardedLogs {
 
     fn op(random: &mut Random) -> LogOp {
         let mut number = |below| random.below(below) as u64;
-        // So few names that there are repeats, and guards that hold now and then.
+        // The names are so few that there are repeats, and guards that hold now and then.
         let act = if number(3) == 0 { LogAct::Read } else { LogAct::Commit { from: number(3), name: number(5) } };
         LogOp { thread: format!("t-{}", number(4) / 3), act }
     }
@@ -71,14 +71,14 @@ impl Object for GuardedLogs {
 enum Waits<A> {
     /// Nothing.
     Idle,
-    /// Its operation, which did not take effect yet.
+    /// Its operation, which has not taken effect yet.
     Invoked(usize),
     /// The answer of its operation.
     Answered(usize, A),
 }
 
-/// A history of so many operations: each took effect at one moment between its invocation and its return, or, without
-/// an answer, at any moment after its invocation, or never.
+/// A history of `length` operations. Each took effect at one moment between its invocation and its return. An
+/// operation without an answer took effect at any moment after its invocation, or never.
 pub(crate) fn correct<S: Object>(
     random: &mut Random,
     length: usize,
@@ -131,7 +131,7 @@ fn apply<S: Object>(states: &mut Vec<(S::Key, S::State)>, op: &S::Op) -> S::Answ
     answer
 }
 
-/// Changes an answer, exchanges two, loses one, or moves an invocation or a return to another time.
+/// Changes an answer, exchanges two, drops one, or moves an invocation or a return to another time.
 pub(crate) fn mutate<S: Object>(random: &mut Random, history: &mut [Operation<S::Op, S::Answer>]) {
     let at = random.below(history.len());
     match random.below(5) {
@@ -152,7 +152,7 @@ pub(crate) fn mutate<S: Object>(random: &mut Random, history: &mut [Operation<S:
     }
 }
 
-/// Moves one moment before another one, and numbers all anew.
+/// Moves one moment before another one, and numbers all moments again.
 fn shift<O, A>(random: &mut Random, history: &mut [Operation<O, A>]) {
     let mut moments: Vec<&mut u64> = Vec::new();
     for operation in history.iter_mut() {

@@ -1,4 +1,4 @@
-//! The checker of histories itself: it rejects bad ones, accepts good ones, and agrees with another checker.
+//! Tests of the checker of histories: it rejects bad histories, accepts good ones, and agrees with another checker.
 
 mod bad;
 mod made;
@@ -12,7 +12,7 @@ use conformance_tests::{
 
 use self::made::Object;
 
-/// How many histories of each kind.
+/// How many histories of each kind are checked.
 const HISTORIES: usize = 10_000;
 
 fn random() -> Random {
@@ -21,7 +21,7 @@ fn random() -> Random {
     Random::new(seed)
 }
 
-/// No correct history is rejected: random ones, of any number of operations, clients and lost answers.
+/// No correct history is rejected. The histories are random, with any number of operations, clients and lost answers.
 #[test]
 fn random_correct_histories_are_accepted() {
     let mut random = random();
@@ -43,7 +43,7 @@ fn accept<S: Object>(random: &mut Random) {
     assert!(unknown > HISTORIES, "hardly an answer was lost");
 }
 
-/// Small histories, correct ones with a change or two, are judged as another checker judges them.
+/// Small histories, correct ones with a mutation or two, get the same verdict from another checker.
 #[test]
 fn mutated_histories_are_judged_as_by_another_checker() {
     let mut random = random();
@@ -67,7 +67,7 @@ fn agree<S: Object>(random: &mut Random) {
     assert!((HISTORIES / 10..HISTORIES * 9 / 10).contains(&rejected), "they are nearly all alike: {rejected}");
 }
 
-/// A history can be kept as lines and checked again.
+/// A history can be written as lines, read and checked again.
 #[test]
 fn a_history_is_the_same_after_it_was_kept() {
     let history = made::correct::<GuardedLogs>(&mut random(), 200, 8);

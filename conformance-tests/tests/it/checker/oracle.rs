@@ -1,4 +1,4 @@
-//! Another checker, for small histories: stateright's.
+//! Another checker, for small histories: that of stateright.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use stateright::semantics::{ConsistencyTester, LinearizabilityTester, Sequential
 
 use super::made::Object;
 
-/// All objects of a specification in the other checker's terms.
+/// All objects of a specification, in the terms of the other checker.
 struct All<S: Object>(BTreeMap<S::Key, S::State>);
 
 impl<S: Object> Clone for All<S> {
@@ -38,7 +38,8 @@ pub(crate) fn accepts<S: Object>(history: &[Operation<S::Op, S::Answer>]) -> boo
     }
     moments.sort_by_key(|(time, ..)| *time);
     let mut tester = LinearizabilityTester::new(All::<S>(BTreeMap::new()));
-    // The checker wants one operation at a time of each caller: callers are those who have time.
+    // The other checker allows each caller one operation at a time. A caller is reused
+    // when its operation has returned.
     let (mut callers, mut called) = (Vec::new(), BTreeMap::new());
     for (_, at, answer) in moments {
         if let Some(answer) = answer {

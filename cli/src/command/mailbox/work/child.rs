@@ -1,4 +1,6 @@
-//! One command: started in a process group of its own, supervised, fed, watched, and killed with all that it started.
+//! Runs one command in a process group of its own, under a supervisor. The worker writes the input, reads the output
+//! and waits for the end. If the command must end early, the worker kills it together with all processes that it
+//! started.
 
 use std::{
     ffi::OsString,
@@ -20,16 +22,16 @@ use tokio::{
 
 use super::{KILLED_AFTER, report::DRAINED_AFTER};
 
-/// How much of what a command prints is kept: the beginning of its output, and the end of its errors.
+/// How many bytes of what a command prints are kept: the beginning of its output, and the end of its errors.
 pub(super) const OUTPUT_BYTES: usize = 64 << 10;
 const ERROR_BYTES: usize = 900;
 
-/// How a command ended, and what it said.
+/// How a command ended, and what it printed.
 #[derive(Debug)]
 pub(super) struct Exit {
     pub(super) ended: Ended,
     pub(super) output: String,
-    /// How many bytes it printed, of which the output may be the beginning.
+    /// The number of bytes of the whole output, of which `output` may be only the beginning.
     pub(super) printed: u64,
     pub(super) errors: String,
 }
@@ -37,26 +39,27 @@ pub(super) struct Exit {
 /// How a command ended.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// With this exit code.
+    /// The command ended with this exit code.
     Code(i32),
-    /// By this signal of somebody else.
+    /// This signal, which the worker did not send, ended the command.
     Signal(i32),
-    /// By us.
+    /// The worker ended the command for this reason.
     Cancelled(Cancelled),
-    /// It did not begin.
+    /// The command could not be started, or waiting for its end failed.
     NotRun(io::Error),
 }
 
-/// What is run for each attempt.
+/// The command that is run for each attempt.
 #[derive(Debug)]
 pub(super) struct Exec {
-    /// The command, for `sh -c`.
+    /// The text of the command, which is run by `sh -c`.
     pub(super) command: String,
-    /// Where it finds the store of its worker; not to be printed, as it holds passwords.
+    /// The variables from which the command learns the store of its worker. They contain passwords and must not be
+    /// printed.
     pub(super) environment: Environment,
 }
 
-/// Variables, and those without a value, which are taken away.
+/// Environment variables. Those without a value are removed from the environment.
 pub(super) struct Environment(pub(super) [(&'static str, Option<OsString>); 3]);
 
 impl fmt::Debug for Environment {
@@ -65,7 +68,7 @@ impl fmt::Debug for Environment {
     }
 }
 
-/// Runs the command for one attempt. Dropping the future kills it.
+/// Runs the command for one attempt. Dropping the future kills the command.
 pub(super) async fn run(exec: &Exec, work: &Work) -> Exit {
     match Group::spawn(exec, work) {
         Ok(group) => group.watch(work).await,
@@ -76,7 +79,8 @@ pub(super) async fn run(exec: &Exec, work: &Work) -> Exit {
 /// A command with its process group.
 struct Group {
     child: Child,
-    /// The group, as long as its first process was not waited for: its number may be another's then.
+    /// The id of the group. It is absent once the first process of the group was waited for, because the system may
+    /// then give the id to another process.
     id: Option<Pid>,
     output: Reader,
     errors: Reader,
@@ -118,7 +122,7 @@ impl Group {
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let stdin = child.stdin.take();
         let feeder = tokio::spawn(async move {
-            // A command that does not read its input is no failure.
+            // If a command does not read its input, this is not a failure.
             if let Some(mut stdin) = stdin {
                 let _ = stdin.write_all(&document).await;
             }
@@ -128,7 +132,8 @@ impl Group {
         Ok(Self { child, id, output, errors, feeder })
     }
 
-    /// Waits for its end. A claim that is lost ends it at once: somebody else does the work by now.
+    /// Waits for the end of the command. If the claim is lost, the command is killed at once, because another worker
+    /// may already do the work.
     async fn watch(mut self, work: &Work) -> Exit {
         let ended = tokio::select! {
             biased;
@@ -138,14 +143,15 @@ impl Group {
                     self.kill(Signal::TERM);
                     let _in_time = timeout(KILLED_AFTER, self.child.wait()).await;
                 }
-                // Also what outlived its first process: the number of a group is not given to others while it has
-                // members.
+                // This also kills processes that outlived the first one. The id of a group is not given to another
+                // process while the group has members.
                 self.kill(Signal::KILL);
                 let _status = self.child.wait().await;
                 Ended::Cancelled(why)
             }
         };
-        // What it left running in the background stays: the command ended by itself.
+        // Without the id, dropping the group kills nothing: if the command ended by itself, the processes that it left
+        // in the background go on.
         self.id = None;
         let (output, printed) = self.output.finish().await;
         let (errors, _) = self.errors.finish().await;
@@ -154,13 +160,13 @@ impl Group {
 
     fn kill(&self, signal: Signal) {
         if let Some(id) = self.id {
-            // A group that is gone needs no signal.
+            // The group may have ended already.
             let _ = kill_process_group(id, signal);
         }
     }
 }
 
-/// The program that runs, also after another one took its place on the disk.
+/// Returns the path of the running program. On Linux this is the same program even if its file was replaced.
 fn this_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok(PathBuf::from("/proc/self/exe")) } else { std::env::current_exe() }
 }
@@ -175,14 +181,14 @@ fn ended(status: io::Result<ExitStatus>) -> Ended {
     }
 }
 
-/// What is kept of what a command prints.
+/// Which part of the bytes that a command prints is kept, and how many of them.
 #[derive(Debug, Clone, Copy)]
 enum Keep {
     Beginning(usize),
     End(usize),
 }
 
-/// Reads all that a command prints, and keeps a part of it.
+/// Reads everything that a command prints, and keeps a part of it.
 struct Reader {
     kept: Arc<Mutex<(Vec<u8>, u64)>>,
     task: JoinHandle<()>,
@@ -209,13 +215,13 @@ impl Reader {
         Self { kept, task }
     }
 
-    /// What was kept, as text, and of how many bytes. What the command left running may hold its output open: that is
-    /// not waited for.
+    /// Returns the kept part as text, and the number of all bytes. A process that the command left in the background
+    /// may keep the output open; it is waited for only as long as `DRAINED_AFTER` says.
     async fn finish(&mut self) -> (String, u64) {
         let _ended = timeout(DRAINED_AFTER, &mut self.task).await;
         self.task.abort();
         let (bytes, printed) = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
-        // What is cut in the middle of a character shows as one that is not known.
+        // A character that was cut in the middle becomes a replacement character.
         (String::from_utf8_lossy(&bytes).into_owned(), printed)
     }
 }

@@ -18,12 +18,12 @@ use self::{
 use super::Ending;
 use crate::{args, failure::Result, output::Output, session::Session, signals::Signals, text};
 
-/// The exit code that says: not now (`EX_TEMPFAIL` of `sysexits.h`).
+/// The exit code with which a command puts its dispatch off (`EX_TEMPFAIL` of `sysexits.h`).
 const LATER: i32 = 75;
-/// How long a command that was asked to end may take before it is killed.
+/// How long a command that was asked to end may go on before it is killed.
 const KILLED_AFTER: Duration = Duration::from_secs(3);
 
-/// Run a command for each dispatch, until it is stopped
+/// Run a command for each dispatch, until the worker is stopped
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore mailbox work --exec ./index.sh --concurrency 4\n  \
     agentstore mailbox work --exec 'jq .payload && curl -fsS https://example.org' --lease 60s --until-idle\n\n\
@@ -43,31 +43,38 @@ const KILLED_AFTER: Duration = Duration::from_secs(3);
     server that is away is waited for. An error that waiting does not mend, such as that the server lost what it stored,\n\
     ends the worker after `--patience`, with exit code 1: let a supervisor start it anew.")]
 pub(super) struct Args {
-    /// The command, for `sh -c`
+    /// The command, which is run by `sh -c`
     #[arg(long, value_name = "CMD")]
     exec: String,
-    /// For how long a dispatch is claimed; it is extended while the command runs
+    /// How long a claim lasts; it is extended while the command runs
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = args::time)]
     lease: Duration,
-    /// How many commands run at once, each for another thread
+    /// The greatest number of commands that run at the same time, each for another thread
     #[arg(long, value_name = "N", default_value_t = 1)]
     concurrency: u32,
-    /// The name to claim under; generated if not given
+    /// The name of the worker; generated if not given
     #[arg(long, value_name = "NAME")]
     worker: Option<WorkerId>,
-    /// End when there is nothing to do; what is put off for later stays
+    /// End when there is nothing to do
+    ///
+    /// The worker still repeats dispatches that failed in it. Other dispatches that become due later stay queued.
     #[arg(long)]
     until_idle: bool,
-    /// How long a command may run; without a bound if not given
+    /// The longest time that a command may run; without a limit if not given
+    ///
+    /// A command that runs longer is ended, and its dispatch has failed.
     #[arg(long, value_name = "TIME", value_parser = args::time)]
     timeout: Option<Duration>,
-    /// How long what exits with 75 is put off
+    /// How long a dispatch is put off if its command exits with 75
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = args::time)]
     later: Duration,
-    /// How long commands may finish after Ctrl-C or SIGTERM
+    /// How long commands may go on after Ctrl-C or SIGTERM before they are ended
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = args::time)]
     stop_after: Duration,
-    /// How long claims may fail with an error that waiting does not mend, as of a server that lost its storage
+    /// How long claims may fail with an error that waiting does not resolve, before the worker ends with that error
+    ///
+    /// Such an error comes from a server that lost its storage, for example. For a server that is only unavailable the
+    /// worker waits without a limit.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = args::time)]
     patience: Duration,
 }
@@ -91,7 +98,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         let (exec, ended) = (Arc::clone(&exec), ended.clone());
         async move {
             let exit = child::run(&exec, &work).await;
-            // The receiver is gone if the output failed. The dispatch is settled all the same.
+            // The receiver is dropped if the output failed. The dispatch is settled all the same.
             let _ = ended.send(Report::new(&work, &exit));
             answer(exit, later, most)
         }
@@ -103,14 +110,14 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         out.note(format!("worker {} waits for work; Ctrl-C ends it", text::safe(name.as_str())));
     }
     let summary = watch(&mut running, &mut signals, &mut reports, out).await?;
-    // The handler has ended, and with it all that sends.
+    // The worker and its handlers have ended, so all reports have been sent.
     while let Ok(report) = reports.try_recv() {
         report.print(out)?;
     }
     print(&summary, out)
 }
 
-/// Prints what ends, and hands signals on, until the worker has ended.
+/// Prints each command that ends, and passes signals on to the worker, until the worker has ended.
 async fn watch(
     running: &mut Running,
     signals: &mut Signals,
@@ -135,25 +142,26 @@ async fn watch(
     }
 }
 
-/// The result of a command that printed so many bytes, of which `output` is the beginning: as much of it as fits into
-/// `most` bytes of JSON, and how much it was.
+/// Returns the result of a command as a JSON document of at most `most` bytes. It has as much of `output` as fits, and
+/// `printed`, the number of bytes that the command printed. `output` may be only their beginning.
 fn result(output: &str, printed: u64, most: u64) -> String {
     let mut kept = output;
     loop {
-        // What is no text takes more bytes than it had: what was cut is told by what was printed.
+        // Bytes that are not UTF-8 become longer as text. So the length of `output` does not tell whether the reader
+        // cut it; the number of printed bytes does.
         let is_cut = kept.len() < output.len() || printed > child::OUTPUT_BYTES as u64;
         let document = json!({ "exit": 0, "output": kept, "is_cut": is_cut, "printed_bytes": printed }).to_string();
         let excess = (document.len() as u64).saturating_sub(most);
         if excess == 0 || kept.is_empty() {
             return document;
         }
-        // A byte of the output takes at most six in the document.
+        // A byte of the output takes at most six bytes in the document.
         let length = kept.len().saturating_sub(usize::try_from(excess.div_ceil(6)).unwrap_or(usize::MAX));
         kept = kept.get(..kept.floor_char_boundary(length)).unwrap_or_default();
     }
 }
 
-/// What becomes of a dispatch whose command ended so.
+/// Returns what becomes of a dispatch whose command ended in this way.
 fn answer(exit: Exit, later: Duration, most: u64) -> Result<Done, WorkFailure> {
     let Exit { ended, output, printed, errors } = exit;
     match ended {
@@ -209,7 +217,8 @@ mod tests {
         };
         assert_eq!(check("short", 5, 1_000, false).0, 5);
         assert_eq!(check(&"x".repeat(65_536), 100_000, 1 << 20, true).0, 65_536);
-        // Nearly all of the space is used, also by control characters, which take six bytes, and wide ones.
+        // Nearly all of the space is used, also with control characters, which take six bytes each, and with characters
+        // of two bytes.
         for output in ["x".repeat(60_000), "\u{1}".repeat(60_000), "é".repeat(30_000)] {
             assert!(check(&output, 60_000, 20_000, true).1 < 12);
         }

@@ -1,4 +1,4 @@
-//! What is said of a command that ended.
+//! The report about a command that ended.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ impl Report {
         report
     }
 
-    /// Prints it at once: whoever follows the output wants to see it.
+    /// Prints the report and flushes the output, so that a reader that follows the output gets it at once.
     pub(super) fn print(&self, out: &mut Output) -> Result<()> {
         if out.json() {
             out.document(self)?;
@@ -65,5 +65,5 @@ impl Report {
     }
 }
 
-/// How long what a command left running may keep its output open.
+/// How long the worker reads output that a process left by the command keeps open.
 pub(super) const DRAINED_AFTER: Duration = Duration::from_secs(1);
