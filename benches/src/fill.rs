@@ -52,14 +52,14 @@ pub async fn fill(commits: &dyn CommitCoordinator, id: &str, length: u64) -> Res
         let expect = filled.as_ref().map_or(Expect::Absent, |filled: &Filled| Expect::Version(filled.version));
         let commit = Commit::new(id.clone()).expecting(expect).entries((written..next).map(message));
         let receipt = commits.commit(commit).await?;
-        let tip = receipt.entry_ids.last().context("a commit without entries")?.clone();
-        let first = receipt.entry_ids.first().context("a commit without entries")?.clone();
+        let tip = receipt.entry_ids.last().context("the receipt has no entries")?.clone();
+        let first = receipt.entry_ids.first().context("the receipt has no entries")?.clone();
         let begun = filled.get_or_insert(Filled { id: id.clone(), version: receipt.version, first, tip: tip.clone() });
         begun.follow(&receipt);
         begun.tip = tip;
         written = next;
     }
-    filled.context("a thread without entries")
+    filled.context("the thread has no entries")
 }
 
 /// Makes a thread of `length` entries: messages, a compaction that covers all of them, and a few more messages.
@@ -77,6 +77,6 @@ pub async fn compacted(commits: &dyn CommitCoordinator, id: &str, length: u64) -
         .entries((0..BEHIND).map(message));
     let receipt = commits.commit(commit).await?;
     thread.follow(&receipt);
-    thread.tip = receipt.entry_ids.last().context("a commit without entries")?.clone();
+    thread.tip = receipt.entry_ids.last().context("the receipt has no entries")?.clone();
     Ok(thread)
 }

@@ -93,8 +93,8 @@ pub fn print(rows: &[Row]) -> bool {
     for row in rows {
         let (small, large) = (micros(row.small), micros(row.large));
         let remark = match (row.is_too_much(), row.kind) {
-            (true, _) => "  too much",
-            (false, Kind::Path) => "  may grow with the logarithm",
+            (true, _) => "  grows too much",
+            (false, Kind::Path) => "  may grow logarithmically",
             (false, Kind::Flat) => "",
         };
         println!(
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_too_much_if_it_grows_by_more_than_noise() {
+    fn a_cost_that_grows_by_more_than_noise_is_flagged() {
         check(10_000, 12_000, Kind::Flat, false);
         check(10_000, 12_500, Kind::Flat, true);
         check(1_000, 2_900, Kind::Flat, false);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_one_is_taken() {
+    fn the_median_is_the_middle_value() {
         let times = [5, 1, 900].map(Duration::from_secs).to_vec();
         assert_eq!((median(times), median(Vec::new())), (Duration::from_secs(5), Duration::ZERO));
     }

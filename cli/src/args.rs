@@ -17,9 +17,10 @@ const EVERY: &str = "Options of every command";
 #[command(
     name = "agentstore",
     version,
-    about = "Durable state for AI agents: look into stores, import sessions, branch, rewind, verify",
-    after_help = "Begin with `agentstore demo`: it commits, crashes, resumes, branches and says what each step proved.\n\n\
-                  Exit codes: 0 done, 1 failed or found something wrong, 2 not understood.",
+    about = "Durable state for AI agents: inspect stores, import sessions, branch, rewind, verify",
+    after_help = "Start with `agentstore demo`: it commits, crashes, resumes, branches, and prints what each step \
+                  proved.\n\n\
+                  Exit codes: 0 success, 1 the command failed or found a problem, 2 invalid command line.",
     max_term_width = 110,
     disable_help_subcommand = true
 )]
@@ -81,9 +82,7 @@ impl Global {
     /// Returns an error if a store for the mailbox is given, for commands that work on one store.
     pub(crate) fn check_one_store(&self, command: &str) -> Result<(), String> {
         match &self.mailbox {
-            Some(_) => {
-                Err(format!("`{command}` works on one store: leave `--mailbox` out, and AGENTSTORE_MAILBOX unset"))
-            }
+            Some(_) => Err(format!("`{command}` works on one store: omit `--mailbox`, and unset AGENTSTORE_MAILBOX")),
             None => Ok(()),
         }
     }
@@ -115,7 +114,7 @@ impl FromStr for StoreArg {
 
 /// Parses an age such as `90m`, `24h` or `7d`.
 pub(crate) fn age(text: &str) -> Result<Duration, String> {
-    length(text, "it is an age such as `90m`, `24h` or `7d`")
+    length(text, "expected an age such as `90m`, `24h` or `7d`")
 }
 
 /// How long records are kept. Without an age they are never removed.
@@ -127,16 +126,16 @@ pub(crate) fn kept(text: &str) -> Result<Kept, String> {
     if text == "never" {
         return Ok(Kept(None));
     }
-    length(text, "it is an age such as `90m`, `24h` or `7d`, or `never`").map(|age| Kept(Some(age)))
+    length(text, "expected an age such as `90m`, `24h` or `7d`, or `never`").map(|age| Kept(Some(age)))
 }
 
 /// Parses a length of time such as `500ms`, `30s` or `5m`.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
-    length(text, "it is a length of time such as `500ms`, `30s` or `5m`")
+    length(text, "expected a length of time such as `500ms`, `30s` or `5m`")
 }
 
 fn length(text: &str, meant: &str) -> Result<Duration, String> {
     let span: jiff::Span = text.parse().map_err(|_| meant.to_owned())?;
     let whole = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|error| error.to_string())?;
-    Duration::try_from(whole).map_err(|_| "it is not negative".to_owned())
+    Duration::try_from(whole).map_err(|_| "it must not be negative".to_owned())
 }

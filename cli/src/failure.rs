@@ -19,7 +19,7 @@ const NOT_UNDERSTOOD: u8 = 2;
 
 const NO_OUTPUT: &str = "the output cannot be written";
 /// The advice if a command may have had its effect, but its result is not known.
-const LOOK: &str = "look at the store before you repeat it: it may have been done";
+const LOOK: &str = "check the store before you repeat the command: it may have taken effect";
 
 /// The result of a command or of a part of it.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -160,22 +160,24 @@ fn usual_advice(error: &Error) -> Option<&'static str> {
         ErrorKind::NotFound => not_found_advice(error.detail())?,
         ErrorKind::AlreadyExists => taken_advice(error.detail()),
         ErrorKind::Conflict => conflict_advice(error.detail()),
-        ErrorKind::HasChildren => "delete the children with `--cascade`, or leave out `--reject` to keep them",
-        ErrorKind::IdempotencyMismatch => "use another `--key`, or the content that it was used with",
-        ErrorKind::Unavailable if is_missing(error) => "check `--store`; `agentstore import` makes a store",
+        ErrorKind::HasChildren => "delete the child threads, too, with `--cascade`, or omit `--reject` to keep them",
+        ErrorKind::IdempotencyMismatch => {
+            "use another `--key`, or repeat the command with the content that the key was first used with"
+        }
+        ErrorKind::Unavailable if is_missing(error) => "check `--store`; `agentstore import` creates a store",
         ErrorKind::Unavailable => unavailable_advice(error.detail()),
-        ErrorKind::CommitUnknown if error.is_retryable() => "repeat the command with `--key` and the key named here",
+        ErrorKind::CommitUnknown if error.is_retryable() => "repeat the command with the `--key` that the error names",
         ErrorKind::CommitUnknown => LOOK,
         ErrorKind::StorageFull => "free some space, then try again",
-        ErrorKind::Poisoned => "run the command again: the store is then opened anew",
-        ErrorKind::Corrupt => "`agentstore verify` shows the damage, `agentstore repair` what can be rebuilt",
+        ErrorKind::Poisoned => "run the command again, which reopens the store",
+        ErrorKind::Corrupt => "`agentstore verify` shows the damage, and `agentstore repair` rebuilds what it can",
         ErrorKind::SchemaMismatch => schema_advice(error.detail()),
         ErrorKind::UnsafeDurability if is_about_syncing(error) => {
-            "set `sync_interval: always` on the servers and add `assume_sync=true` to the URL, which says so; or add \
-             `allow_unsafe=true` if what is stored may be lost"
+            "set `sync_interval: always` on the servers and add `assume_sync=true` to the URL to confirm it; or add \
+             `allow_unsafe=true` to the URL if the store may lose data"
         }
         ErrorKind::UnsafeDurability => {
-            "change the setting of the server; or add `allow_unsafe=true` to the URL if what is stored may be lost"
+            "change the setting of the server, or add `allow_unsafe=true` to the URL if the store may lose data"
         }
         _ => return None,
     })
@@ -184,7 +186,8 @@ fn usual_advice(error: &Error) -> Option<&'static str> {
 fn taken_advice(detail: &Detail) -> &'static str {
     match detail {
         Detail::AlreadyExists { key: Some(_), .. } => {
-            "use another `--key`, or wait until the dispatch that has it has finished (`agentstore mailbox cancel` cancels it)"
+            "use another `--key`, or wait until the dispatch with this key has finished (`agentstore mailbox cancel` \
+             cancels it)"
         }
         _ => "choose another id",
     }
@@ -193,27 +196,27 @@ fn taken_advice(detail: &Detail) -> &'static str {
 fn conflict_advice(detail: &Detail) -> &'static str {
     match detail {
         Detail::Conflict { what: "the input's revision" | "the queue's revision", .. } => {
-            "read the queue again with `agentstore pending list THREAD`, then repeat with the revision found"
+            "read the queue again with `agentstore pending list THREAD`, then repeat with the current revision"
         }
         Detail::Conflict { what: "the decision of the ticket", .. } => {
-            "it is decided already: `agentstore pending list THREAD` shows how, if no run has taken it yet"
+            "the ticket is decided: `agentstore pending list THREAD` shows the decision if no run has consumed it yet"
         }
-        _ => "read the thread again with `agentstore threads`, then repeat with the version found",
+        _ => "read the thread again with `agentstore threads`, then repeat with the current version",
     }
 }
 
 fn unavailable_advice(detail: &Detail) -> &'static str {
     match detail {
         Detail::Unavailable { cause: Cause::Server, .. } => {
-            "look whether the server runs and is reached as the URL says, then try again"
+            "check that the server is running and that the URL is correct, then try again"
         }
         Detail::Unavailable { cause: Cause::Held, .. } => {
-            "a `file:` store is open in one process at a time: try again when that has ended. To queue work beside a \
-             process that does it, give both a mailbox of its own (`--mailbox sqlite:PATH` for the one that works, \
-             `--store sqlite:PATH` for those that queue). For threads that several processes write, keep them on a \
-             server (`--store postgres://…`). docs/compositions.md says what goes together"
+            "only one process at a time can open a `file:` store: try again when the other process has ended. If one \
+             process does the work that others queue, use a separate mailbox (`--mailbox sqlite:PATH` for the worker, \
+             `--store sqlite:PATH` for the processes that queue work). If several processes write threads, keep the \
+             threads on a server (`--store postgres://…`). docs/compositions.md says which stores can be combined"
         }
-        _ => "try again; if it stays so, the reason says what is in the way",
+        _ => "try again; if the command fails again, remove the cause that the error names",
     }
 }
 
@@ -223,8 +226,8 @@ fn schema_advice(detail: &Detail) -> &'static str {
             "run `agentstore migrate` with the same `--store`, or use the newest release of agentstore"
         }
         Detail::SchemaMismatch { mend: SchemaMend::Make, .. } => {
-            "check the URL: nothing is there yet; a command that adds something, such as `agentstore mailbox enqueue`, \
-             makes a store"
+            "check the URL: it names a store that does not exist yet; a command that adds data, such as \
+             `agentstore mailbox enqueue`, creates the store"
         }
         _ => "use the release of agentstore that wrote the store, or a newer one",
     }
@@ -308,7 +311,7 @@ mod tests {
 
     /// Shows ER-11: errors with the same fields get the same advice, whatever their texts are.
     #[test]
-    fn no_text_chooses_the_advice() {
+    fn advice_does_not_depend_on_error_texts() {
         let texts = ["x", "none", "the server", "it is held by process 7", "`agentstore migrate` makes it"];
         let makes: [fn(&str) -> Error; 7] = [
             |text| Error::unavailable(text),
@@ -325,6 +328,6 @@ mod tests {
         }
         all.sort_unstable();
         all.dedup();
-        assert_eq!(all.len(), makes.len(), "each field has an advice of its own: {all:?}");
+        assert_eq!(all.len(), makes.len(), "different errors have the same advice: {all:?}");
     }
 }

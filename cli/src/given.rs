@@ -43,12 +43,12 @@ impl Given {
         let (place, bytes) = match self {
             Self::Here(bytes) => (format!("invalid value for `{flag}`"), bytes.clone()),
             Self::File(path) if path.as_os_str().is_empty() => {
-                return Err(Failure::Usage(format!("invalid value for `{flag}`: it names no file after the `@`")));
+                return Err(Failure::Usage(format!("invalid value for `{flag}`: a file name must follow the `@`")));
             }
             Self::File(path) => {
                 let place = format!("`{}`", path.display());
                 let read = fs::read(path).map_err(|error| {
-                    let advice = "name a file that may be read; text that begins with `@` is said with `@@`";
+                    let advice = "check that the file exists and is readable; write `@@` for text that begins with `@`";
                     Failure::io(format!("{place} cannot be read"), error).advise(advice)
                 });
                 (place, read?)
@@ -58,7 +58,7 @@ impl Given {
         let refused = |reason| Failure::Usage(format!("{place}: {reason}"));
         let text = String::from_utf8(bytes).map_err(|_| refused("it is not UTF-8 text".to_owned()))?;
         if matches!(self, Self::Stdin) && text.trim().is_empty() {
-            return Err(Failure::Usage(format!("standard input holds no {}; or say it with `{flag}`", noun(flag))));
+            return Err(Failure::Usage(format!("standard input contains no {}; use `{flag}` to give one", noun(flag))));
         }
         parse(&text).map_err(refused)
     }
@@ -73,7 +73,7 @@ fn noun(flag: &str) -> &str {
 pub(crate) fn json(given: Option<&Given>, flag: &str) -> Result<Option<Json>> {
     let parse = |text: &str| {
         Json::parse(text).map_err(|error| match std::error::Error::source(&error) {
-            Some(source) => format!("it is no JSON value ({source})"),
+            Some(source) => format!("it is not a JSON value ({source})"),
             None => error.to_string(),
         })
     };
@@ -83,7 +83,7 @@ pub(crate) fn json(given: Option<&Given>, flag: &str) -> Result<Option<Json>> {
 fn read_stdin(flag: &str) -> Result<Vec<u8>> {
     if io::stdin().is_terminal() {
         // The prompt is a hint: a failure to print it does not matter.
-        let _ = writeln!(io::stderr(), "the {}, then Ctrl-D:", noun(flag));
+        let _ = writeln!(io::stderr(), "type the {}, then press Ctrl-D:", noun(flag));
     }
     let mut bytes = Vec::new();
     io::stdin().read_to_end(&mut bytes).map_err(|error| Failure::io("standard input cannot be read", error))?;
@@ -97,7 +97,7 @@ mod tests {
     use super::Given;
 
     #[test]
-    fn an_argument_says_where_its_document_is() {
+    fn an_argument_is_inline_text_a_file_or_standard_input() {
         let given = |text: &str| Given::from(OsString::from(text));
         let here = |text: &str| Given::Here(text.as_bytes().to_vec());
         assert_eq!(

@@ -41,7 +41,7 @@ pub(crate) fn read(given: &Given) -> Result<Message> {
 fn parse(text: &str) -> Result<Message, String> {
     if text.trim_start().starts_with('{') {
         return serde_json::from_str(text).map_err(|error| {
-            format!("it is no message ({error}); as in {{\"role\":\"user\",\"blocks\":[{{\"text\":\"hi\"}}]}}")
+            format!("it is not a message ({error}); example: {{\"role\":\"user\",\"blocks\":[{{\"text\":\"hi\"}}]}}")
         });
     }
     spoken(text).ok_or_else(|| "it is empty".to_owned())
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(parse(r#""quoted""#), Ok(Message::user(r#""quoted""#)));
         let message = parse(r#"{"role":"assistant","blocks":[{"text":"hi"}]}"#).unwrap();
         assert_eq!((message.role, message.blocks.len()), (Role::Assistant, 1));
-        for (text, says) in [("  ", "it is empty"), ("{", "it is no message"), (r#"{"role":"king"}"#, "role")] {
+        for (text, says) in [("  ", "it is empty"), ("{", "it is not a message"), (r#"{"role":"king"}"#, "role")] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");
         }

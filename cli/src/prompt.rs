@@ -13,7 +13,7 @@ pub(crate) fn confirm(yes: bool, question: &str) -> Result<()> {
     if matches!(answer.to_lowercase().as_str(), "y" | "yes") {
         return Ok(());
     }
-    Err(Failure::Usage(format!("not done: {question} Say `--yes` to go on without being asked.")))
+    Err(Failure::Usage(format!("not confirmed, so nothing was done: {question} Use `--yes` to skip this question.")))
 }
 
 /// Asks the user to type `name` twice, unless `yes` is set.
@@ -21,12 +21,14 @@ pub(crate) fn confirm_name(yes: bool, name: &str, what: &str) -> Result<()> {
     if yes {
         return Ok(());
     }
-    let first = ask(&format!("This deletes {what}. Type the name `{name}` to go on: "))?;
-    let again = if first == name { ask("And again: ")? } else { String::new() };
+    let first = ask(&format!("This deletes {what}. Type the name `{name}` to confirm: "))?;
+    let again = if first == name { ask("Type it again: ")? } else { String::new() };
     if again == name {
         return Ok(());
     }
-    Err(Failure::Usage(format!("not done: the name `{name}` was not given twice. Say `--yes` to go on without that.")))
+    Err(Failure::Usage(format!(
+        "nothing was done: the name `{name}` was not typed twice. Use `--yes` to skip this question."
+    )))
 }
 
 fn ask(question: &str) -> Result<String> {

@@ -79,7 +79,7 @@ impl Session {
             Access::Write if url.outlives_process() => OpenOptions::new().with_create(Create::Never),
             Access::Read | Access::Write | Access::Create => OpenOptions::new(),
         };
-        let bar = Arc::new(Bar::new("Reading logs"));
+        let bar = Arc::new(Bar::new("reading logs"));
         let stores = options.with_progress(Arc::<Bar>::clone(&bar)).open_url(url).await;
         bar.finish();
         Ok(stores?)
@@ -157,7 +157,7 @@ fn to_hand_on(url: &StoreUrl) -> Result<OsString> {
         StoreUrl::Sqlite(path) => ("sqlite:", path),
         other => return Ok(other.with_password().into()),
     };
-    let path = std::path::absolute(path).map_err(|error| Failure::io("the current folder is not known", error))?;
+    let path = std::path::absolute(path).map_err(|error| Failure::io("the current folder is unknown", error))?;
     let mut whole = OsString::from(scheme);
     whole.push(path);
     Ok(whole)
@@ -167,11 +167,11 @@ impl StoreHeader {
     /// Returns the header as one line of text.
     pub(crate) fn line(&self) -> String {
         let survives = match self.capabilities.survives {
-            Survives::Nothing => "nothing: it is gone with the process",
-            Survives::Process => "a killed process, but no power cut",
+            Survives::Nothing => "nothing: it is lost when the process ends",
+            Survives::Process => "a killed process, but not a power cut",
             Survives::Power => "a power cut",
         };
         let mailbox = self.mailbox.as_ref().map(|mailbox| format!(", mailbox {mailbox}")).unwrap_or_default();
-        format!("store {}{mailbox}, tenant {}; what it acknowledged survives {survives}", self.store, self.tenant)
+        format!("store {}{mailbox}, tenant {}; acknowledged data survives {survives}", self.store, self.tenant)
     }
 }

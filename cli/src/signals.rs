@@ -13,7 +13,7 @@ pub(crate) struct Signals {
 impl Signals {
     /// Handles the signals from now on. They no longer end the process.
     pub(crate) fn new() -> Result<Self> {
-        let failed = |error| Failure::io("signals cannot be heard", error);
+        let failed = |error| Failure::io("signals cannot be handled", error);
         let interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
         let terminate = signal(SignalKind::terminate()).map_err(failed)?;
         Ok(Self { interrupt, terminate })

@@ -42,7 +42,7 @@ fn calls(line: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn every_example_of_help_and_docs_is_understood() {
+fn every_example_in_help_and_docs_can_be_parsed() {
     let mut lines = Vec::new();
     lines_of_help(&Cli::command(), &mut lines);
     let of_help = lines.len();

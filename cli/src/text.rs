@@ -93,7 +93,7 @@ pub(crate) fn summary(entry: &Entry) -> String {
         Body::Compaction(compaction) => {
             let text = blocks_text(&compaction.summary);
             match &compaction.covers {
-                Some(covers) => format!("for {} to {}: {text}", covers.from, covers.to),
+                Some(covers) => format!("replaces {} to {}: {text}", covers.from, covers.to),
                 None => text,
             }
         }
@@ -104,7 +104,7 @@ pub(crate) fn summary(entry: &Entry) -> String {
         Body::Usage(usage) => usage.spent.as_ref().map(tokens).unwrap_or_default(),
         Body::Label(label) => match &label.text {
             Some(text) => format!("`{text}` for {}", label.target),
-            None => format!("none for {}", label.target),
+            None => format!("removed from {}", label.target),
         },
         Body::Rewind(rewind) => match &rewind.to {
             Some(to) => format!("to {to}"),
@@ -161,7 +161,7 @@ mod tests {
     use agentstore::Timestamp;
 
     #[test]
-    fn times_are_written_out() {
+    fn times_are_shown_as_dates_in_utc() {
         assert_eq!(time(Timestamp::from_millis(1_763_700_000_123).unwrap()), "2025-11-21 04:40:00Z");
         assert_eq!(time(Timestamp::MIN), "1970-01-01 00:00:00Z");
     }
@@ -173,12 +173,12 @@ mod tests {
     }
 
     #[test]
-    fn times_that_passed_are_rounded_down() {
+    fn elapsed_times_are_rounded_down() {
         assert_eq!([0, 59, 61, 3_600, 200_000].map(duration), ["0s", "59s", "1m 1s", "1h", "2d 7h"]);
     }
 
     #[test]
-    fn nothing_reaches_the_terminal_but_text() {
+    fn control_characters_never_reach_the_terminal() {
         assert_eq!(safe("a\x1b[31mb\x07\n"), "a\u{fffd}[31mb\u{fffd}\n");
         assert_eq!(line("one\n two\tthree", 9), "one two …");
         assert_eq!(line("日本語です", 5), "日本…");

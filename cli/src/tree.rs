@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_run_is_folded() {
+    fn a_long_chain_of_entries_is_folded() {
         assert_eq!(
             draw(&["a<", "b<a", "c<b", "d<c", "e<d"], "e"),
             "● @1 user  a\n│ ⋯ 3 entries\n◉ @5 user  e  leaf, path of 5  ← head"
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_of_the_head_goes_straight_on() {
+    fn the_branch_of_the_head_is_drawn_straight() {
         assert_eq!(
             draw(&["a<", "b<a", "c<b", "x<a", "y<x", "c=kept"], "c"),
             "● @1 user  a\n├─● @4 user  x\n│ ○ @5 user  y  leaf, path of 3\n● @2 user  b\n◉ @3 user  c  [kept]  leaf, path of 3  ← head"
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn several_roots_stand_beside_each_other() {
+    fn several_roots_are_drawn_side_by_side() {
         assert_eq!(
             draw(&["a<", "b<", "c<b"], ""),
             "├─○ @1 user  a  leaf, path of 1\n● @2 user  b\n○ @3 user  c  leaf, path of 2"

@@ -55,7 +55,7 @@ pub(crate) fn show(global: &Global) {
     let _ = tracing_subscriber::registry().with(warnings.with_filter(targets)).try_init();
     if unreadable {
         tracing::warn!(
-            "RUST_LOG is not understood, and left out: it is as `warn` or `agentstore=debug,async_nats=info`"
+            "RUST_LOG is invalid and ignored: expected a filter such as `warn` or `agentstore=debug,async_nats=info`"
         );
     }
 }
@@ -137,7 +137,7 @@ impl Fields {
     }
 
     /// Returns the event on one line, such as
-    /// `warn: nothing can be claimed: the store is away (kind unavailable, 3 more like this before)`.
+    /// `warn: nothing can be claimed: connection lost (kind unavailable, 3 more like this not shown)`.
     fn line(&self, level: &str, more: u64) -> String {
         let (mut line, mut rest) = (format!("{level}: {}", self.message), Vec::new());
         for (name, value) in &self.others {
@@ -147,7 +147,7 @@ impl Fields {
             }
         }
         if more > 0 {
-            rest.push(format!("{more} more like this before"));
+            rest.push(format!("{more} more like this not shown"));
         }
         if !rest.is_empty() {
             line.push_str(&format!(" ({})", rest.join(", ")));
@@ -178,12 +178,12 @@ mod tests {
     use super::{EACH, Fields, Warnings};
 
     fn fields(kind: &str) -> Fields {
-        let others = vec![("error", "the store\nis away".to_owned()), ("kind", kind.to_owned())];
+        let others = vec![("error", "connection\nlost".to_owned()), ("kind", kind.to_owned())];
         Fields { message: "nothing can be claimed".to_owned(), others }
     }
 
     #[test]
-    fn each_kind_is_told_now_and_then() {
+    fn each_kind_of_warning_is_rate_limited() {
         let warnings = Warnings { json: false, told: Mutex::default() };
         let place = tracing::callsite! { name: "place", kind: tracing::metadata::Kind::EVENT, fields: message };
         let (now, place) = (Instant::now(), place.metadata().callsite());
@@ -196,10 +196,10 @@ mod tests {
 
     #[test]
     fn a_warning_is_one_line() {
-        let line = "warn: nothing can be claimed: the store is away (kind unavailable, 9 more like this before)";
+        let line = "warn: nothing can be claimed: connection lost (kind unavailable, 9 more like this not shown)";
         assert_eq!(fields("unavailable").line("warn", 9), line);
         let document =
-            r#"{"error":"the store\nis away","kind":"corrupt","level":"warn","message":"nothing can be claimed"}"#;
+            r#"{"error":"connection\nlost","kind":"corrupt","level":"warn","message":"nothing can be claimed"}"#;
         assert_eq!(fields("corrupt").document("warn", 0), document);
     }
 }

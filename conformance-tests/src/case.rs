@@ -27,7 +27,7 @@ pub type CaseFuture<'a> = Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;
 
 /// One case of the suite. The documentation of its function states the rule that the case checks.
 pub struct Case {
-    /// The area and the function, for example `thread::update_keeps_what_it_does_not_name`.
+    /// The area and the function, for example `thread::an_update_keeps_fields_that_it_does_not_name`.
     pub name: &'static str,
     /// The ids of the lines of the contract that the case shows.
     pub ids: &'static [&'static str],
@@ -114,7 +114,7 @@ pub enum Status {
 /// Runs one case against a new store of `fixture`.
 pub async fn run_case(contract: Contract, case: &'static Case, fixture: &Arc<dyn Fixture>) -> Status {
     let lack = |need: &Need| match need {
-        Need::Fenced if !fixture.capabilities().fenced => Some(Lack::Unsupported("its commits check no claims")),
+        Need::Fenced if !fixture.capabilities().fenced => Some(Lack::Unsupported("its commits do not check claims")),
         need => fixture.lack(*need),
     };
     match case.needs.iter().find_map(lack) {
@@ -125,7 +125,7 @@ pub async fn run_case(contract: Contract, case: &'static Case, fixture: &Arc<dyn
     let verdict = attempt(contract, case, fixture).await;
     match (verdict, fixture.gaps().iter().find(|gap| gap.case == case.name)) {
         (Ok(()), None) => Status::Passed,
-        (Ok(()), Some(gap)) => Status::Failed(format!("it passes, but is listed as a gap: {}", gap.reason)),
+        (Ok(()), Some(gap)) => Status::Failed(format!("the case passes, but is listed as a gap: {}", gap.reason)),
         (Err(failure), None) => Status::Failed(failure.to_string()),
         (Err(_), Some(gap)) => Status::Gap(gap.reason.to_owned()),
     }
@@ -139,10 +139,10 @@ async fn attempt(contract: Contract, case: &'static Case, fixture: &Arc<dyn Fixt
     let aborter = task.abort_handle();
     match timeout(TIME_LIMIT, task).await {
         Ok(Ok(verdict)) => verdict,
-        Ok(Err(panic)) => Err(Failure::new(format!("it panicked: {panic}"))),
+        Ok(Err(panic)) => Err(Failure::new(format!("the case panicked: {panic}"))),
         Err(_) => {
             aborter.abort();
-            Err(Failure::new(format!("it did not end within {} seconds", TIME_LIMIT.as_secs())))
+            Err(Failure::new(format!("the case did not end within {} seconds", TIME_LIMIT.as_secs())))
         }
     }
 }
@@ -154,7 +154,7 @@ async fn attempt(contract: Contract, case: &'static Case, fixture: &Arc<dyn Fixt
 #[doc(hidden)]
 #[expect(clippy::panic, reason = "a test fails by panicking")]
 pub fn test_case(contract: Contract, name: &str, fixture: impl Fixture) {
-    let case = list::find(contract, name).expect("a case of the list");
+    let case = list::find(contract, name).expect("the name of a listed case");
     let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().expect("a runtime");
     let fixture: Arc<dyn Fixture> = Arc::new(fixture);
     let status = runtime.block_on(run_case(contract, case, &fixture));

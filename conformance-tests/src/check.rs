@@ -52,7 +52,7 @@ impl From<Error> for Failure {
 /// # Errors
 /// If they differ.
 #[track_caller]
-#[expect(clippy::needless_pass_by_value, reason = "a case hands over what it just read, and its literals")]
+#[expect(clippy::needless_pass_by_value, reason = "cases pass literals and values that they just read")]
 pub fn expect_eq<T: PartialEq<U> + Debug, U: Debug>(found: T, wanted: U) -> Verdict {
     if found == wanted { Ok(()) } else { Err(Failure::new(differ(&format!("{found:?}"), &format!("{wanted:?}")))) }
 }

@@ -48,7 +48,7 @@ pub enum Lack {
 /// failure, so the list only shrinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// The name of the case, for example `thread::update_keeps_what_it_does_not_name`.
+    /// The name of the case, for example `thread::an_update_keeps_fields_that_it_does_not_name`.
     pub case: &'static str,
     /// Why the case fails.
     pub reason: &'static str,

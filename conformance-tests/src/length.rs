@@ -30,13 +30,13 @@ impl Length {
     /// # Panics
     /// If the variable names no length. A test that is shorter than requested would show less than it says.
     #[must_use]
-    #[expect(clippy::panic, reason = "a test that cannot go on fails")]
+    #[expect(clippy::panic, reason = "a test that cannot continue fails")]
     pub fn from_env() -> Self {
         match env::var(VARIABLE).as_deref() {
             Err(_) | Ok("quick") => Self::Quick,
             Ok("full") => Self::Full,
             Ok("long") => Self::Long,
-            Ok(other) => panic!("{VARIABLE} is `{other}`: it can be `quick`, `full` or `long`"),
+            Ok(other) => panic!("{VARIABLE} is `{other}`: it must be `quick`, `full` or `long`"),
         }
     }
 

@@ -30,7 +30,7 @@
 //! the rule. Then add `file: name ["TH-2"] [Race];` to the list in the area's `mod.rs`. The slice of the suite
 //! and the tests in the backends are made from this list, so nothing else is needed.
 
-#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a case that cannot go on fails, with its place")]
+#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a case that cannot continue panics where it fails")]
 
 mod call;
 mod case;

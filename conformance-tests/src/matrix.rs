@@ -59,16 +59,16 @@ impl Gives {
         };
         let delivery = match capabilities.delivery {
             Some(EventDelivery::Push) => "at once",
-            Some(EventDelivery::Poll) => "by looking again",
+            Some(EventDelivery::Poll) => "by polling",
             None => "no",
         };
         let fixed = [
-            ("what is acknowledged survives", survives.to_owned()),
-            ("processes that write at a time", processes.to_owned()),
-            ("whose clock counts", time.to_owned()),
+            ("acknowledged data survives", survives.to_owned()),
+            ("processes that can write at once", processes.to_owned()),
+            ("clock that gives store time", time.to_owned()),
             ("largest record", size(capabilities.max_record_bytes)),
             ("commits check claims", yes(capabilities.fenced).to_owned()),
-            ("followers hear of events", delivery.to_owned()),
+            ("subscriptions get new events", delivery.to_owned()),
         ];
         let has = |one: &Contract| match one {
             Contract::LiveChannel if !self.live && self.contracts.contains(one) => "wake-ups only",

@@ -53,7 +53,7 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::HoldsData => f.write_str("the store holds data, the suite wants an empty one"),
+            Self::HoldsData => f.write_str("the store holds data, but the suite needs an empty one"),
             Self::Failed(error) => error.fmt(f),
         }
     }

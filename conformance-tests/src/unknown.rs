@@ -28,12 +28,16 @@ pub(crate) trait FindOut: Target {
 
 /// The failure for a call that changes something without a documented way to resolve its unknown outcome.
 pub(crate) fn undocumented(call: &str) -> Failure {
-    Failure::new(format!("nothing says how an unknown end of `{call}` is found out"))
+    Failure::new(format!("the test does not say how the unknown outcome of `{call}` is resolved"))
 }
 
 /// Makes each call that changes something and ignores its answer, and a second time does not make it. Then resolves
 /// the outcome as the documentation says. The calls named in `changing`, and no others, must change something.
-pub(crate) async fn unknown_ends_are_found_out(given: &Given, target: impl FindOut, changing: &[&str]) -> Verdict {
+pub(crate) async fn unknown_outcomes_can_be_resolved(
+    given: &Given,
+    target: impl FindOut,
+    changing: &[&str],
+) -> Verdict {
     let mut changed = Vec::new();
     for at in 0.. {
         let t: ThreadId = id(&format!("t-{at}-once"));
@@ -81,13 +85,13 @@ async fn found_out(
     }
     match target.find_out(make().0, t, &prepared).await? {
         Known::Looked(had) => {
-            expect_eq(had, applied).map_err(|failure| failure.about("whether it had its effect"))?;
+            expect_eq(had, applied).map_err(|failure| failure.about("whether the call took effect"))?;
             if !had {
                 let (_, call) = make();
                 call.await?;
             }
         }
-        Known::Told(had) => expect(had == applied, format!("the repeat says {had}, and it was {applied}"))?,
+        Known::Told(had) => expect(had == applied, format!("the repeat reports an effect: {had}, not {applied}"))?,
         Known::Repeated => {}
     }
     target.look(t).await

@@ -28,7 +28,7 @@ impl<'a> Blocks<'a> {
     /// Adds a block of an unknown type. It is opaque: only its origin understands it.
     pub(crate) fn unknown(&mut self, raw: &str) {
         let kind = Object::parse(raw).and_then(|object| object.text("type")).unwrap_or_default();
-        self.issues.add(self.line, Code::UnknownType, format!("a block of the type `{kind}`"), "an opaque block");
+        self.issues.add(self.line, Code::UnknownType, format!("a block of type `{kind}`"), "kept as an opaque block");
         self.opaque(raw);
     }
 
@@ -79,7 +79,7 @@ impl<'a> Blocks<'a> {
             Ok(input) => input,
             Err(_) if written.is_empty() => empty(),
             Err(_) => {
-                let detail = format!("the arguments of `{id}` are no JSON");
+                let detail = format!("the arguments of `{id}` are not JSON");
                 self.issues.add(self.line, Code::BadArguments, detail, "raw text kept");
                 empty()
             }

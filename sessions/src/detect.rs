@@ -104,7 +104,7 @@ fn of_lines(lines: &[Object<'_>]) -> Detected {
     } else if kind(first) == "session" && first.has("id") {
         Detected::Known(pi_version(first))
     } else if any(is_wire) {
-        Detected::Unsupported("kimi-cli wire", "give the session's folder")
+        Detected::Unsupported("kimi-cli wire", "import the session's folder")
     } else if is_kimi_code(first, lines) {
         Detected::Foreign("kimi-code")
     } else if any(is_codex) {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_that_are_not_read_are_named() {
+    fn unsupported_formats_are_named() {
         let name = |lines: &[&str]| {
             let objects: Vec<_> = lines.iter().map(|line| Object::parse(line).unwrap()).collect();
             match of_lines(&objects) {

@@ -42,7 +42,7 @@ pub enum Error {
         reason: &'static str,
     },
     /// No format has this name.
-    #[error("no session format is called `{name}`; known are {known}")]
+    #[error("no session format is called `{name}`; known formats are {known}")]
     UnknownFormat {
         /// The unknown name.
         name: String,

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_know_their_lines() {
+    fn ranges_contain_exactly_their_lines() {
         let mut ranges = Ranges::default();
         for line in [2, 3, 4, 9] {
             ranges.push(line);

@@ -107,7 +107,7 @@ fn refuse(path: &Path, detected: Detected, options: &ImportOptions) -> Result<Re
         }
         Detected::Unknown | Detected::Known(_) => {
             let start = Source::new(path.to_owned(), options.max_line).start(200)?;
-            let detail = format!("no format that is known begins with {start:?}; known formats are {known}");
+            let detail = format!("no known format begins with {start:?}; known formats are {known}");
             issues.add_whole(Code::UnknownFormat, detail, "refused");
             None
         }
@@ -189,8 +189,8 @@ impl Target<'_> {
                     let stored = self.stored(&id, facts, about.format).await?;
                     return Ok((id, stored));
                 }
-                Some(_) => met = Some((Code::ChangedFile, format!("thread `{id}` was made of other bytes"))),
-                None => met = met.or(Some((Code::TakenId, format!("thread `{id}` holds something else")))),
+                Some(_) => met = Some((Code::ChangedFile, format!("thread `{id}` was imported from other bytes"))),
+                None => met = met.or(Some((Code::TakenId, format!("thread `{id}` has other content")))),
             }
         }
         Ok((about.thread.clone(), Stored::default()))

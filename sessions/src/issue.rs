@@ -161,7 +161,7 @@ mod tests {
     use super::{Code, Issues};
 
     #[test]
-    fn a_hundred_of_a_code_are_listed_and_all_are_counted() {
+    fn a_hundred_issues_of_a_code_are_listed_and_all_are_counted() {
         let mut issues = Issues::default();
         for line in (1..=150).rev() {
             issues.add(line, Code::Nul, "", "");

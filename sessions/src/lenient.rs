@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_odd_is_changed() {
+    fn only_invalid_characters_are_changed() {
         check(br#"{"a":"b\n\u0041"}"#, r#"{"a":"b\n\u0041"}"#, "");
         check(b"{\"a\":\"x\ty\"}", r#"{"a":"x\u0009y"}"#, "control_character");
         check(b"{\t\"a\":\"\x00\"}", "{\t\"a\":\"\\u0000\"}", "nul control_character");

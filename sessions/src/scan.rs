@@ -100,7 +100,7 @@ impl Scan {
             code = Code::TornLastLine;
         }
         if !is_deep {
-            issues.add(line.number, code, "no JSON object", "raw bytes kept beside the conversation");
+            issues.add(line.number, code, "not a JSON object", "raw bytes kept beside the conversation");
         }
     }
 
@@ -109,11 +109,11 @@ impl Scan {
             issues.add_whole(Code::TornLastLine, "the compressed stream is cut off", "read as far as it goes");
         }
         if self.facts.bom {
-            issues.add_whole(Code::Bom, "a byte order mark", "dropped for reading, back on export");
+            issues.add_whole(Code::Bom, "a byte order mark", "dropped when read, restored on export");
         }
         if !self.facts.crlf.is_empty() {
             let detail = format!("{} lines end in CR LF", self.facts.crlf.count());
-            issues.add_whole(Code::Crlf, detail, "dropped for reading, back on export");
+            issues.add_whole(Code::Crlf, detail, "dropped when read, restored on export");
         }
     }
 }

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_none() {
+    fn an_invalid_time_is_none() {
         for raw in
             ["null", "\"\"", "\"soon\"", "-1", "{}", "\"2026-13-01T00:00:00Z\"", "\"2026-01-01\"", "true", "1e99"]
         {

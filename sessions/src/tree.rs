@@ -160,8 +160,8 @@ impl<D> Tree<D> {
         let lines: Vec<_> = members.iter().filter_map(|at| Some(self.get(*at)?.line.to_string())).collect();
         if let Some(node) = members.first().and_then(|first| self.nodes.get_mut(*first)) {
             node.parent = None;
-            let detail = format!("lines {} are each other's parents", lines.join(", "));
-            issues.add(node.line, Code::ParentCycle, detail, "cut: this line is a root");
+            let detail = format!("the parents of lines {} form a cycle", lines.join(", "));
+            issues.add(node.line, Code::ParentCycle, detail, "cut: it becomes a root");
         }
     }
 
@@ -226,7 +226,7 @@ impl Ids {
             if line == node.line {
                 return found;
             }
-            let detail = format!("the parent `{name}` stands on line {line}");
+            let detail = format!("the parent `{name}` comes later, on line {line}");
             issues.add(node.line, Code::ForwardParent, detail, "appended after its parent");
             return found;
         }
@@ -238,7 +238,7 @@ impl Ids {
             return Some(*call);
         }
         let detail = format!("no line has the id `{name}`");
-        issues.add(node.line, Code::DanglingParent, detail, "a root; the given id stays in the raw line");
+        issues.add(node.line, Code::DanglingParent, detail, "it becomes a root; the raw line keeps the given id");
         None
     }
 }
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn names_beyond_ids_are_understood() {
+    fn parents_named_by_other_means_than_ids_are_found() {
         let calls = [("call".to_owned(), vec![1, 3])].into();
         let names = Names { chain: true, root: Some("session".to_owned()), calls };
         let (tree, issues) =

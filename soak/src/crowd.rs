@@ -171,7 +171,7 @@ impl<'a> Crowd<'a> {
 fn ended_by_itself(worker: &mut Process) -> Result<()> {
     match worker.child.try_wait()? {
         None => Ok(()),
-        Some(status) => bail!("a worker ended by itself, with {status}"),
+        Some(status) => bail!("a worker exited on its own: {status}"),
     }
 }
 

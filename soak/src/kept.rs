@@ -185,7 +185,7 @@ async fn read(
 
 /// Reads what the store holds of each thread.
 pub(crate) async fn threads(stores: &TenantStores, count: u32) -> Result<BTreeMap<u32, KeptThread>> {
-    let mailbox = stores.mailbox.as_ref().context("the store keeps no mailbox")?;
+    let mailbox = stores.mailbox.as_ref().context("the store has no mailbox")?;
     let mut all = BTreeMap::new();
     for thread in 0..count {
         let id = thread_id(thread)?;

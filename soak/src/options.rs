@@ -6,22 +6,22 @@ use anyhow::{Context, Result};
 use lexopt::{Arg, Parser, ValueExt};
 
 pub(crate) const HELP: &str = "\
-Work for threads, done by worker processes that are killed, stopped past their leases and started again at random, and
-whose threads are interrupted. Each process writes down what it does; in the end the logs and the store are compared.
+Runs worker processes that are killed, stopped until their leases have expired, and started again at random, while
+their threads are interrupted. Each process logs what it does. At the end the logs are compared with the store.
 
 Usage: cargo run --release -p soak -- --store URL [OPTIONS]
 
 Options:
-  --store URL         where threads and mailbox are; `sqlite:PATH` has a mailbox only
+  --store URL         the store of the threads and the mailbox; `sqlite:PATH` has only a mailbox
   --mailbox URL       another store for the mailbox
-  --dispatches N      how much work [default: 200000]
-  --threads N         of how many threads [default: 1000]
-  --workers N         how many worker processes, with 8 handlers each [default: 8]
-  --lease MS          for how long they claim [default: 2000]
-  --kill-every MS     how long until the next of them is killed or stopped [default: 400]
-  --skew LIBRARY      gives each worker process another clock, with this `libfaketime`; for stores with a server
-  --folder PATH       an empty folder for the logs [default: a temporary one, kept if something is wrong]
-  --seed N            decides who is killed when, as far as anything does [default: 1]
+  --dispatches N      how many dispatches are enqueued [default: 200000]
+  --threads N         how many threads they belong to [default: 1000]
+  --workers N         how many worker processes run, with 8 handlers each [default: 8]
+  --lease MS          the lease of their claims [default: 2000]
+  --kill-every MS     the mean time until a worker is killed or stopped [default: 400]
+  --skew LIBRARY      gives each worker a different clock with this `libfaketime`; for stores with a server
+  --folder PATH       an empty folder for the logs [default: a temporary one, which is kept after a failure]
+  --seed N            decides which workers are killed when, as far as possible [default: 1]
 ";
 
 /// The URLs of the stores.
@@ -67,7 +67,7 @@ impl Options {
                 _ => return Err(arg.unexpected().into()),
             }
         }
-        let store = store.context("no store is named: `--store URL`")?;
+        let store = store.context("no store is given: use `--store URL`")?;
         let [lease, kill_every] = [lease, kill_every].map(Duration::from_millis);
         Ok(Some(Self {
             place: Place { store, mailbox },

@@ -33,7 +33,7 @@ impl FromStr for Name {
 
     fn from_str(text: &str) -> Result<Self> {
         let parts = text.strip_prefix("d-").and_then(|rest| rest.split_once('.'));
-        let (job, round) = parts.with_context(|| format!("`{text}` is no dispatch of a soak"))?;
+        let (job, round) = parts.with_context(|| format!("`{text}` is not a dispatch of a soak"))?;
         Ok(Self { job: job.parse()?, round: round.parse()? })
     }
 }
@@ -51,7 +51,7 @@ pub(crate) fn thread_id(thread: u32) -> Result<ThreadId> {
 
 /// Returns the number of the thread with this id.
 pub(crate) fn thread_of(id: &ThreadId) -> Result<u32> {
-    let number = id.as_str().strip_prefix("t-").with_context(|| format!("`{id}` is no thread of a soak"))?;
+    let number = id.as_str().strip_prefix("t-").with_context(|| format!("`{id}` is not a thread of a soak"))?;
     Ok(number.parse()?)
 }
 
@@ -178,7 +178,7 @@ pub(crate) struct Log(File);
 impl Log {
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let file = OpenOptions::new().create_new(true).append(true).open(path);
-        Ok(Self(file.with_context(|| format!("{} cannot be made", path.display()))?))
+        Ok(Self(file.with_context(|| format!("{} cannot be created", path.display()))?))
     }
 
     /// Appends lines to the log, with one write.

@@ -60,7 +60,8 @@ pub(crate) async fn run(options: Options) -> Result<(Figures, Vec<Violation>)> {
         Some(folder) => (Some(folder.clone()), None),
         None => (None, Some(tempfile::tempdir()?)),
     };
-    let logs = kept.or_else(|| Some(temporary.as_ref()?.path().to_owned())).context("a folder for the logs")?;
+    let logs =
+        kept.or_else(|| Some(temporary.as_ref()?.path().to_owned())).context("there is no folder for the logs")?;
     std::fs::create_dir_all(&logs)?;
     let soak = Soak { options, tenant, logs };
     let stores = open(&soak.options.place).await?;
@@ -80,7 +81,7 @@ impl Soak {
         let began = Instant::now();
         let parts = stores.tenant(&self.tenant)?;
         self.make_threads(&parts).await?;
-        let mailbox = parts.mailbox.as_ref().context("the store keeps no mailbox")?;
+        let mailbox = parts.mailbox.as_ref().context("the store has no mailbox")?;
         let log = Log::create(&self.logs.join("producer.jsonl"))?;
         let Options { dispatches, threads, seed, .. } = self.options;
         let mut producer = Producer { mailbox: &**mailbox, log: &log, threads, interrupts: 0 };
@@ -143,7 +144,7 @@ impl Soak {
                 match producer.waiting().await? {
                     0 => break,
                     waiting if waiting < least => (least, since) = (waiting, Instant::now()),
-                    waiting if since.elapsed() > PATIENCE + self.options.lease => bail!("{waiting} dispatches wait"),
+                    waiting if since.elapsed() > PATIENCE + self.options.lease => bail!("{waiting} dispatches hang"),
                     _ => {}
                 }
                 sleep(PAUSE).await;
@@ -169,7 +170,7 @@ impl Soak {
     async fn evidence(&self, ended: Ended) -> Result<Evidence> {
         let stores = open(&self.options.place).await?;
         let parts = stores.tenant(&self.tenant)?;
-        let mailbox = parts.mailbox.as_ref().context("the store keeps no mailbox")?;
+        let mailbox = parts.mailbox.as_ref().context("the store has no mailbox")?;
         let (dispatches, came_back) = ended.and_rest(&**mailbox).await?;
         Ok(Evidence {
             jobs: self.options.dispatches,

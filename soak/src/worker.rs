@@ -67,7 +67,7 @@ pub(crate) async fn run(place: &Place, role: Role<'_>) -> Result<()> {
     let nap = role.lease.mul_f32(1.5);
     let worker = Worker::with_options(&logged, &role.tenant, move |work| handle(work, nap), options)?;
     worker.start()?.ended().await?;
-    anyhow::bail!("the worker ended by itself")
+    anyhow::bail!("the worker stopped on its own")
 }
 
 /// Does a dispatch: writes its entry, and acknowledges it. In one store, one commit does both.

@@ -32,9 +32,9 @@ pub(crate) async fn open(path: &Path, options: &OpenOptions) -> Result<Stores> {
     let (sender, opened) = tokio::sync::oneshot::channel();
     let path = path.to_owned();
     let opening = std::thread::Builder::new().name("agentstore-open".to_owned());
-    let failed = |source| Error::unavailable("the system gives no more threads").with_source(source);
+    let failed = |source| Error::unavailable("the system cannot start another thread").with_source(source);
     opening.spawn(move || sender.send(FileStore::open(path, config))).map_err(failed)?;
-    let store = opened.await.map_err(|panicked| Error::unavailable("the opening panicked").with_source(panicked))??;
+    let store = opened.await.map_err(|panicked| Error::unavailable("opening it panicked").with_source(panicked))??;
     let stores = Stores::new(Arc::new(store.clone())).named("file").with_clock(Arc::clone(&options.clock));
     Ok(stores.with_log_files(Arc::new(store)))
 }
@@ -51,7 +51,7 @@ impl crate::LogFiles for store_file::FileStore {
 }
 
 #[cfg(not(feature = "file"))]
-#[expect(clippy::unused_async, reason = "as the one that opens")]
+#[expect(clippy::unused_async, reason = "with the feature, it is async")]
 pub(crate) async fn open(_path: &Path, _options: &OpenOptions) -> Result<Stores> {
     Err(crate::options::unsupported("`file:` (build with the cargo feature `file`)"))
 }

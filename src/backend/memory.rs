@@ -13,10 +13,10 @@ pub(crate) fn open(options: &OpenOptions) -> Result<Stores> {
     use crate::{Create, options::unsupported};
 
     if options.durability.is_some() {
-        return Err(unsupported("a durability (`memory:` keeps nothing; open `file:PATH`, or leave it out)"));
+        return Err(unsupported("a durability (`memory:` keeps nothing; leave it out, or open `file:PATH`)"));
     }
     if options.read_only || options.create == Create::Never {
-        return Err(unsupported("opening what is there already (`memory:` always begins empty; open `file:PATH`)"));
+        return Err(unsupported("opening an existing store (`memory:` always begins empty; open `file:PATH`)"));
     }
     let OpenOptions { clock, ids, limits, .. } = options.clone();
     let config = MemoryConfig::default().with_clock(Arc::clone(&clock)).with_ids(ids).with_limits(&limits);

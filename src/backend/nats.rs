@@ -13,16 +13,18 @@ pub(crate) async fn open(url: &ServerUrl, options: &OpenOptions) -> Result<Store
     use crate::{Durability, options::unsupported};
 
     if options.read_only {
-        return Err(unsupported("opening `nats:` for reading only (any number of processes can have it open)"));
+        return Err(unsupported("opening `nats:` for reading only (not needed: many processes can have it open)"));
     }
     let mut config = NatsConfig::new(url.with_password())?;
     match options.durability {
         None => {}
         Some(Durability::Sync) if config.assume_sync => {}
         Some(Durability::Sync) => {
-            return Err(unsupported("`Sync` on servers that nobody says sync (add `assume_sync=true` to the URL)"));
+            return Err(unsupported(
+                "`Sync` on servers that are not known to sync (if they do, add `assume_sync=true` to the URL)",
+            ));
         }
-        Some(_) => return Err(unsupported("another durability than the servers have (open `file:PATH`)")),
+        Some(_) => return Err(unsupported("a durability other than that of the servers (open `file:PATH`)")),
     }
     config.create = match options.create {
         crate::Create::Missing => Create::Missing,
@@ -34,7 +36,7 @@ pub(crate) async fn open(url: &ServerUrl, options: &OpenOptions) -> Result<Store
 }
 
 #[cfg(not(feature = "nats"))]
-#[expect(clippy::unused_async, reason = "as the one that opens")]
+#[expect(clippy::unused_async, reason = "with the feature, it is async")]
 pub(crate) async fn open(_url: &ServerUrl, _options: &OpenOptions) -> Result<Stores> {
     Err(crate::options::unsupported("`nats:` (build with the cargo feature `nats`)"))
 }

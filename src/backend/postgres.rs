@@ -13,7 +13,7 @@ pub(crate) async fn open(url: &ServerUrl, options: &OpenOptions) -> Result<Store
     use crate::{Create, Durability, options::unsupported};
 
     if options.durability.is_some_and(|durability| durability != Durability::Sync) {
-        return Err(unsupported("another durability than `Sync` (the server syncs each commit; open `file:PATH`)"));
+        return Err(unsupported("a durability other than `Sync` (the server syncs each commit; open `file:PATH`)"));
     }
     let mut config = PostgresConfig::new(url.with_password())?;
     if options.create == Create::Never {
@@ -26,7 +26,7 @@ pub(crate) async fn open(url: &ServerUrl, options: &OpenOptions) -> Result<Store
 }
 
 #[cfg(not(feature = "postgres"))]
-#[expect(clippy::unused_async, reason = "as the one that opens")]
+#[expect(clippy::unused_async, reason = "with the feature, it is async")]
 pub(crate) async fn open(_url: &ServerUrl, _options: &OpenOptions) -> Result<Stores> {
     Err(crate::options::unsupported("`postgres:` (build with the cargo feature `postgres`)"))
 }

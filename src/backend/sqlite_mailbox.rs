@@ -15,10 +15,10 @@ pub(crate) async fn open(path: &Path, options: &OpenOptions) -> Result<Stores> {
     use crate::{Durability, options::unsupported};
 
     if options.durability.is_some_and(|durability| durability != Durability::Sync) {
-        return Err(unsupported("another durability than `Sync` (each commit is synced; open `file:PATH`)"));
+        return Err(unsupported("a durability other than `Sync` (each commit is synced; open `file:PATH`)"));
     }
     if options.read_only {
-        return Err(unsupported("opening `sqlite:` for reading only (several processes can have it open)"));
+        return Err(unsupported("opening `sqlite:` for reading only (not needed: several processes can have it open)"));
     }
     // Store time is the clock of the host, because all processes that have the file open share it.
     let mut config = SqliteConfig::new(path).with_limits(&options.limits);
@@ -31,7 +31,7 @@ pub(crate) async fn open(path: &Path, options: &OpenOptions) -> Result<Stores> {
 }
 
 #[cfg(not(feature = "sqlite-mailbox"))]
-#[expect(clippy::unused_async, reason = "as the one that opens")]
+#[expect(clippy::unused_async, reason = "with the feature, it is async")]
 pub(crate) async fn open(_path: &Path, _options: &OpenOptions) -> Result<Stores> {
     Err(crate::options::unsupported("`sqlite:` (build with the cargo feature `sqlite-mailbox`)"))
 }

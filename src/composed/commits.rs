@@ -20,7 +20,7 @@ impl Unsettling {
 impl CommitCoordinator for Unsettling {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
         if commit.settle.is_some() {
-            let why = "settling in a commit (the mailbox is in another store: settle it there, behind the commit)";
+            let why = "settling in a commit (the mailbox is in another store: settle it there, after the commit)";
             return Err(unsupported(why).in_part("settle"));
         }
         self.0.commit(commit).await

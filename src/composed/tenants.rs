@@ -25,7 +25,7 @@ pub(super) async fn list(threads: &dyn Store, mailbox: &dyn Store, page: PageReq
     let limit = page.checked_limit()?;
     let (of_threads, of_mailbox) = match &page.cursor {
         None => (At::Beginning, At::Beginning),
-        Some(cursor) => read(cursor).ok_or_else(|| Error::invalid_cursor("it is not of this list"))?,
+        Some(cursor) => read(cursor).ok_or_else(|| Error::invalid_cursor("it belongs to another list"))?,
     };
     let mut sides = (Side::read(threads, of_threads, limit).await?, Side::read(mailbox, of_mailbox, limit).await?);
     let mut items = Vec::new();

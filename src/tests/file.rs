@@ -7,7 +7,7 @@ mod with {
     use crate::{Create, OpenOptions, open, tests::say_hello};
 
     #[tokio::test]
-    async fn it_gives_every_contract_and_names_the_logs() {
+    async fn a_file_store_has_every_contract_and_names_its_logs() {
         let folder = tempfile::tempdir().unwrap();
         let (url, tenant) = (format!("file:{}", folder.path().join("data").display()), TenantId::default_tenant());
         let stores = open(&url).await.unwrap();
@@ -47,7 +47,7 @@ mod with {
     }
 
     #[tokio::test]
-    async fn what_is_not_there_is_made_only_if_wanted() {
+    async fn a_missing_store_is_created_only_if_the_options_allow_it() {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("file:{}", folder.path().join("data").display());
         for options in [OpenOptions::new().with_create(Create::Never), OpenOptions::new().read_only()] {
@@ -61,7 +61,7 @@ mod with {
 
 #[cfg(not(feature = "file"))]
 #[tokio::test]
-async fn a_build_without_it_says_what_to_do() {
+async fn a_build_without_the_feature_says_what_to_do() {
     let (kind, message) = super::refusal(crate::open("file:data").await);
     assert_eq!(kind, store_core::ErrorKind::Unsupported);
     assert!(message.contains("cargo feature `file`"), "{message}");

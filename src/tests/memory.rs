@@ -10,7 +10,7 @@ mod with {
     };
 
     #[tokio::test]
-    async fn it_gives_every_contract_and_keeps_nothing() {
+    async fn a_memory_store_has_every_contract_and_keeps_nothing() {
         let (stores, tenant) = (open("memory:").await.unwrap(), TenantId::default_tenant());
         assert_eq!(stores.capabilities().survives, Survives::Nothing);
         assert_eq!(say_hello(&stores).await.unwrap(), 1);
@@ -20,7 +20,7 @@ mod with {
     }
 
     #[tokio::test]
-    async fn options_that_it_does_not_have_are_refused() {
+    async fn unsupported_options_are_refused() {
         for options in [
             OpenOptions::new().with_durability(Durability::Sync),
             OpenOptions::new().read_only(),
@@ -35,7 +35,7 @@ mod with {
 
 #[cfg(not(feature = "memory"))]
 #[tokio::test]
-async fn a_build_without_it_says_what_to_do() {
+async fn a_build_without_the_feature_says_what_to_do() {
     let (kind, message) = super::refusal(crate::open("memory:").await);
     assert_eq!(kind, store_core::ErrorKind::Unsupported);
     assert!(message.contains("cargo feature `memory`"), "{message}");

@@ -19,11 +19,11 @@ fn refusal(result: Result<Stores>) -> (ErrorKind, String) {
 }
 
 #[tokio::test]
-async fn an_unknown_scheme_is_refused_with_those_that_are_known() {
+async fn an_unknown_scheme_is_refused_and_the_known_ones_are_listed() {
     let (kind, message) = refusal(open("redis://localhost").await);
     assert_eq!(kind, ErrorKind::Invalid);
     assert!(
-        message.contains("known are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and `nats://…`"),
+        message.contains("known schemes are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and `nats://…`"),
         "{message}"
     );
 }

@@ -16,7 +16,7 @@ mod with {
     }
 
     #[tokio::test]
-    async fn it_gives_a_mailbox_and_nothing_else() {
+    async fn the_store_has_a_mailbox_and_nothing_else() {
         let (url, tenant) = (url("&assume_sync=true"), TenantId::default_tenant());
         let stores = OpenOptions::new().with_durability(Durability::Sync).open(&url).await.unwrap();
         let gives = stores.capabilities();
@@ -33,7 +33,7 @@ mod with {
     }
 
     #[tokio::test]
-    async fn options_that_it_does_not_have_are_refused() {
+    async fn unsupported_options_are_refused() {
         let unsafe_url = url("&allow_unsafe=true");
         for options in [
             OpenOptions::new().with_durability(Durability::None),
@@ -64,7 +64,7 @@ mod with {
 
 #[cfg(not(feature = "nats"))]
 #[tokio::test]
-async fn a_build_without_it_says_what_to_do() {
+async fn a_build_without_the_feature_says_what_to_do() {
     let (kind, message) = super::refusal(crate::open("nats://localhost").await);
     assert_eq!(kind, store_core::ErrorKind::Unsupported);
     assert!(message.contains("cargo feature `nats`"), "{message}");

@@ -17,7 +17,7 @@ mod with {
     }
 
     #[tokio::test]
-    async fn it_gives_every_contract_and_reads_beside() {
+    async fn a_postgres_store_has_every_contract_and_a_read_only_mode() {
         let (url, tenant) = (url(), TenantId::default_tenant());
         let options = OpenOptions::new();
         for missing in [options.clone().with_create(Create::Never), options.clone().read_only()] {
@@ -39,7 +39,7 @@ mod with {
     }
 
     #[tokio::test]
-    async fn options_that_it_does_not_have_are_refused() {
+    async fn unsupported_options_are_refused() {
         let (kind, message) = refusal(OpenOptions::new().with_durability(Durability::None).open(&url()).await);
         assert_eq!(kind, ErrorKind::Unsupported);
         assert!(message.contains("file:PATH"), "{message}");
@@ -48,7 +48,7 @@ mod with {
 
 #[cfg(not(feature = "postgres"))]
 #[tokio::test]
-async fn a_build_without_it_says_what_to_do() {
+async fn a_build_without_the_feature_says_what_to_do() {
     let (kind, message) = super::refusal(crate::open("postgres://localhost/x").await);
     assert_eq!(kind, store_core::ErrorKind::Unsupported);
     assert!(message.contains("cargo feature `postgres`"), "{message}");

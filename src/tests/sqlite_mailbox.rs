@@ -13,7 +13,7 @@ mod with {
     }
 
     #[tokio::test]
-    async fn it_gives_a_mailbox_and_nothing_else() {
+    async fn the_store_has_a_mailbox_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let (stores, tenant) = (open(&url(&folder)).await.unwrap(), TenantId::default_tenant());
         let gives = stores.capabilities();
@@ -28,7 +28,7 @@ mod with {
     }
 
     #[tokio::test]
-    async fn options_that_it_does_not_have_are_refused() {
+    async fn unsupported_options_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         for options in [
             OpenOptions::new().with_durability(Durability::None),
@@ -48,7 +48,7 @@ mod with {
 
 #[cfg(not(feature = "sqlite-mailbox"))]
 #[tokio::test]
-async fn a_build_without_it_says_what_to_do() {
+async fn a_build_without_the_feature_says_what_to_do() {
     let (kind, message) = super::refusal(crate::open("sqlite:mailbox.db").await);
     assert_eq!(kind, store_core::ErrorKind::Unsupported);
     assert!(message.contains("cargo feature `sqlite-mailbox`"), "{message}");

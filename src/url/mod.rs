@@ -33,7 +33,7 @@ pub enum StoreUrl {
 }
 
 /// How the known URLs are written, for error messages.
-const KNOWN: &str = "known are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and `nats://…`";
+const KNOWN: &str = "known schemes are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and `nats://…`";
 
 impl StoreUrl {
     /// Returns the URL with all its secrets. Use it to open a store, and do not show it.
@@ -82,7 +82,7 @@ impl FromStr for StoreUrl {
         };
         match scheme {
             "memory" if rest.is_empty() => Ok(Self::Memory),
-            "memory" => Err(invalid("nothing follows `memory:`, the store has no name".to_owned())),
+            "memory" => Err(invalid("nothing can follow `memory:`, because the store has no name".to_owned())),
             "file" => path(rest, "`file:` needs the path of a folder, as in `file:./agentstore-data`").map(Self::File),
             "sqlite" => path(rest, "`sqlite:` needs the path of a file, as in `sqlite:./mailbox.db`").map(Self::Sqlite),
             "postgres" | "postgresql" => ServerUrl::postgres(text).map(Self::Postgres),
@@ -106,14 +106,14 @@ impl fmt::Display for StoreUrl {
 fn path(rest: &str, missing: &str) -> Result<PathBuf> {
     let path = match rest.strip_prefix("//") {
         Some(absolute) if absolute.starts_with('/') => absolute,
-        Some(_) => return Err(invalid("a host is not known; write the path alone, or `///ABSOLUTE`".to_owned())),
+        Some(_) => return Err(invalid("a host is not allowed; write the path alone, or `///ABSOLUTE`".to_owned())),
         None => rest,
     };
     if path.is_empty() {
         return Err(invalid(missing.to_owned()));
     }
     if path.contains('\0') {
-        return Err(invalid("the path holds a NUL character".to_owned()));
+        return Err(invalid("the path contains a NUL character".to_owned()));
     }
     Ok(PathBuf::from(path))
 }
@@ -149,14 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused_with_what_to_do() {
+    fn an_invalid_url_is_refused_with_advice() {
         for (text, says) in [
-            ("", "known are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and `nats://…`"),
-            ("./data", "known are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and"),
-            ("redis://localhost", "the scheme `redis` is unknown; known are"),
+            ("", "known schemes are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and `nats://…`"),
+            ("./data", "known schemes are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and"),
+            ("redis://localhost", "the scheme `redis` is unknown; known schemes are"),
             ("file:", "needs the path of a folder"),
             ("sqlite:", "needs the path of a file"),
-            ("file://host/path", "a host is not known"),
+            ("file://host/path", "a host is not allowed"),
             ("memory:x", "the store has no name"),
             ("file:a\0b", "NUL"),
         ] {
@@ -186,7 +186,7 @@ mod tests {
 
     /// Shows CP-3.
     #[test]
-    fn urls_of_one_place_are_known() {
+    fn urls_of_one_place_are_recognised() {
         let (same, other) = (true, false);
         for (left, right, wanted) in [
             ("memory:", "memory:", same),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_shows_as_it_is_read() {
+    fn a_url_is_displayed_as_it_was_parsed() {
         for text in ["memory:", "file:./a b", "file:/abs", "sqlite:./m.db"] {
             assert_eq!(text.parse::<StoreUrl>().unwrap().to_string(), text);
         }

@@ -18,14 +18,14 @@ struct Parts<'a> {
 }
 
 impl ServerUrl {
-    #[cfg_attr(not(feature = "postgres"), expect(clippy::unnecessary_wraps, reason = "as the one that checks"))]
+    #[cfg_attr(not(feature = "postgres"), expect(clippy::unnecessary_wraps, reason = "the check can fail"))]
     pub(super) fn postgres(text: &str) -> Result<Self> {
         #[cfg(feature = "postgres")]
         store_postgres::PostgresConfig::new(text)?;
         Ok(Self(text.to_owned()))
     }
 
-    #[cfg_attr(not(feature = "nats"), expect(clippy::unnecessary_wraps, reason = "as the one that checks"))]
+    #[cfg_attr(not(feature = "nats"), expect(clippy::unnecessary_wraps, reason = "the check can fail"))]
     pub(super) fn nats(text: &str) -> Result<Self> {
         #[cfg(feature = "nats")]
         store_nats::NatsConfig::new(text)?;

@@ -67,7 +67,7 @@ impl Source for Dispatches {
         let request = ClaimRequest::new(self.worker.clone(), self.lease).up_to(limit);
         let claims = self.mailbox.claim(request).await?;
         for unreadable in &claims.unreadable {
-            tracing::error!(error = %unreadable.error, "a thread was left out: its mailbox cannot be read");
+            tracing::error!(error = %unreadable.error, "a thread was skipped: its mailbox cannot be read");
         }
         for claimed in &claims.claimed {
             let since = claimed.dispatch.available_at.max(claimed.dispatch.created_at).as_millis();

@@ -147,7 +147,7 @@ impl WorkerOptions {
     /// Refuses values that no store accepts.
     pub(super) fn check(&self) -> Result<()> {
         if self.lease.is_zero() || self.lease > MAX_LEASE {
-            return Err(Error::invalid("lease", "it is more than nothing and at most 24 hours"));
+            return Err(Error::invalid("lease", "it must be above 0 and at most 24 hours"));
         }
         if self.concurrency == 0 || self.concurrency > MAX_CONCURRENCY {
             return Err(Error::invalid("concurrency", "it must be from 1 to 1000"));
@@ -211,7 +211,7 @@ mod tests {
 
     /// Shows WK-8 and, of WK-3, the delays.
     #[test]
-    fn pauses_double_up_to_their_bound_and_differ() {
+    fn retry_delays_double_up_to_a_bound_with_jitter() {
         let backoff = Backoff::default();
         let millis = |failures| backoff.ceiling(failures).as_millis();
         assert_eq!(

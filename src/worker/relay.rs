@@ -196,7 +196,7 @@ impl Source for Rows {
         request.target.clone_from(&self.target);
         let claimed = self.outbox.claim_outbox(request).await?;
         if !claimed.unreadable.is_empty() {
-            tracing::error!(rows = claimed.unreadable.len(), "rows were left out: they cannot be read");
+            tracing::error!(rows = claimed.unreadable.len(), "outbox rows were skipped: they cannot be read");
         }
         let job = |ClaimedOutboxRow { row, token, .. }| {
             let lease_until = row.claim.as_ref().map_or(row.available_at, |claim| claim.lease_until);

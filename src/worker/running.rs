@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 /// A worker, relay or maintenance that was started. Dropping this handle asks the loop to stop, and does not wait for
 /// it.
-#[must_use = "what is dropped stops"]
+#[must_use = "the loop stops if the handle is dropped"]
 pub struct Running<T = Summary> {
     task: Option<JoinHandle<Result<T>>>,
     stopping: CancellationToken,
@@ -72,7 +72,7 @@ impl<T> Running<T> {
         let Some(task) = &mut self.task else { return Err(Error::closed()) };
         let ended = task.await;
         self.task = None;
-        ended.map_err(|source| Error::unavailable("the loop of the worker was ended").with_source(source))?
+        ended.map_err(|source| Error::unavailable("the worker's loop panicked or was aborted").with_source(source))?
     }
 }
 

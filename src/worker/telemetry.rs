@@ -50,7 +50,7 @@ pub(super) const IS_READ: bool = cfg!(feature = "metrics");
 /// Records the number of queued dispatches of a mailbox, and the age of the oldest one.
 pub(super) fn waiting(backend: &'static str, queued: u64, oldest: Duration) {
     // The conversion is exact for any realistic number of dispatches.
-    #[expect(clippy::cast_precision_loss, reason = "nobody has 2^53 dispatches")]
+    #[expect(clippy::cast_precision_loss, reason = "no mailbox has 2^53 dispatches")]
     gauge("agentstore.mailbox.depth", backend, "queued", queued as f64);
     gauge("agentstore.mailbox.oldest_age", backend, "queued", oldest.as_secs_f64());
 }

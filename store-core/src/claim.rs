@@ -63,7 +63,7 @@ impl Codec for ClaimToken {
 /// Refuses a lease of length zero and one of more than 24 hours (MB-24).
 pub(crate) fn check_lease(lease: Duration) -> Result<()> {
     if lease.is_zero() || lease > MAX_LEASE {
-        return Err(Error::invalid("lease", "it is more than nothing and at most 24 hours"));
+        return Err(Error::invalid("lease", "it must be above 0 and at most 24 hours"));
     }
     Ok(())
 }
@@ -91,7 +91,7 @@ impl Codec for ClaimNumber {
     fn read(raw: &str) -> std::result::Result<Self, DecodeError> {
         match Vec::<u64>::read(raw)?.as_slice() {
             &[incarnation, counter] => Ok(Self { incarnation, counter }),
-            _ => Err(DecodeError::new("is no claim number")),
+            _ => Err(DecodeError::new("is not a claim number")),
         }
     }
 }
@@ -138,7 +138,7 @@ mod tests {
     use crate::codec::Codec;
 
     #[test]
-    fn a_token_comes_back_equal_and_is_not_shown() {
+    fn a_token_round_trips_and_is_hidden_in_debug_output() {
         let token = ClaimToken::new("1.secret");
         assert_eq!(ClaimToken::read(&token.encode()).unwrap(), token);
         assert_eq!(format!("{token:?}"), "ClaimToken(…)");

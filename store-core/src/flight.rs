@@ -150,7 +150,7 @@ mod tests {
     use crate::ThreadId;
 
     #[test]
-    fn only_work_without_a_caller_is_waited_for() {
+    fn only_abandoned_calls_are_waited_for() {
         let orphans = Arc::new(Orphans::default());
         let about = |text: &str| ThreadId::new(text).ok();
         let (work, caller) = start(&orphans, about("a"));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_was_answered_is_no_orphan() {
+    fn an_answered_call_is_not_abandoned() {
         let orphans = Arc::new(Orphans::default());
         let (work, caller) = start(&orphans, None);
         caller.answered();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_after_an_orphan_waits_until_it_landed() {
+    fn a_later_call_waits_until_an_abandoned_call_ends() {
         let orphans = Arc::new(Orphans::default());
         let (work, caller) = start(&orphans, None);
         drop(caller);

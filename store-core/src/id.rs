@@ -20,7 +20,7 @@ fn objection(text: &str) -> Option<&'static str> {
     } else if text.len() > MAX_ID_BYTES {
         Some("it is longer than 256 bytes")
     } else if text.chars().any(char::is_control) {
-        Some("it holds a control character")
+        Some("it contains a control character")
     } else if text.chars().all(char::is_whitespace) {
         Some("it is blank")
     } else {
@@ -179,7 +179,7 @@ mod tests {
     use super::{IdSource, ThreadId, Uuids};
 
     #[test]
-    fn ids_are_checked_when_made() {
+    fn ids_are_validated_when_created() {
         for good in ["a", " a ", "..", "a/b\\c", "CON", "é", "🦀", &"x".repeat(256)] {
             assert_eq!(ThreadId::new(good).unwrap().as_str(), good);
         }
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn generated_ids_sort_in_the_order_of_their_making() {
+    fn generated_ids_sort_in_the_order_of_creation() {
         let ids: Vec<_> = (0..1000).map(|_| Uuids.next_id()).collect();
         assert!(ids.is_sorted());
     }

@@ -34,7 +34,7 @@ impl Json {
     /// `Invalid` if `text` is not a JSON value; `LimitExceeded` if it is nested deeper than [`MAX_JSON_DEPTH`] (ER-9).
     pub fn parse(text: &str) -> Result<Self> {
         let raw: &RawValue =
-            serde_json::from_str(text).map_err(|e| Error::invalid("json", "it is no JSON value").with_source(e))?;
+            serde_json::from_str(text).map_err(|e| Error::invalid("json", "it is not a JSON value").with_source(e))?;
         compact(raw.get()).map(Self)
     }
 
@@ -68,7 +68,7 @@ impl Json {
     pub fn to<T: DeserializeOwned>(&self) -> Result<T> {
         // The message of serde quotes the value, which may be secret. Only the column is kept (ER-6).
         let place = |e: serde_json::Error| format!("at column {}", e.column());
-        serde_json::from_str(&self.0).map_err(|e| Error::invalid("json", "it has another shape").with_source(place(e)))
+        serde_json::from_str(&self.0).map_err(|e| Error::invalid("json", "its shape is wrong").with_source(place(e)))
     }
 
     /// Returns whether the value is an object.
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_refused() {
+    fn invalid_json_is_refused() {
         for text in ["", " ", "{", "nul", "{\"a\":}", "[1,]", "1 2", "\"\u{1}\"", "'a'", "NaN", "01"] {
             assert_eq!(Json::parse(text).unwrap_err().kind(), ErrorKind::Invalid, "{text}");
         }
@@ -190,12 +190,12 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_counted_where_it_is() {
+    fn only_nesting_counts_as_depth() {
         assert!(Json::parse(&format!("[{}{{}}]", "[],{},".repeat(MAX_JSON_DEPTH))).is_ok());
     }
 
     #[test]
-    fn objects_and_arrays_are_known() {
+    fn objects_and_arrays_are_recognised() {
         for (text, is_object, is_array) in
             [("{}", true, false), (" [1]", false, true), ("\"{[\"", false, false), ("1", false, false)]
         {

@@ -51,7 +51,7 @@ impl Timestamp {
     /// `Invalid` if `millis` lies after the year 9999.
     pub fn from_millis(millis: u64) -> Result<Self> {
         if millis > Self::MAX.0 {
-            return Err(Error::invalid("timestamp", "it lies after the year 9999"));
+            return Err(Error::invalid("timestamp", "it is after the year 9999"));
         }
         Ok(Self(millis))
     }
@@ -113,7 +113,7 @@ pub struct SystemClock;
 
 #[async_trait]
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that all others ask")]
+    #[expect(clippy::disallowed_methods, reason = "everything else reads the time through this clock")]
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp::MIN.saturating_add(since)
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_clock_that_is_moved_wakes_who_sleeps() {
+    async fn moving_a_manual_clock_wakes_sleeping_tasks() {
         let clock = ManualClock::new(time(10));
         clock.sleep_until(time(10)).await;
         let mut sleeping = clock.sleep_until(time(20));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_clock_of_the_host_wakes_who_sleeps() {
+    async fn the_system_clock_wakes_sleeping_tasks() {
         let until = SystemClock.now().saturating_add(Duration::from_millis(5));
         SystemClock.sleep_until(until).await;
         assert!(SystemClock.now() >= until);

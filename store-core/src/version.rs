@@ -20,7 +20,7 @@ pub struct Version {
     incarnation: u64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_first(incarnation: &u64) -> bool {
     *incarnation == 0
 }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expectation_holds_for_what_it_names_only() {
+    fn an_expectation_holds_only_for_the_version_that_it_names() {
         let found = Some(Version::new(3, 1, 0));
         for (expect, actual, holds) in [
             (Expect::Any, None, true),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_says_what_is_not_as_usual() {
+    fn a_version_displays_generation_and_incarnation_unless_first() {
         let text = |number, generation, incarnation| Version::new(number, generation, incarnation).to_string();
         assert_eq!(text(3, 1, 0), "version 3");
         assert_eq!(text(3, 2, 4), "version 3 of generation 2 of incarnation 4");

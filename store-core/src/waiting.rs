@@ -104,7 +104,7 @@ mod tests {
     use crate::time::Timestamp;
 
     #[test]
-    fn a_place_is_given_back() {
+    fn a_dropped_waiter_frees_its_place() {
         let waiting = Waiting::default();
         let (first, second) = (waiting.join(Timestamp::MIN), waiting.join(Timestamp::MIN));
         drop(first);

@@ -269,7 +269,7 @@ pub(crate) fn wide(span: Span) -> Vec<u64> {
 }
 
 pub(crate) fn narrow(wide: &[u64]) -> std::result::Result<Span, DecodeError> {
-    let error = || DecodeError::new("is no span").within("span");
+    let error = || DecodeError::new("is not a span").within("span");
     let &[offset, len, crc] = wide else { return Err(error()) };
     let narrow = |number: u64| u32::try_from(number).map_err(|_| error());
     Ok(Span { offset, len: narrow(len)?, crc: narrow(crc)? })

@@ -11,17 +11,17 @@ pub(crate) fn io(what: impl Display, error: io::Error) -> Error {
         Some(Errno::NOSPC | Errno::DQUOT) => return Error::new(Detail::StorageFull).with_source(error),
         Some(Errno::ACCESS | Errno::PERM) => "permission denied",
         Some(Errno::ROFS) => "the file system is read-only",
-        Some(Errno::LOOP | Errno::MLINK) => "it is a symbolic link, and none is followed inside the root",
-        Some(Errno::NOTDIR) => "it, or what stands above it, is no folder",
+        Some(Errno::LOOP | Errno::MLINK) => "it is a symbolic link, and links inside the root are not followed",
+        Some(Errno::NOTDIR) => "a part of its path is not a folder",
         Some(Errno::MFILE | Errno::NFILE) => "too many open files",
         Some(Errno::FBIG) => "the file is too large for its file system",
-        Some(Errno::IO) => "the disk reports an error",
+        Some(Errno::IO) => "the disk reported an error",
         Some(Errno::NOENT) => "it does not exist",
         Some(_) | None => match error.kind() {
             io::ErrorKind::StorageFull => return Error::new(Detail::StorageFull).with_source(error),
             io::ErrorKind::NotFound => "it does not exist",
             io::ErrorKind::UnexpectedEof => return corrupt(what, None).with_source(error),
-            _ => "the system refuses",
+            _ => "the system refused the call",
         },
     };
     Error::unavailable(format!("cannot use {what}: {reason}")).with_source(error)
@@ -46,7 +46,7 @@ mod tests {
     use store_core::ErrorKind;
 
     #[test]
-    fn the_system_s_errors_become_kinds() {
+    fn system_errors_map_to_error_kinds() {
         for (errno, kind, text) in [
             (Errno::NOSPC, ErrorKind::StorageFull, "no space"),
             (Errno::DQUOT, ErrorKind::StorageFull, "no space"),

@@ -200,7 +200,7 @@ mod tests {
     };
 
     #[test]
-    fn a_second_opener_is_told_who_holds_it() {
+    fn the_error_of_a_second_opener_names_the_lock_holder() {
         let temp = tempfile::tempdir().unwrap();
         let disk = Disk::open(temp.path()).unwrap();
         let lock = Lock::acquire(&disk).unwrap();

@@ -32,7 +32,7 @@ impl Meta {
     pub(crate) fn new() -> Result<Self> {
         let mut key = [0; 32];
         getrandom::fill(&mut key)
-            .map_err(|source| Error::unavailable("the system gives no random bytes").with_source(source))?;
+            .map_err(|source| Error::unavailable("random bytes are not available").with_source(source))?;
         Ok(Self { fields: Map::new(), key, incarnation: 0 })
     }
 
@@ -132,7 +132,7 @@ mod tests {
     };
 
     #[test]
-    fn it_comes_back_and_survives_a_power_cut() {
+    fn the_root_metadata_round_trips_and_survives_a_power_cut() {
         let disk = SimDisk::new();
         assert_eq!(Meta::load(&disk).unwrap(), None);
         let meta = Meta::new().unwrap();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_while_it_is_replaced_leaves_the_former_or_the_next() {
+    fn a_crash_during_a_replacement_leaves_the_old_or_the_new_metadata() {
         let meta = Meta::new().unwrap();
         let next = meta.next_incarnation();
         for call in 0.. {

@@ -195,7 +195,7 @@ fn meta(vfs: &dyn Vfs, config: &FileConfig) -> Result<(Meta, bool)> {
 }
 
 fn no_root() -> Error {
-    Error::schema_mismatch("none", "a root made by agentstore", SchemaMend::Make)
+    Error::schema_mismatch("none", "a root created by agentstore", SchemaMend::Make)
 }
 
 /// Up to where of the root log the index can be trusted; none if it has to be filled from the logs.
@@ -208,7 +208,7 @@ fn trusted(
     let (meta, opening) = found;
     let store = index.get(table::fact("store").as_bytes())?;
     if condition != Condition::Ready || store.as_deref() != Some(meta.key()) {
-        let why = if condition == Condition::Damaged { "its files are damaged" } else { "it is of another store" };
+        let why = if condition == Condition::Damaged { "its files are damaged" } else { "it belongs to another store" };
         // One without a store was being made.
         opening.stale_index = (condition == Condition::Damaged || store.is_some()).then_some(why);
         return clear(index).map(|()| None);
@@ -223,7 +223,7 @@ fn trusted(
     match root {
         Some(position) if !stale => Ok(Some(position)),
         _ => {
-            opening.stale_index = (!uncounted).then_some("it is of another time than the logs");
+            opening.stale_index = (!uncounted).then_some("it is older or newer than the logs");
             clear(index).map(|()| None)
         }
     }

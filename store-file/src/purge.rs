@@ -263,7 +263,7 @@ fn adopt_states(shared: &Shared, log: u64, row: &LogRow) -> Result<bool> {
 /// Removes the log itself.
 fn remove_file(shared: &Shared, row: &LogRow) -> Result<()> {
     // Who began to read before the deletion has ended when this lock is had; nobody later sees the thread.
-    shared.readers.wait_for_all_before();
+    shared.readers.wait_for_earlier_readers();
     let path = Shared::log_path(&row.tenant, &row.thread, row.generation)?;
     shared.files.forget(&path);
     match shared.vfs.unlink(&path) {

@@ -39,7 +39,7 @@ impl Readers {
     }
 
     /// Waits for all who began before.
-    pub(crate) fn wait_for_all_before(&self) {
+    pub(crate) fn wait_for_earlier_readers(&self) {
         let Epoch { held, ended } = std::mem::take(&mut *guard(&self.0));
         drop(held);
         let _ = ended.recv();
@@ -57,12 +57,12 @@ mod tests {
     use super::Readers;
 
     #[test]
-    fn a_purge_waits_for_those_before_it_and_nobody_waits_for_it() {
+    fn a_purge_waits_for_earlier_readers_and_blocks_none() {
         let readers = Arc::new(Readers::default());
         let (before, also_before) = (readers.begin(), readers.begin());
         let waiting = spawn({
             let readers = Arc::clone(&readers);
-            move || readers.wait_for_all_before()
+            move || readers.wait_for_earlier_readers()
         });
         sleep(Duration::from_millis(20));
         let after = readers.begin();
@@ -72,6 +72,6 @@ mod tests {
         drop(also_before);
         waiting.join().unwrap();
         drop(after);
-        readers.wait_for_all_before();
+        readers.wait_for_earlier_readers();
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn share<T: Any + Send + Sync>(
     let mut held = slot.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(shared) = held.as_ref().and_then(Weak::upgrade) {
         let shared =
-            shared.downcast::<T>().map_err(|_| Error::unavailable("it is open in this process in another way"))?;
+            shared.downcast::<T>().map_err(|_| Error::unavailable("it is open in this process in another mode"))?;
         if usable(&shared) {
             return Ok(shared);
         }
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn two_openings_share_and_a_later_one_opens_anew() {
+    fn concurrent_openings_share_a_store_and_a_later_one_opens_a_new_one() {
         let open = |value: u32| share(root(1), |_| true, || Ok(Arc::new(value))).unwrap();
         let (first, second) = (open(1), open(2));
         assert!(Arc::ptr_eq(&first, &second));
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_no_use_is_not_shared_and_types_are_not_mixed() {
+    fn an_unusable_value_is_not_shared_and_types_are_not_mixed() {
         let first = share(root(4), |_| true, || Ok(Arc::new(1_u32))).unwrap();
         assert_eq!(share::<u64>(root(4), |_| true, || Ok(Arc::new(2))).unwrap_err().kind(), ErrorKind::Unavailable);
         assert_eq!(*share(root(4), |value| *value > 1, || Ok(Arc::new(9_u32))).unwrap(), 9);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn many_openers_get_one() {
+    fn many_concurrent_openers_get_one_store() {
         let opened = std::sync::atomic::AtomicU32::new(0);
         let all: Vec<Arc<u32>> = std::thread::scope(|scope| {
             let open = || {

@@ -182,7 +182,7 @@ mod tests {
     use crate::{MemoryConfig, MemoryStore};
 
     #[tokio::test]
-    async fn a_subscriber_takes_so_many_bytes_at_once() {
+    async fn a_subscriber_reads_a_bounded_number_of_bytes_at_once() {
         let store = MemoryStore::open(MemoryConfig::default()).unwrap();
         let events = store.tenant(&TenantId::default_tenant()).unwrap().events.unwrap();
         let scope = Scope::Thread(ThreadId::new("t").unwrap());

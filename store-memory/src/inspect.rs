@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_follows_from_the_log_is_rebuilt() {
+    async fn data_derived_from_the_log_is_rebuilt() {
         let (store, found) = kinds_after(|contents| {
             let mut thread = (*contents.thread).clone();
             (thread.head_seq, thread.roots) = (Some(1), 4);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_accepted_is_never_changed() {
+    async fn a_repair_never_changes_accepted_data() {
         let (store, found) = kinds_after(|contents| drop(contents.log.remove(1))).await;
         assert_eq!(found, [FindingKind::SequenceGap, FindingKind::StaleIndex]);
         let repaired = store.repair(false, &Silent).await.unwrap();
@@ -203,19 +203,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn references_that_lead_nowhere_are_found() {
+    async fn dangling_references_are_found() {
         let (_, found) = kinds_after(|contents| contents.runs.clear()).await;
         assert_eq!(found, [FindingKind::DanglingReference, FindingKind::WrongSum, FindingKind::DanglingReference]);
     }
 
     #[tokio::test]
-    async fn a_number_that_only_the_node_has_wrong_is_a_gap() {
+    async fn a_wrong_sequence_number_in_a_node_is_a_gap() {
         let (_, found) = kinds_after(|contents| contents.log[1].node.seq = 9).await;
         assert_eq!(found.first(), Some(&FindingKind::SequenceGap));
     }
 
     #[tokio::test]
-    async fn a_node_that_lies_about_its_place_or_target_is_damage() {
+    async fn a_node_with_a_wrong_depth_or_target_is_damage() {
         let (_, found) = kinds_after(|contents| contents.log[0].node.depth = 7).await;
         assert!(found.contains(&FindingKind::Damaged), "{found:?}");
         let (_, found) = kinds_after(|contents| contents.log[4].node.target = Some(1)).await;
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_compaction_covers_entries_that_exist() {
+    async fn a_compaction_of_missing_entries_is_a_dangling_reference() {
         let (_, found) = kinds_after(|contents| {
             let mut compaction = Compaction::default();
             compaction.covers = Some(Interval::new(EntryId::new("a").unwrap(), EntryId::new("nobody").unwrap()));

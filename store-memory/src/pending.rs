@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_id_that_the_source_gave_before_is_refused() {
+    async fn a_generated_id_that_is_in_use_is_refused() {
         let store = MemoryStore::open(MemoryConfig::default().with_ids(Arc::new(Same))).unwrap();
         let tenant = store.tenant(&TenantId::default_tenant()).unwrap();
         let pending = &*tenant.pending.unwrap();

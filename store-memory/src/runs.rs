@@ -68,7 +68,7 @@ mod tests {
     use crate::{MemoryConfig, MemoryStore};
 
     #[tokio::test]
-    async fn request_and_state_of_a_run_count() {
+    async fn the_size_of_a_run_counts_its_request_and_state() {
         let store = MemoryStore::open(MemoryConfig::default()).unwrap();
         let tenant = store.tenant(&TenantId::default_tenant()).unwrap();
         let id = RunId::new("r").unwrap();

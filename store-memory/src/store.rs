@@ -44,7 +44,7 @@ impl MemoryStore {
     /// `Unavailable` if the system provides no random bytes for the key that seals cursors.
     pub fn open(config: MemoryConfig) -> Result<Self> {
         let mut key = [0; 32];
-        getrandom::fill(&mut key).map_err(|e| Error::unavailable("the system gives no random bytes").with_source(e))?;
+        getrandom::fill(&mut key).map_err(|e| Error::unavailable("random bytes are not available").with_source(e))?;
         let capabilities =
             Capabilities::new(Survives::Nothing, config.limits.record_bytes).delivering(EventDelivery::Push).fencing();
         let common = Arc::new(Common { config, cursors: CursorKey::new(key), incarnations: Lock::default() });

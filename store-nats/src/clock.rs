@@ -1,6 +1,6 @@
 //! The server's time, as known to a process.
 
-#![expect(clippy::disallowed_methods, reason = "the time since the server told its own")]
+#![expect(clippy::disallowed_methods, reason = "measures the time since the server reported its own")]
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},

@@ -143,7 +143,7 @@ impl Codec for Deed {
 fn check_version(fields: &mut Fields<'_>) -> Result<(), DecodeError> {
     match fields.take::<u64>("v")? {
         ..=VERSION => Ok(()),
-        _ => Err(DecodeError::new("is of a newer release")),
+        _ => Err(DecodeError::new("was written by a newer release")),
     }
 }
 
@@ -211,7 +211,7 @@ impl Meta {
     /// Returns the encoded form of new shared data.
     pub(crate) fn make() -> Result<String> {
         let mut key = [0; 32];
-        getrandom::fill(&mut key).map_err(|e| Error::unavailable("the system gives no random bytes").with_source(e))?;
+        getrandom::fill(&mut key).map_err(|e| Error::unavailable("random bytes are not available").with_source(e))?;
         let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut text = String::new();
         let mut object = Object::open(&mut text);
@@ -226,8 +226,8 @@ impl Meta {
         let hex: String = fields.take("cursors")?;
         let mut key = [0; 32];
         for (at, byte) in key.iter_mut().enumerate() {
-            let digits = hex.get(2 * at..2 * at + 2).ok_or_else(|| DecodeError::new("is no key"))?;
-            *byte = u8::from_str_radix(digits, 16).map_err(|_| DecodeError::new("is no key"))?;
+            let digits = hex.get(2 * at..2 * at + 2).ok_or_else(|| DecodeError::new("is not a key"))?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| DecodeError::new("is not a key"))?;
         }
         Ok(Self { cursors: CursorKey::new(key) })
     }

@@ -126,7 +126,7 @@ impl NatsConfig {
             Credentials::Token(token) => options.token(token.clone()),
             Credentials::Key(file) => options.nkey(read(file)?.trim().to_owned()),
             Credentials::File(file) => {
-                let unreadable = |_| Error::invalid("credentials", "the file holds no credentials");
+                let unreadable = |_| Error::invalid("credentials", "the file contains no credentials");
                 options.credentials(&read(file)?).map_err(unreadable)?
             }
         };
@@ -139,7 +139,7 @@ impl NatsConfig {
             None => options,
         };
         let connected = options.connect(self.servers.as_slice()).await;
-        connected.map_err(|e| Error::server_unavailable("no server can be connected to").with_source(e))
+        connected.map_err(|e| Error::server_unavailable("none of the servers can be reached").with_source(e))
     }
 }
 

@@ -159,7 +159,7 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
                     continue;
                 }
                 Ok(Step::Conflict) if begun.elapsed() < self.tenant.common.config.deadline => continue,
-                Ok(Step::Conflict) => Error::unavailable("others wrote at the same time, again and again"),
+                Ok(Step::Conflict) => Error::unavailable("other callers kept writing at the same time"),
                 Err(error) => error,
             };
             for _ in 1..rest.len() {
@@ -241,7 +241,7 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
         Some((key, life.mailbox.last_message(thread)))
     }
 
-    #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
+    #[expect(clippy::type_complexity, reason = "it is destructured at once")]
     fn on<T: Answer>(
         &self,
         mailbox: &Mailbox,

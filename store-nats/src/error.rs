@@ -15,14 +15,14 @@ pub(crate) enum Effect {
 /// Returns the error of a request without an answer. The client's error is kept as its source.
 pub(crate) fn request(error: RequestError, effect: Effect) -> Error {
     let detail = match error.kind() {
-        RequestErrorKind::NoResponders => unavailable("the server has no JetStream, or no leader for the stream"),
-        RequestErrorKind::InvalidSubject => unavailable("the client refuses the subject"),
-        RequestErrorKind::MaxPayloadExceeded => unavailable("the message is larger than the server takes"),
+        RequestErrorKind::NoResponders => unavailable("the server has no JetStream, or the stream has no leader"),
+        RequestErrorKind::InvalidSubject => unavailable("the client refused the subject"),
+        RequestErrorKind::MaxPayloadExceeded => unavailable("the message is larger than the server accepts"),
         RequestErrorKind::TimedOut | RequestErrorKind::Other if effect == Effect::Perhaps => {
             Detail::CommitUnknown { key: None }
         }
         RequestErrorKind::TimedOut => unavailable("the server did not answer in time"),
-        RequestErrorKind::Other => unavailable("the connection to the server broke"),
+        RequestErrorKind::Other => unavailable("the connection to the server was lost"),
     };
     Error::new(detail).with_source(error)
 }
@@ -30,7 +30,7 @@ pub(crate) fn request(error: RequestError, effect: Effect) -> Error {
 /// Returns the error of a request whose connection was lost before the answer came.
 pub(crate) fn lost(effect: Effect) -> Error {
     match effect {
-        Effect::None => Error::server_unavailable("the connection to the server broke"),
+        Effect::None => Error::server_unavailable("the connection to the server was lost"),
         Effect::Perhaps => Error::commit_unknown(None),
     }
 }
@@ -92,9 +92,9 @@ impl From<Refusal> for Error {
             // Limits of the account, the stream, and the disk.
             10_002 | 10_023 | 10_028 | 10_047 | 10_077 | 10_120 | 10_121 => Detail::StorageFull,
             10_076 | 10_039 => unavailable("the account has no JetStream"),
-            10_059 => unavailable("the stream does not exist any more"),
+            10_059 => unavailable("the stream no longer exists"),
             10_009 | 10_005 | 10_074 => unavailable("the cluster has no leader, or not enough servers"),
-            code => unavailable(&format!("the server refuses with the code {code}")),
+            code => unavailable(&format!("the server refused the request with code {code}")),
         };
         Self::new(detail).with_source(refusal)
     }

@@ -1,7 +1,7 @@
 //! Superseded messages and unneeded payloads. They are removed after every process that may lag behind has read the
 //! messages that superseded them.
 
-#![expect(clippy::disallowed_methods, reason = "how long something is garbage is no matter of store time")]
+#![expect(clippy::disallowed_methods, reason = "the age of garbage is not measured in store time")]
 
 use std::{
     collections::{HashMap, VecDeque},

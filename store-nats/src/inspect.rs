@@ -116,7 +116,7 @@ async fn go_on(log: &Arc<Log>, life: &Life, thread: &ThreadId) -> Result<()> {
             return Ok(());
         }
     }
-    Err(Error::unavailable("others wrote at the same time, again and again"))
+    Err(Error::unavailable("other callers kept writing at the same time"))
 }
 
 /// Reads from the view of a tenant. Returns the default if the tenant was deleted in the meantime.
@@ -153,10 +153,10 @@ async fn wrong(log: &Log, datum: Datum) -> Result<Option<(FindingKind, String)>>
     let stream = log.connection.keys.data();
     let place = format!("message {} of the stream `{stream}`", datum.sequence);
     let Some(text) = log.connection.load(&stream, datum.sequence).await.map(Some).or_else(unreadable)?.flatten() else {
-        return Ok(Some((FindingKind::DanglingReference, format!("{place} is not there, or no text"))));
+        return Ok(Some((FindingKind::DanglingReference, format!("{place} does not exist, or is not text"))));
     };
     let is_whole = length(text.len()) == datum.bytes && Json::parse(&text).is_ok();
-    Ok((!is_whole).then(|| (FindingKind::Damaged, format!("{place} is not what was written"))))
+    Ok((!is_whole).then(|| (FindingKind::Damaged, format!("{place} differs from what was written"))))
 }
 
 /// Damage does not make the check fail.

@@ -153,7 +153,7 @@ mod tests {
         &["a", "A", "t", "b", "tYQ", "YQ", "a.b", "*", ">", "$", "é", "e\u{301}", " a", "a/b", "-_", "…"];
 
     #[test]
-    fn ids_keep_to_one_token_of_their_own() {
+    fn each_id_becomes_one_unique_subject_token() {
         let longest = "é".repeat(128);
         let ids: Vec<&str> = IDS.iter().copied().chain([longest.as_str()]).collect();
         for one in &ids {

@@ -113,7 +113,7 @@ impl NatsLive {
         let tenant = &self.tenant;
         let client = tenant.log().connection.client.clone();
         let lost = |e| {
-            Error::server_unavailable("the connection to the server broke")
+            Error::server_unavailable("the connection to the server was lost")
                 .with_source(Box::<dyn std::error::Error + Send + Sync>::from(e))
         };
         let before = self.take_over(&target).await?;

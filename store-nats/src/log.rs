@@ -184,7 +184,7 @@ impl Log {
             if behind.get_or_insert_with(Instant::now).elapsed() > self.deadline {
                 return self
                     .check()
-                    .and(Err(Error::server_unavailable("the leader knows less than was read from another one")));
+                    .and(Err(Error::server_unavailable("the leader lacks messages that an earlier leader had")));
             }
             sleep(AGAIN).await;
         }
@@ -194,7 +194,7 @@ impl Log {
     fn check(&self) -> Result<()> {
         if self.went_back.load(Ordering::SeqCst) {
             return Err(Error::corrupt(
-                "the log on the servers, which lost a part that was read: open the mailbox anew",
+                "the servers lost a part of the log that was already read: open the mailbox again",
             ));
         }
         Ok(())
@@ -221,7 +221,7 @@ impl Log {
             // runtime.
             self.runtime.spawn(Asking { log: Arc::clone(self), is_over: false }.ask());
         }
-        receiver.await.map_err(|lost| Error::unavailable("the call was cut off").with_source(lost))?
+        receiver.await.map_err(|lost| Error::unavailable("the call ended with no answer").with_source(lost))?
     }
 
     /// Waits until the log was read up to a message.
@@ -249,7 +249,7 @@ impl Log {
                 Ok(Err(_)) => return Err(Error::closed()),
                 Err(_) => {
                     if moved.elapsed() > self.deadline {
-                        return Err(Error::server_unavailable("what is written does not come from the server in time"));
+                        return Err(Error::server_unavailable("the server did not deliver the log in time"));
                     }
                     // If this write fails, it is tried again.
                     let _lost = self.touch().await;

@@ -65,16 +65,16 @@ pub(crate) async fn ensure(
         match connection.look(name).await? {
             Ok((_, info)) => return Ok(info),
             Err(refusal) if refusal.is_not_found() && config.create == Create::Never => {
-                return Err(Error::schema_mismatch("none", "streams made by agentstore", SchemaMend::Make));
+                return Err(Error::schema_mismatch("none", "streams created by agentstore", SchemaMend::Make));
             }
             Err(refusal) if refusal.is_not_found() => {}
             Err(refusal) => return Err(refusal.into()),
         }
         let failed = match connection.ask::<Value>(&format!("STREAM.CREATE.{name}"), &settings, Effect::Perhaps).await {
             // Another process may have created the stream at the same time, or not all servers know it yet.
-            Ok(Ok(_)) => Error::unavailable("the stream that was made is not there"),
+            Ok(Ok(_)) => Error::unavailable("the stream was created, but cannot be found"),
             Ok(Err(refusal)) if refusal.is_other_stream() => {
-                Error::unavailable("the stream that is there is not found")
+                Error::unavailable("the stream exists, but cannot be found")
             }
             Ok(Err(refusal)) if refusal.is_of_beginning() => refusal.into(),
             Ok(Err(refusal)) => return Err(refusal.into()),
@@ -98,7 +98,7 @@ fn fits(config: &Value, name: &str, subjects: &str) -> Result<()> {
         (true, Some(setting)) => format!("a stream `{name}` with `{setting}`"),
         (false, _) => format!("a stream `{name}` with other subjects"),
     };
-    Err(Error::schema_mismatch(found, "streams made by agentstore", SchemaMend::Release))
+    Err(Error::schema_mismatch(found, "streams created by agentstore", SchemaMend::Release))
 }
 
 /// Refuses a stream that may drop or lose accepted messages. A setting that cannot be read counts as unsafe.
@@ -134,7 +134,7 @@ async fn meta(connection: &Connection) -> Result<Meta> {
             break text;
         }
         if begun.elapsed() > connection.deadline {
-            return Err(Error::unavailable("the streams were removed at the same time, or somebody else makes them"));
+            return Err(Error::unavailable("the streams were removed meanwhile, or another application creates them"));
         }
         match connection.write_behind(subject.clone(), 0, Meta::make()?).await {
             // The next round shows whether it was written.
@@ -143,7 +143,7 @@ async fn meta(connection: &Connection) -> Result<Meta> {
         }
     };
     Meta::parse(&found).map_err(|why| {
-        let (found, supported) = (format!("a store whose settings say: {why}"), "version 1".to_owned());
+        let (found, supported) = (format!("a store whose settings cannot be read: {why}"), "version 1".to_owned());
         Error::schema_mismatch(found, supported, SchemaMend::Release)
     })
 }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_lose_something_is_refused() {
+    fn stream_settings_that_may_lose_data_are_refused() {
         assert!(check(&with("name", json!("x"))).is_ok());
         for (name, value) in [
             ("storage", json!("memory")),

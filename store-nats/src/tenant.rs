@@ -142,7 +142,7 @@ impl Tenant {
             common.check_open()?;
             removing.await
         });
-        let answer = task.await.map_err(|lost| Error::unavailable("the call was cut off").with_source(lost));
+        let answer = task.await.map_err(|lost| Error::unavailable("the call ended with no answer").with_source(lost));
         caller.answered();
         answer?
     }
@@ -164,7 +164,7 @@ impl Tenant {
         self.check_open()?;
         self.orphans.wait(&None).await;
         let task = self.common.runtime.spawn(call(Arc::clone(self)));
-        task.await.map_err(|lost| Error::unavailable("the call was cut off").with_source(lost))?
+        task.await.map_err(|lost| Error::unavailable("the call ended with no answer").with_source(lost))?
     }
 
     /// Runs a call that claims. Claims that are not received are passed to `back`, which releases them.

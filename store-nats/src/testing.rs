@@ -161,7 +161,7 @@ impl BareMessages {
     /// # Errors
     /// As [`open`](Self::open).
     pub async fn publish(&self, body: &str, count: usize) -> Result<()> {
-        let failed = |e| Error::unavailable("a message is not acknowledged").with_source(e);
+        let failed = |e| Error::unavailable("a message was not acknowledged").with_source(e);
         let mut acks = Vec::with_capacity(count);
         for _ in 0..count {
             let body = Bytes::copy_from_slice(body.as_bytes());

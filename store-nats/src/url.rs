@@ -64,9 +64,9 @@ pub(crate) fn parse(text: &str) -> Result<Parts> {
         allow_unsafe: false,
         certificate: [None, None],
     };
-    let about = Url::parse("nats://host").and_then(|base| base.join(path)).map_err(|_| invalid("it is no URL"))?;
+    let about = Url::parse("nats://host").and_then(|base| base.join(path)).map_err(|_| invalid("it is not a URL"))?;
     if !matches!(about.path(), "" | "/") || about.fragment().is_some() {
-        return Err(invalid("behind the servers only parameters may stand"));
+        return Err(invalid("only parameters may follow the servers"));
     }
     for (key, value) in about.query_pairs() {
         parts.set(&key, &value)?;
@@ -74,7 +74,7 @@ pub(crate) fn parse(text: &str) -> Result<Parts> {
     parts.tls.certificate = match std::mem::take(&mut parts.certificate) {
         [Some(certificate), Some(key)] => Some((certificate, key)),
         [None, None] => None,
-        _ => return Err(invalid("of `cert` and `key` only one is there")),
+        _ => return Err(invalid("`cert` and `key` must be given together")),
     };
     let can_encrypt = cfg!(any(feature = "tls-ring", feature = "tls-aws-lc-rs"));
     if parts.tls.is_required && !can_encrypt {
@@ -87,8 +87,8 @@ fn server(host: &str) -> Result<ServerAddr> {
     let url =
         Url::parse(&format!("nats://{host}")).ok().filter(|url| url.host_str().is_some_and(|host| !host.is_empty()));
     let url = url.filter(|url| url.path().is_empty() && url.username().is_empty() && url.password().is_none());
-    let url = url.ok_or_else(|| invalid("it names a server that is none"))?;
-    ServerAddr::from_url(url).map_err(|_| invalid("it names a server that is none"))
+    let url = url.ok_or_else(|| invalid("the address of a server is invalid"))?;
+    ServerAddr::from_url(url).map_err(|_| invalid("the address of a server is invalid"))
 }
 
 fn credentials(who: &str) -> Result<Credentials> {
@@ -104,7 +104,7 @@ impl Parts {
             ("prefix", name) => self.prefix = prefix(name)?,
             ("replicas", count) => {
                 let count = count.parse().ok().filter(|count| (1..=MOST_REPLICAS).contains(count));
-                self.replicas = Some(count.ok_or_else(|| invalid("`replicas` is no number from 1 to 5"))?);
+                self.replicas = Some(count.ok_or_else(|| invalid("`replicas` must be from 1 to 5"))?);
             }
             ("creds", file) => self.identify(Credentials::File(file.into()))?,
             ("nkey", file) => self.identify(Credentials::Key(file.into()))?,
@@ -114,17 +114,17 @@ impl Parts {
             ("key", file) => self.certificate[1] = Some(file.into()),
             ("assume_sync", "true") => self.assume_sync = true,
             ("allow_unsafe", "true") => self.allow_unsafe = true,
-            ("tls", _) => return Err(invalid("`tls` is not `true`")),
-            ("assume_sync", _) => return Err(invalid("`assume_sync` is not `true`")),
-            ("allow_unsafe", _) => return Err(invalid("`allow_unsafe` is not `true`")),
-            _ => return Err(invalid("it has a parameter that is not known; see `NatsConfig::new`")),
+            ("tls", _) => return Err(invalid("`tls` must be `true`")),
+            ("assume_sync", _) => return Err(invalid("`assume_sync` must be `true`")),
+            ("allow_unsafe", _) => return Err(invalid("`allow_unsafe` must be `true`")),
+            _ => return Err(invalid("it has an unknown parameter; see `NatsConfig::new`")),
         }
         Ok(())
     }
 
     fn identify(&mut self, as_whom: Credentials) -> Result<()> {
         if !matches!(self.credentials, Credentials::None) {
-            return Err(invalid("it says twice who connects"));
+            return Err(invalid("it contains more than one set of credentials"));
         }
         self.credentials = as_whom;
         Ok(())
@@ -135,16 +135,16 @@ impl Parts {
 pub(crate) fn prefix(name: &str) -> Result<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if name.is_empty() || name.len() > LONGEST_PREFIX || !name.bytes().all(is_plain) {
-        return Err(invalid("`prefix` is not made of up to 64 letters, digits, `_` and `-`"));
+        return Err(invalid("`prefix` must have 1 to 64 letters, digits, `_` and `-`"));
     }
     if ["-data", "-bare"].iter().any(|end| name.ends_with(end)) {
-        return Err(invalid("`prefix` ends with `-data` or `-bare`, as streams of another one do"));
+        return Err(invalid("`prefix` must not end with `-data` or `-bare`, as streams of other prefixes do"));
     }
     Ok(name.to_owned())
 }
 
 fn decoded(text: &str) -> Result<String> {
-    let decoded = percent_decode_str(text).decode_utf8().map_err(|_| invalid("it has bytes that are no UTF-8"))?;
+    let decoded = percent_decode_str(text).decode_utf8().map_err(|_| invalid("it has bytes that are not UTF-8"))?;
     Ok(decoded.into_owned())
 }
 
@@ -157,7 +157,7 @@ mod tests {
     use super::{Credentials, Parts, parse};
 
     #[test]
-    fn a_url_says_where_and_how() {
+    fn a_url_names_the_server_and_its_options() {
         let url = "nats://ada:s%40cret@one:4333,two,[::1]:4/?prefix=agents&replicas=3&ca=/ca.pem&assume_sync=true";
         let Parts { servers, credentials, tls, prefix, replicas, assume_sync, allow_unsafe, .. } = parse(url).unwrap();
         let servers: Vec<_> = servers.iter().map(|server| (server.host().to_owned(), server.port())).collect();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_without_the_secret() {
+    fn errors_about_a_url_show_no_secret() {
         for url in [
             "http://ada:canary@h/",
             "ada:canary@h",

@@ -1,6 +1,6 @@
 //! The time of the server, as this process estimates it.
 
-#![expect(clippy::disallowed_methods, reason = "the time since the server told its own")]
+#![expect(clippy::disallowed_methods, reason = "measures the time since the server reported its own")]
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},

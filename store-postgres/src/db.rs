@@ -84,7 +84,7 @@ impl managed::Manager for Connector {
     async fn recycle(&self, connection: &mut PgConnection, metrics: &Metrics) -> RecycleResult<Error> {
         if metrics.last_used() > IDLE {
             let tried = tokio::time::timeout(Duration::from_secs(2), connection.ping()).await;
-            let answered = tried.map_err(|_| Error::server_unavailable("an idle connection does not answer"))?;
+            let answered = tried.map_err(|_| Error::server_unavailable("an idle connection did not answer"))?;
             answered.map_err(|e| RecycleError::Backend(error::sql(e, Effect::None)))?;
         }
         Ok(())
@@ -104,7 +104,7 @@ impl Db {
             .timeouts(Timeouts { wait, create: connect, recycle: connect })
             .runtime(Runtime::Tokio1)
             .build()
-            .map_err(|e| Error::unavailable("no pool of connections can be made").with_source(e))?;
+            .map_err(|e| Error::unavailable("the pool of connections cannot be created").with_source(e))?;
         Ok(Self {
             pool,
             sql: Sql::new(&config.schema),
@@ -155,7 +155,7 @@ impl Db {
             PoolError::Timeout(_) => Error::server_unavailable("no connection became free in time"),
             PoolError::Backend(error) => error,
             PoolError::Closed => Error::closed(),
-            error => Error::server_unavailable("no connection can be had").with_source(error),
+            error => Error::server_unavailable("no connection is available").with_source(error),
         })
     }
 
@@ -469,9 +469,9 @@ pub(crate) fn add<'q, T: Encode<'q, Postgres> + Type<Postgres>>(to: &mut PgArgum
 
 /// Converts a number of the contracts to one that the server can store.
 pub(crate) fn signed(number: u64) -> Result<i64> {
-    i64::try_from(number).map_err(|_| Error::invalid("number", "it is larger than the server can keep"))
+    i64::try_from(number).map_err(|_| Error::invalid("number", "it is larger than the server can store"))
 }
 
 pub(crate) fn unsigned(number: i64) -> Result<u64> {
-    u64::try_from(number).map_err(|_| corrupt("a number below 0"))
+    u64::try_from(number).map_err(|_| corrupt("a negative number"))
 }

@@ -25,7 +25,7 @@ const TRIES: usize = 5;
 
 /// The result of a rule.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
+#[expect(clippy::large_enum_variant, reason = "it is destructured at once")]
 pub(crate) enum Decided<T> {
     /// The answer. There is nothing to write.
     Answer(T),
@@ -64,7 +64,7 @@ pub(crate) async fn decide<T: Send>(
 
 /// Decides about records that belong to no thread, and locks them so that no other call decides about them meanwhile.
 /// As long as decisions return no answer, the next one is made in the same transaction.
-#[expect(clippy::disallowed_methods, reason = "what took as long as the server may take is not tried again")]
+#[expect(clippy::disallowed_methods, reason = "a call that has used up its time is not tried again")]
 pub(crate) async fn decide_locked<T: Send>(
     tenant: &Tenant,
     first: Look,
@@ -211,7 +211,7 @@ impl<'a> Deciding<'a> {
                     return Ok(answer);
                 }
                 Ok(Written::Stale(..)) if rounds >= ROUNDS => {
-                    return Err(Error::unavailable("others wrote to the thread at the same time, again and again"));
+                    return Err(Error::unavailable("other callers kept writing to the thread at the same time"));
                 }
                 Ok(Written::Stale(mut rows, keys)) => {
                     rounds += 1;
@@ -226,7 +226,7 @@ impl<'a> Deciding<'a> {
                     rounds += 1;
                     facts.forget();
                 }
-                Ok(Written::Others) => return Err(Error::unavailable("others wrote to the same rows again and again")),
+                Ok(Written::Others) => return Err(Error::unavailable("other callers kept writing to the same rows")),
                 Ok(Written::Late) => {}
                 Err(failed) if !self.connection.goes_on_after(&failed) => return Err(failed.error),
                 // A record that was assumed to be absent exists.

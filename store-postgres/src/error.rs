@@ -37,17 +37,17 @@ pub(crate) fn sql(error: SqlError, effect: Effect) -> Error {
     let detail = match &error {
         SqlError::PoolTimedOut => unavailable("no connection became free in time"),
         SqlError::PoolClosed => Detail::Closed,
-        SqlError::Tls(_) => unavailable("the connection to the server cannot be secured"),
-        SqlError::Configuration(_) => unavailable("the server cannot be connected to as it is configured"),
+        SqlError::Tls(_) => unavailable("no secure connection to the server can be established"),
+        SqlError::Configuration(_) => unavailable("the connection to the server is not configured correctly"),
         SqlError::Database(_) => return refused(error, effect),
         SqlError::ColumnDecode { .. }
         | SqlError::Decode(_)
         | SqlError::ColumnNotFound(_)
         | SqlError::ColumnIndexOutOfBounds { .. }
         | SqlError::TypeNotFound { .. }
-        | SqlError::RowNotFound => Detail::Corrupt { location: "a row has another shape than was written".to_owned() },
+        | SqlError::RowNotFound => Detail::Corrupt { location: "a row does not have the expected form".to_owned() },
         _ if effect == Effect::Perhaps => Detail::CommitUnknown { key: None },
-        _ => unavailable("the connection to the server broke"),
+        _ => unavailable("the connection to the server was lost"),
     };
     Error::new(detail).with_source(error)
 }
@@ -67,23 +67,23 @@ fn refused(error: SqlError, effect: Effect) -> Error {
     let detail = match code.as_str() {
         _ if effect == Effect::Perhaps && ends_connection(&error) => Detail::CommitUnknown { key: None },
         "53100" => Detail::StorageFull,
-        "53300" => unavailable("the server has no connection left"),
+        "53300" => unavailable("the server accepts no more connections"),
         "42P01" | "3F000" | "42883" | "42703" => Detail::SchemaMismatch {
-            found: "a schema that lacks a part".to_owned(),
-            supported: "one that `agentstore migrate` makes".to_owned(),
+            found: "an incomplete schema".to_owned(),
+            supported: "the one that `agentstore migrate` creates".to_owned(),
             mend: SchemaMend::Migrate,
         },
-        "42501" => unavailable("the server's user may not do this"),
-        "28P01" | "28000" => unavailable("the server refuses the user or the password"),
+        "42501" => unavailable("the user of the server lacks the privilege for this"),
+        "28P01" | "28000" => unavailable("the server rejected the user or the password"),
         "3D000" => unavailable("the database does not exist"),
         "25006" => unavailable("the server is a standby, or read-only"),
         "40001" | "40P01" => {
-            return Error::unavailable("others wrote at the same time, again and again").with_source(error);
+            return Error::unavailable("other transactions kept conflicting with this one").with_source(error);
         }
         "57014" => unavailable("the server took too long"),
-        _ if code.starts_with("57P") => unavailable("the server goes down, or comes up"),
+        _ if code.starts_with("57P") => unavailable("the server is shutting down or starting up"),
         "XX001" | "XX002" => Detail::Corrupt { location: "the server found damaged data".to_owned() },
-        _ => unavailable(&format!("the server refuses with the code {code}")),
+        _ => unavailable(&format!("the server refused the statement with code {code}")),
     };
     Error::new(detail).with_source(error)
 }

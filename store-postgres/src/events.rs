@@ -307,7 +307,7 @@ impl Source {
 
 #[async_trait]
 impl EventSource for Source {
-    #[expect(clippy::disallowed_methods, reason = "how long the server has been away")]
+    #[expect(clippy::disallowed_methods, reason = "measures how long the server has been unavailable")]
     async fn take(&mut self, after: u64) -> Result<(u64, VecDeque<Event>)> {
         match self.next(after).await {
             Err(error) if error.is_retryable() && self.lost.get_or_insert_with(Instant::now).elapsed() < PATIENCE => {

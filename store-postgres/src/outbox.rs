@@ -148,7 +148,8 @@ impl OutboxStore for PostgresOutbox {
             add(&mut with, filter.target.as_ref().map(ToString::to_string))?;
             let mut counts = OutboxCounts::default();
             for row in tenant.db().any().read(|sql| &sql.count_outbox, with).await? {
-                let status: OutboxStatus = text(&row, 0)?.parse().map_err(|_| corrupt("a status of the outbox"))?;
+                let status: OutboxStatus =
+                    text(&row, 0)?.parse().map_err(|_| corrupt("the status of an outbox row"))?;
                 if filter.wanted().contains(&status) {
                     counts.add(status, int(&row, 1)?);
                 }
@@ -169,7 +170,7 @@ impl OutboxStore for PostgresOutbox {
 
 fn found(row: &sqlx::postgres::PgRow) -> Result<OutboxRow> {
     let stored = decode::<StoredOutboxRow>("outbox row", &text(row, 0)?)?;
-    let payload = Json::parse(&text(row, 1)?).map_err(|e| corrupt("a payload of the outbox").with_source(e))?;
+    let payload = Json::parse(&text(row, 1)?).map_err(|e| corrupt("the payload of an outbox row").with_source(e))?;
     Ok(OutboxRow::new(stored, payload))
 }
 

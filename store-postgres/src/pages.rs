@@ -6,7 +6,7 @@ use store_core::Result;
 use crate::{db::unsigned, error::corrupt};
 
 pub(crate) fn value<'r, T: Decode<'r, Postgres> + Type<Postgres>>(row: &'r PgRow, at: usize) -> Result<T> {
-    row.try_get(at).map_err(|e| corrupt("an answer").with_source(e))
+    row.try_get(at).map_err(|e| corrupt("an answer of the server").with_source(e))
 }
 
 pub(crate) fn text(row: &PgRow, at: usize) -> Result<String> {

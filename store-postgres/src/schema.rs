@@ -55,10 +55,10 @@ async fn check_target(connection: &mut PgConnection, target: Target) -> Result<(
     let (is_standby, is_read_only) = read().map_err(|e| corrupt("a setting").with_source(e))?;
     let refused = |why| Err(Error::invalid("target_session_attrs", why));
     if is_standby {
-        return refused("the server is a standby: give the one that takes writes");
+        return refused("the server is a standby: name the server that accepts writes");
     }
     if target == Target::ReadWrite && is_read_only {
-        return refused("sessions of the server only read: look at `default_transaction_read_only`");
+        return refused("sessions of the server are read-only: check `default_transaction_read_only`");
     }
     Ok(())
 }
@@ -117,7 +117,7 @@ pub(crate) async fn open(config: &PostgresConfig) -> Result<Meta> {
 
 async fn connect(config: &PostgresConfig) -> Result<PgConnection> {
     let connecting = tokio::time::timeout(config.acquire, PgConnection::connect_with(&config.server)).await;
-    let late = |_| Error::server_unavailable("the server cannot be reached in time");
+    let late = |_| Error::server_unavailable("the server could not be reached in time");
     let mut connection = connecting.map_err(late)?.map_err(error::connecting)?;
     check(&mut connection, config.target, config.allow_unsafe).await?;
     Ok(connection)
@@ -128,7 +128,7 @@ fn check_version(version: usize) -> Result<()> {
         return Ok(());
     }
     let found = if version == 0 { "none".to_owned() } else { format!("version {version}") };
-    let supported = format!("version {}, which `agentstore migrate` makes", MIGRATIONS.len());
+    let supported = format!("version {}, which `agentstore migrate` creates", MIGRATIONS.len());
     Err(Error::schema_mismatch(found, supported, SchemaMend::Migrate))
 }
 
@@ -178,7 +178,7 @@ async fn migrate(connection: &mut PgConnection, schema: &str) -> Result<usize> {
         sqlx::raw_sql(AssertSqlSafe(in_schema(text, schema))).execute(&mut *transaction).await.map_err(fail)?;
         if number == 1 {
             let mut key = [0; 32];
-            let no_random = |e| Error::unavailable("the system gives no random bytes").with_source(e);
+            let no_random = |e| Error::unavailable("random bytes are not available").with_source(e);
             getrandom::fill(&mut key).map_err(no_random)?;
             let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
             let meta = format!("INSERT INTO $schema$.meta (cursor_key) VALUES (decode('{key}', 'hex'))");

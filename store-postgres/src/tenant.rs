@@ -123,7 +123,7 @@ impl Tenant {
             }
             removing.await
         });
-        let answer = task.await.map_err(|lost| Error::unavailable("the call was cut off").with_source(lost));
+        let answer = task.await.map_err(|lost| Error::unavailable("the call ended with no answer").with_source(lost));
         caller.answered();
         answer?
     }
@@ -179,7 +179,7 @@ impl Tenant {
         self.check_open()?;
         self.orphans.wait(&about).await;
         let task = self.common.runtime.spawn(call(Arc::clone(self)));
-        task.await.map_err(|lost| Error::unavailable("the call was cut off").with_source(lost))?
+        task.await.map_err(|lost| Error::unavailable("the call ended with no answer").with_source(lost))?
     }
 
     /// Runs a call that claims. Claims that reach no caller are released with `back`.

@@ -10,19 +10,19 @@ use store_core::{Cause, Detail, Error};
 pub(crate) fn sql(error: SqlError) -> Error {
     let detail = match code(&error) {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
-            unavailable("somebody else holds the file")
+            unavailable("another connection has locked the file")
         }
         Some(ErrorCode::DiskFull) => Detail::StorageFull,
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => corrupt_file(),
         Some(ErrorCode::OperationInterrupted) => unavailable("the read took too long"),
         Some(ErrorCode::SystemIoFailure) => unavailable("the file cannot be read or written"),
         Some(ErrorCode::CannotOpen) => unavailable("the file cannot be opened"),
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => unavailable("the file may not be written"),
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => unavailable("the file cannot be written to"),
         Some(ErrorCode::OutOfMemory) => unavailable("there is not enough memory"),
         // The rules and keys exclude this case, so the stored data contradicts itself.
-        Some(ErrorCode::ConstraintViolation) => Detail::Corrupt { location: "two rows exclude each other".to_owned() },
-        None => Detail::Corrupt { location: "a row has another shape than was written".to_owned() },
-        Some(_) => unavailable("SQLite refuses a statement"),
+        Some(ErrorCode::ConstraintViolation) => Detail::Corrupt { location: "rows contradict each other".to_owned() },
+        None => Detail::Corrupt { location: "a row does not have the expected form".to_owned() },
+        Some(_) => unavailable("SQLite refused a statement"),
     };
     Error::new(detail).with_source(error)
 }

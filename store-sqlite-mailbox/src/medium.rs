@@ -47,7 +47,7 @@ mod tests {
     use super::{NETWORK, name, network};
 
     #[test]
-    fn network_file_systems_are_known_by_their_number() {
+    fn network_file_systems_are_recognised_by_their_number() {
         assert_eq!(
             NETWORK.iter().filter(|(number, wanted)| name(i64::from(*number)) == Some(wanted)).count(),
             NETWORK.len()

@@ -191,7 +191,7 @@ mod tests {
 
     /// On systems without notifications, commits of others are found by polling, and only while a caller waits.
     #[tokio::test(flavor = "multi_thread")]
-    async fn commits_of_others_are_found_by_looking() {
+    async fn commits_of_other_processes_are_found_by_polling() {
         let folder = tempfile::tempdir().unwrap();
         let (config, name) = (SqliteConfig::new(folder.path().join("mailbox.db")), TenantId::default_tenant());
         let one = SqliteMailbox::open(config.clone()).await.unwrap();
@@ -217,7 +217,7 @@ mod tests {
 
     /// A caller that has only handles of a tenant is notified of changes by others as well (LV-9, PR-8).
     #[tokio::test(flavor = "multi_thread")]
-    async fn handles_of_a_tenant_hear_of_others_without_the_store() {
+    async fn handles_of_a_tenant_are_notified_without_the_store() {
         let folder = tempfile::tempdir().unwrap();
         let (config, name) = (SqliteConfig::new(folder.path().join("mailbox.db")), TenantId::default_tenant());
         let one = SqliteMailbox::open(config.clone()).await.unwrap();

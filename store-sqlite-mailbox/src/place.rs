@@ -4,7 +4,7 @@
 //! This module never opens the database file while SQLite has it open in this process: closing it would release the
 //! locks that SQLite holds.
 
-#![expect(clippy::disallowed_methods, reason = "waiting for others takes real time")]
+#![expect(clippy::disallowed_methods, reason = "waiting for other processes takes real time")]
 
 use std::{
     collections::BTreeMap,
@@ -69,7 +69,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     if let Ok(found) = fs::canonicalize(path) {
         return Ok(found);
     }
-    let name = path.file_name().ok_or_else(|| Error::invalid("path", "it names no file"))?;
+    let name = path.file_name().ok_or_else(|| Error::invalid("path", "it does not name a file"))?;
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -96,7 +96,7 @@ impl Place {
                 Some(place) if !place.is_poisoned() && place.is_alone == is_alone => return Ok(place),
                 Some(place) if Instant::now() > until => {
                     let reason = match place.is_poisoned() {
-                        true => "it was open when a sync failed, and still is: close it everywhere first",
+                        true => "it has been open since before a sync failed: close it in all processes first",
                         false => "it is open in this process with another clock",
                     };
                     return Err(Error::unavailable(reason));
@@ -110,14 +110,14 @@ impl Place {
 
     fn first(path: &Path, is_alone: bool, create: Create) -> Result<Self> {
         if create == Create::Never && !path.exists() {
-            return Err(Error::schema_mismatch("none", "a mailbox made by agentstore", SchemaMend::Make));
+            return Err(Error::schema_mismatch("none", "a mailbox created by agentstore", SchemaMend::Make));
         }
         check_header(path)?;
         let users = open(&beside(path, "-users"))?;
         let poisoned = beside(path, "-poisoned");
         // Recovery needs exclusive access first.
         if poisoned.exists() {
-            lock(|| users.try_lock(), ENDING, "after a failed sync all processes have to close it first")?;
+            lock(|| users.try_lock(), ENDING, "after a failed sync, all processes must close it first")?;
             renew(path)?;
             fs::remove_file(&poisoned).map_err(|e| error::file(&poisoned, e))?;
             users.unlock().map_err(|e| error::file(path, e))?;
@@ -125,7 +125,7 @@ impl Place {
         if is_alone {
             lock(|| users.try_lock(), ENDING, "another process has it open")?;
         } else {
-            lock(|| users.try_lock_shared(), ENDING, "another process has it for itself")?;
+            lock(|| users.try_lock_shared(), ENDING, "another process has exclusive use of it")?;
         }
         if !path.exists() {
             open(path)?;
@@ -154,7 +154,7 @@ impl Place {
     /// Waits until it is this process's turn to write. If the turn does not come in time, the process writes without
     /// it: correctness depends on SQLite's own lock only.
     pub(crate) fn next(&self) -> Turn<'_> {
-        let _in_time = lock(|| self.next.try_lock(), PATIENCE, "others write");
+        let _in_time = lock(|| self.next.try_lock(), PATIENCE, "other processes write");
         Turn(&self.next)
     }
 }
@@ -176,7 +176,7 @@ fn lock(attempt: impl Fn() -> std::result::Result<(), TryLockError>, patience: D
             Err(TryLockError::WouldBlock) if Instant::now() < until => sleep(pause),
             Err(TryLockError::WouldBlock) => return Err(Error::unavailable(reason)),
             Err(TryLockError::Error(e)) => {
-                return Err(Error::unavailable("the file system has no locks").with_source(e));
+                return Err(Error::unavailable("the file system does not support locks").with_source(e));
             }
         }
         pause = (pause * 2).min(Duration::from_millis(1));
@@ -196,7 +196,7 @@ fn check_header(path: &Path) -> Result<()> {
         return Ok(());
     }
     if !header.starts_with(b"SQLite format 3\0") {
-        return Err(crate::schema::mismatch("no SQLite database"));
+        return Err(crate::schema::mismatch("a file that is not an SQLite database"));
     }
     let number = |at: usize| header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(i32::from_be_bytes);
     crate::schema::check(number(68).unwrap_or_default(), number(60).unwrap_or_default())

@@ -140,7 +140,7 @@ impl Readers {
                 // No caller waits for the answer.
                 _ if reply.is_closed() => return,
                 Some(conn) => snapshot(conn, patience, call),
-                None => Err(Error::unavailable("the file cannot be opened once more")),
+                None => Err(Error::unavailable("no further connection to the file can be opened")),
             };
             let _nobody = reply.send(read);
         };
@@ -182,7 +182,7 @@ impl Shared {
             match named.spawn(move || shared.serve()) {
                 Ok(thread) => state.threads.push(thread),
                 Err(e) if state.threads.is_empty() => {
-                    return Err(Error::unavailable("the system gives no more threads").with_source(e));
+                    return Err(Error::unavailable("the system cannot start another thread").with_source(e));
                 }
                 Err(_) => {}
             }
@@ -247,7 +247,7 @@ mod tests {
 
     /// A read that exceeds its time limit ends with `Unavailable` (SQ-5), and the next one works.
     #[tokio::test]
-    async fn a_read_ends_in_time() {
+    async fn a_read_ends_within_its_time_limit() {
         let folder = tempfile::tempdir().unwrap();
         let mut config = SqliteConfig::new(folder.path().join("mailbox.db"));
         config.read_time = Duration::from_millis(50);

@@ -130,7 +130,7 @@ pub(crate) fn writer(place: &Place, config: &SqliteConfig) -> Result<(Connection
     set_up(&conn, config)?;
     drop(turn);
     let cursors = one(&conn, text::META, [], |row| get::<[u8; 32]>(row, 0))?;
-    let cursors = CursorKey::new(cursors.ok_or_else(|| corrupt("the row of the file itself"))?);
+    let cursors = CursorKey::new(cursors.ok_or_else(|| corrupt("the row that describes the file"))?);
     let survives = match config.synchronous {
         Synchronous::Full => Survives::Power,
         Synchronous::Normal => Survives::Process,
@@ -144,7 +144,7 @@ fn ask<T: rusqlite::types::FromSql>(conn: &Connection, pragma: &str) -> Result<T
 
 fn make(conn: &Connection) -> Result<()> {
     let mut key = [0; 32];
-    getrandom::fill(&mut key).map_err(|e| Error::unavailable("the system gives no random bytes").with_source(e))?;
+    getrandom::fill(&mut key).map_err(|e| Error::unavailable("random bytes are not available").with_source(e))?;
     conn.execute_batch("BEGIN EXCLUSIVE").map_err(sql)?;
     let made = || -> Result<()> {
         let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(sql)?;
@@ -166,7 +166,7 @@ fn make(conn: &Connection) -> Result<()> {
 fn set_up(conn: &Connection, config: &SqliteConfig) -> Result<()> {
     let mode: String = conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(sql)?;
     if mode != "wal" {
-        return Err(Error::unavailable(format!("the file cannot have a write-ahead log here (`{mode}`)")));
+        return Err(Error::unavailable(format!("the file cannot have a write-ahead log (journal mode `{mode}`)")));
     }
     synchronous(conn, config.synchronous)?;
     // The space by which the log grows while a read blocks its restart is returned to the system.
@@ -175,7 +175,7 @@ fn set_up(conn: &Connection, config: &SqliteConfig) -> Result<()> {
         // Some builds have no memory-mapped files and return no value.
         let found = ask::<i64>(conn, pragma).unwrap_or_default();
         if found != wanted {
-            return Err(Error::unavailable(format!("SQLite does not set `{pragma}` to {wanted}")));
+            return Err(Error::unavailable(format!("SQLite did not set `{pragma}` to {wanted}")));
         }
     }
     Ok(())
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_others_and_of_later_releases_are_refused() {
+    fn files_of_other_programs_and_later_releases_are_refused() {
         for (application, version, is_refused) in [
             (0, 0, false),
             (APPLICATION, VERSION, false),

@@ -199,7 +199,7 @@ mod tests {
     /// SQLite looks rows up by an index. It scans no table from its beginning, sorts nothing and creates no index of
     /// its own (MB-28, PR-15). So queued and finished dispatches and those of other tenants are not visited.
     #[test]
-    fn whatever_is_decided_is_looked_up_by_an_index() {
+    fn every_deciding_statement_uses_an_index() {
         let conn = made();
         let both = [&BY_STATUS, &BY_THREAD, &BY_END, &BY_CLAIM, &LOT, &LOTS];
         let lists = both.iter().flat_map(|both| [both.forward, both.backward]);
@@ -254,7 +254,7 @@ mod tests {
 
     /// Each deciding statement uses the intended index, and the intended number of its columns.
     #[test]
-    fn deciding_statements_go_by_the_index_that_is_meant() {
+    fn deciding_statements_use_the_intended_index() {
         let conn = made();
         for (text, wanted) in [
             (FIRST, "USING INDEX queue (mailbox=? AND epoch=? AND available=?)"),

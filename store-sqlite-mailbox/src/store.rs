@@ -92,8 +92,8 @@ impl SqliteMailbox {
         // Opening may wait for other processes, so it does not run on a thread of the caller's runtime.
         let opening = thread::Builder::new().name("agentstore-open".to_owned());
         let begun = opening.spawn(move || reply.send(Self::open_here(config)));
-        begun.map_err(|e| Error::unavailable("the system gives no more threads").with_source(e))?;
-        opened.await.map_err(|lost| Error::unavailable("the opening was cut off").with_source(lost))?
+        begun.map_err(|e| Error::unavailable("the system cannot start another thread").with_source(e))?;
+        opened.await.map_err(|lost| Error::unavailable("opening it ended with no answer").with_source(lost))?
     }
 
     fn open_here(config: SqliteConfig) -> Result<Self> {
@@ -246,7 +246,7 @@ impl Store for SqliteMailbox {
             reply.send(())
         };
         let begun = thread::Builder::new().name("agentstore-close".to_owned()).spawn(ending);
-        begun.map_err(|e| Error::unavailable("the system gives no more threads").with_source(e))?;
+        begun.map_err(|e| Error::unavailable("the system cannot start another thread").with_source(e))?;
         let _ended = ended.await;
         common.writer.close().await;
         Ok(())

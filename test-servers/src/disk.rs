@@ -42,7 +42,7 @@ impl Disk {
     /// Makes a file system for a test. If none can be mounted, prints that the test is not run, and returns `None`.
     #[must_use]
     pub fn for_a_test(name: &str, mib: u64) -> Option<Self> {
-        Self::new(name, mib).map_err(|error| not_run("a test on a disk of its own, as none can be mounted", error)).ok()
+        Self::new(name, mib).map_err(|error| not_run("a test on its own disk, which cannot be mounted", error)).ok()
     }
 
     /// Returns the folder in which the file system is mounted.

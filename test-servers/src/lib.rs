@@ -1,7 +1,7 @@
 //! Real servers, disks and processes for tests, benchmarks and development. Servers are found or downloaded,
 //! started, killed and stopped.
 
-#![expect(clippy::print_stdout, reason = "whoever waits for a server to be fetched is told")]
+#![expect(clippy::print_stdout, reason = "downloads of servers are announced")]
 
 mod disk;
 mod find;

@@ -61,7 +61,7 @@ impl Nats {
     }
 
     pub(crate) fn start_as(folder: PathBuf, under: &[&str], host: &str, settings: &str) -> Result<Self> {
-        fs::create_dir(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+        fs::create_dir(&folder).with_context(|| format!("{} cannot be created", folder.display()))?;
         let under = under.iter().map(|&word| word.to_owned()).collect();
         let mut server = Self { bin: find::nats()?, folder, under, host: host.to_owned(), port: 0, child: None };
         fs::write(server.folder.join("nats.conf"), settings)?;
@@ -94,7 +94,7 @@ impl Nats {
     }
 
     fn wait_for_leader(&self) -> Result<()> {
-        #[expect(clippy::disallowed_methods, reason = "nothing is tested yet")]
+        #[expect(clippy::disallowed_methods, reason = "a server starts in real time")]
         let start = Instant::now();
         loop {
             let log = fs::read_to_string(self.folder.join("log"))?;
@@ -104,7 +104,7 @@ impl Nats {
                 return Ok(());
             }
             if start.elapsed() > PATIENCE {
-                bail!("the cluster finds no leader:\n{log}");
+                bail!("the cluster has not elected a leader:\n{log}");
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -135,7 +135,7 @@ impl Nats {
     fn wait_until_ready(&mut self) -> Result<u16> {
         let folder = self.folder.clone();
         let Some(child) = &mut self.child else { bail!("the server was stopped") };
-        #[expect(clippy::disallowed_methods, reason = "nothing is tested yet")]
+        #[expect(clippy::disallowed_methods, reason = "a server starts in real time")]
         let start = Instant::now();
         loop {
             if let Some(port) = ports_files(&folder)?.first().and_then(|file| port(file)) {

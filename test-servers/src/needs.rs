@@ -14,8 +14,8 @@ pub fn can_fail_syncs() -> bool {
     let what = "a test with syncs that fail";
     match Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status() {
         Ok(done) if done.success() => return true,
-        Ok(done) => not_run(what, format_args!("`strace` ends with {done}")),
-        Err(error) => not_run(what, format_args!("there is no `strace`: {error}")),
+        Ok(done) => not_run(what, format_args!("`strace` ended with {done}")),
+        Err(error) => not_run(what, format_args!("`strace` cannot be started: {error}")),
     }
     false
 }

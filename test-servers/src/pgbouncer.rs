@@ -69,7 +69,7 @@ impl PgBouncer {
     }
 
     fn wait_until_ready(&mut self, folder: &Path) -> Result<()> {
-        #[expect(clippy::disallowed_methods, reason = "nothing is tested yet")]
+        #[expect(clippy::disallowed_methods, reason = "a server starts in real time")]
         let start = Instant::now();
         while !folder.join(format!(".s.PGSQL.{PORT}")).exists() {
             if self.child.try_wait()?.is_some() || start.elapsed() > PATIENCE {

@@ -86,7 +86,7 @@ impl Postgres {
     }
 
     fn new(bin: PathBuf, folder: PathBuf, settings: &[&str], clock: Option<(PathBuf, PathBuf)>) -> Result<Self> {
-        fs::create_dir(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+        fs::create_dir(&folder).with_context(|| format!("{} cannot be created", folder.display()))?;
         if geteuid().is_root() {
             chown(&folder, Some(NOBODY), Some(NOBODY))?;
         }
@@ -138,7 +138,7 @@ impl Postgres {
     fn wait_until_ready(&mut self) -> Result<()> {
         let (pid_file, log) = (self.data().join("postmaster.pid"), self.folder.join("log"));
         let Some(child) = &mut self.child else { return Ok(()) };
-        #[expect(clippy::disallowed_methods, reason = "nothing is tested yet")]
+        #[expect(clippy::disallowed_methods, reason = "a server starts in real time")]
         let start = Instant::now();
         // The last line of this file is the state of the start.
         while !fs::read_to_string(&pid_file).is_ok_and(|text| text.trim_end().ends_with("ready")) {
@@ -265,7 +265,7 @@ fn children(of: u32) -> Result<Vec<Pid>> {
 
 /// Waits until a process that was killed has ended. Its status need not have been read by its parent yet.
 fn wait_for_end(pid: Pid) -> Result<()> {
-    #[expect(clippy::disallowed_methods, reason = "a process ends in the time of the machine")]
+    #[expect(clippy::disallowed_methods, reason = "a process ends in real time")]
     let start = Instant::now();
     while state_and_parent(pid).is_some_and(|(state, _)| state != "Z" && state != "X") {
         if start.elapsed() > PATIENCE {

@@ -1,7 +1,7 @@
 //! Processes for tests: each runs one test of the test binary itself, and is told what to do.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot speak with its processes has failed")]
-#![expect(clippy::must_use_candidate, reason = "who ends a process need not care for what it said")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot communicate with its processes fails")]
+#![expect(clippy::must_use_candidate, reason = "a caller that ends a process may ignore its output")]
 
 use std::{
     fmt::Display,

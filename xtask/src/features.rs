@@ -40,7 +40,7 @@ pub(crate) fn run(root: &Path, in_pairs: bool) -> Result<()> {
         let without = dependencies(root, &others.join(","))?;
         for name in crates {
             if !with.iter().any(|found| found == name) {
-                bail!("`{name}` is no dependency of a build with all features: it is to be that of `{feature}`");
+                bail!("`{name}` is not a dependency of a build with all features: `{feature}` should bring it");
             }
             if without.iter().any(|found| found == name) {
                 bail!("`{name}` is a dependency of a build without the feature `{feature}`");
@@ -48,7 +48,7 @@ pub(crate) fn run(root: &Path, in_pairs: bool) -> Result<()> {
         }
     }
     let pairs = if in_pairs { ", in pairs" } else { "" };
-    println!("{} features, alone{pairs} and all; none has the drivers of another", features.len());
+    println!("{} features compile alone{pairs} and together; none has the drivers of another", features.len());
     Ok(())
 }
 
@@ -58,7 +58,7 @@ fn features(root: &Path) -> Result<Vec<String>> {
     let packages = metadata.get("packages").and_then(Value::as_array);
     let library = packages.into_iter().flatten().find(|package| package.get("name").is_some_and(|it| it == LIBRARY));
     let features = library.and_then(|library| library.get("features")?.as_object());
-    let features = features.with_context(|| format!("cargo knows no package `{LIBRARY}`"))?;
+    let features = features.with_context(|| format!("cargo does not know the package `{LIBRARY}`"))?;
     Ok(features.keys().filter(|name| *name != "default").cloned().collect())
 }
 

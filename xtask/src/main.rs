@@ -20,24 +20,24 @@ use lexopt::{Arg, Parser, ValueExt as _};
 use test_servers::Postgres;
 
 const HELP: &str = "\
-Tasks of people who change agentstore.
+Tasks for developers of agentstore.
 
 Usage: cargo xtask TASK
 
 Tasks:
-  test     everything that must hold: format, lints, tidy, features, tests on real servers, doc tests, and where the
-           time went.
-           `test CRATE...` the lints, tests and doc tests of these packages alone
-           `test --full` repeats more: all pairs of features, more seeds and places to crash at, the whole suite through
-           a pooler and on the newest PostgreSQL, thousands of schedules
+  test     checks everything that must hold: format, lints, tidy, features, tests on real servers and doc tests. Then
+           prints where the time went.
+           `test CRATE...` runs only the lints, tests and doc tests of these packages
+           `test --full` runs more: all pairs of features, more seeds and crash points, the whole suite through a
+           pooler and on the newest PostgreSQL, and thousands of schedules
            `test --record` also writes where the time went into docs/testing.md
-  faults   faults, crashes, histories and schedules at length, with what they found
-  matrix   makes docs/backends.md anew: what each backend gives
-  bench    what every backend costs beside the machine's own limits, in a folder of the disk that is asked about:
+  faults   tests faults, crashes, histories and schedules at length, and prints what the tests found
+  matrix   writes docs/backends.md, the page about what each backend can do
+  bench    measures what every backend costs, and the limits of the machine, in a folder on the disk to measure:
            `bench [FOLDER]` [default: the system's folder for temporary files]
-  servers  starts PostgreSQL for tests and says where it is, until Ctrl-C; `servers --newest` the newest that can be
-           had, else that of this machine
-  tidy     what no compiler checks: sizes, layout, every promise with its case
+  servers  starts PostgreSQL and NATS for tests and prints their URLs, until Ctrl-C; `servers --newest` starts the
+           newest PostgreSQL that can be downloaded, `servers` the one of this machine
+  tidy     checks what no compiler checks: sizes, layout, and that each promise has a case
 ";
 
 fn main() -> ExitCode {
@@ -86,7 +86,7 @@ fn test_options(parser: &mut Parser) -> Result<test::Options> {
         }
     }
     if options.records && !options.packages.is_empty() {
-        bail!("`--record` writes down where the time of all tests goes: leave out `{}`", options.packages.join(" "));
+        bail!("`--record` records the times of all tests: leave out `{}`", options.packages.join(" "));
     }
     Ok(options)
 }

@@ -12,7 +12,7 @@ pub(crate) fn run(postgres: Postgres) -> Result<()> {
     let (nats, cluster) = (Nats::start("")?, Nats::start_cluster("")?);
     println!("{URL}={}\n{POOLER_URL}={}", postgres.url(), pooler.url());
     println!("{NATS_URL}={}\n{NATS_CLUSTER_URL}={}", nats.url(), Nats::url_of(&cluster));
-    println!("\nThey stop with Ctrl-C, or when standard input ends.");
+    println!("\nThe servers stop on Ctrl-C, or when standard input ends.");
     wait();
     drop(pooler);
     cluster.into_iter().chain([nats]).try_for_each(Nats::stop).and(postgres.stop())

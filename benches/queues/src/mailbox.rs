@@ -22,7 +22,7 @@ pub(crate) async fn run(task: &Task) -> Result<Done> {
             .await?;
     let stores = store.tenant(&TenantId::new(&task.name)?)?;
     let mailbox = stores.mailbox.context("the store has no mailbox")?;
-    let wake_ups = stores.wake_ups.context("the store wakes nobody up")?;
+    let wake_ups = stores.wake_ups.context("the store has no wake-ups")?;
     let start = Instant::now();
     let mut running = Vec::new();
     for worker in 0..WORKERS {

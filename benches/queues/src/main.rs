@@ -16,16 +16,17 @@ use lexopt::{Arg, Parser, ValueExt};
 use serde_json::json;
 
 const HELP: &str = "\
-Jobs per second of three queues on one PostgreSQL: enqueued in batches, then done by eight workers.
+Measures how many jobs per second three queues on one PostgreSQL server do. The jobs are enqueued in batches, then done
+by eight workers.
 
 Usage: cargo run --release -- [OPTIONS]
 
 Options:
   --url URL      the server [default: AGENTSTORE_TEST_POSTGRES_URL]
   --jobs N       how many jobs [default: 20000]
-  --threads N    of how many threads the ordered ones are [default: 200]
-  --rounds N     how often all queues run, in turns; the middle one counts [default: 3]
-  --only QUEUE   only this one: mailbox, graphile or apalis
+  --threads N    how many threads the ordered jobs belong to [default: 200]
+  --rounds N     how often all queues run, in turns; the median counts [default: 3]
+  --only QUEUE   only this queue: mailbox, graphile or apalis
 ";
 
 pub(crate) const WORKERS: usize = 8;
@@ -82,7 +83,7 @@ async fn main() -> Result<()> {
             _ => return Err(arg.unexpected().into()),
         }
     }
-    let url = url.context("no server is named: `cargo xtask servers` starts one, `--url` names it")?;
+    let url = url.context("no server is given: start one with `cargo xtask servers` and name it with `--url`")?;
     for order in [None, Some(threads)] {
         let mut found = [const { Vec::new() }; 3];
         for round in 0..rounds {

@@ -105,7 +105,7 @@ fn print(found: &ThreadContext, out: &mut Output) -> Result<()> {
     }
     let mut sums = count(found.context.messages.len() as u64, "message");
     if let Some(size) = found.context_size {
-        sums.push_str(&format!(", {} at last", count(size, "token")));
+        sums.push_str(&format!(", context size {}", count(size, "token")));
     }
     if let Some(model) = found.context.origin.as_ref().and_then(|origin| origin.model.as_ref()) {
         sums.push_str(&format!(", model {}", safe(model)));
@@ -123,7 +123,7 @@ fn print(found: &ThreadContext, out: &mut Output) -> Result<()> {
 }
 
 fn print_message(message: &ContextMessage, out: &mut Output) -> Result<()> {
-    let made = if message.synthetic { ", made for the model" } else { "" };
+    let made = if message.synthetic { ", added for the model" } else { "" };
     let note = format!("entry {}{made}", message.entry);
     let role = message.message.role.name();
     out.line(format!("{}  {}", out.style(role).bold(), out.style(safe(&note)).dim()))?;
@@ -135,12 +135,12 @@ fn print_message(message: &ContextMessage, out: &mut Output) -> Result<()> {
 
 const fn describe(kind: RepairKind) -> &'static str {
     match kind {
-        RepairKind::OrphanResultDropped => "a result was left out, its call is not in the context",
-        RepairKind::OpenCallAnswered => "a call was answered by an error, no result was recorded",
-        RepairKind::OpenCallDropped => "a call was left out, no result was recorded",
+        RepairKind::OrphanResultDropped => "a result was left out because its call is not in the context",
+        RepairKind::OpenCallAnswered => "a call was answered with an error because no result was recorded",
+        RepairKind::OpenCallDropped => "a call was left out because no result was recorded",
         RepairKind::ResultMoved => "a result was moved to its call",
-        RepairKind::EarlierResultDropped => "a result was left out, a later one answers the same call",
-        RepairKind::EmptyMessageDropped => "a message was left out, it had no blocks left",
+        RepairKind::EarlierResultDropped => "a result was left out because a later one answers the same call",
+        RepairKind::EmptyMessageDropped => "a message was left out because it had no blocks left",
         RepairKind::MessagesMerged => "entries of one message were merged",
         _ => "changed so that a model accepts it",
     }

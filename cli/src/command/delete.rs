@@ -17,7 +17,7 @@ use crate::{
 /// you delete a thread that has queued or running work.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore delete t-42 --cascade --yes\n\n\
-    Threads that it started stay without a parent, unless `--cascade` or `--reject` says otherwise.")]
+    Its child threads are kept without a parent, unless `--cascade` or `--reject` is given.")]
 pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,
@@ -35,7 +35,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let thread = session.thread(&args.thread).await?;
     let (children, with) = match (args.cascade, args.reject) {
-        (true, _) => (ChildStrategy::Cascade, ", and all threads that come from it"),
+        (true, _) => (ChildStrategy::Cascade, ", together with all of its descendant threads"),
         (false, true) => (ChildStrategy::Reject, ""),
         (false, false) => (ChildStrategy::Detach, ""),
     };

@@ -19,7 +19,8 @@ use crate::{
     group(ArgGroup::new("scope").required(true)),
     after_help = "Examples:\n  agentstore events t-42\n  agentstore events t-42 --follow --kind run.started\n  \
         agentstore events --run run-7 --json | jq .events[].kind\n\n\
-        With --follow each event is a line of its own, with --json a document, until the command is interrupted."
+        With `--follow` the command prints each event on its own line, with `--json` as a document, until it is \
+        interrupted."
 )]
 pub(crate) struct Args {
     /// The id of the thread; give either a thread or `--run`
@@ -75,7 +76,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
 }
 
 fn print(events: &[Event], out: &mut Output) -> Result<()> {
-    let mut table = out.table(&["when", "kind", "run", "for", "says"]);
+    let mut table = out.table(&["time", "kind", "run", "visibility", "payload"]);
     for event in events {
         table.add_row([
             text::time(event.created_at),

@@ -24,7 +24,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore export t-42 --format agent-core > t-42.jsonl\n  \
     agentstore export t-42 --format pi-v3 --output session.jsonl --json\n\n\
-    What the format cannot hold is listed on standard error; with --json, which wants `--output`, in the document.")]
+    Data that the format cannot represent is listed on standard error. With `--json`, which requires `--output`, the \
+    document lists it.")]
 pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,
@@ -53,7 +54,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         }
         None if out.json() => {
             return Err(Failure::Usage(
-                "`--json` prints a document: say with `--output` where the file goes".to_owned(),
+                "`--json` prints a document to standard output: name the exported file with `--output`".to_owned(),
             ));
         }
         None => sessions::export(&*threads, &args.thread, args.format, out.writer()).await.map_err(failure)?,
@@ -68,7 +69,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
 
 fn create(path: &Path) -> Result<BufWriter<File>> {
     let file = File::create_new(path).map_err(|error| {
-        let advice = "choose a file that does not exist yet, in a folder that does";
+        let advice = "choose a file that does not exist yet, in a folder that exists";
         Failure::io(format!("`{}` cannot be written", path.display()), error).advise(advice)
     })?;
     Ok(BufWriter::new(file))
@@ -77,7 +78,7 @@ fn create(path: &Path) -> Result<BufWriter<File>> {
 /// Prints to standard error what was written, and what the format could not hold.
 fn explain(exported: &Exported, path: Option<&Path>, out: &Output) {
     let sizes = format!("{}, {}", count(exported.lines, "line"), count(exported.bytes, "byte"));
-    let exact = if exported.exact { ", the very bytes that were imported" } else { "" };
+    let exact = if exported.exact { ", identical to the imported file" } else { "" };
     if let Some(path) = path {
         out.note(format!("wrote {}: {sizes}{exact}", safe(&path.display().to_string())));
     }

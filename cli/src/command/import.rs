@@ -20,8 +20,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore import ~/.pi/agent/sessions/*/*.jsonl\n  \
     agentstore import --strict --json session.jsonl\n\n\
-    It prints a report for each session; with --json one a line. A session with issues is imported, unless `--strict`\n\
-    is given; it ends with 1 if one was not imported.")]
+    The command prints a report for each session; with `--json` each report is one line. A session with issues is \
+    imported unless `--strict` is given. The exit code is 1 if a session was not imported.")]
 pub(crate) struct Args {
     /// Session files, session folders, or folders that contain session files
     #[arg(required = true, value_name = "FILE")]
@@ -54,7 +54,7 @@ fn parse_head(text: &str) -> Result<HeadChoice, String> {
     match text {
         "writer" => Ok(HeadChoice::Writer),
         "first-leaf" => Ok(HeadChoice::FirstLeaf),
-        _ => Err("known are `writer` (where the tool stood) and `first-leaf` (the first leaf of the file)".to_owned()),
+        _ => Err("expected `writer` (where the tool stood) or `first-leaf` (the first leaf of the file)".to_owned()),
     }
 }
 
@@ -87,7 +87,7 @@ pub(super) fn failure(error: sessions::Error) -> Failure {
     match error {
         sessions::Error::Store(error) => error.into(),
         sessions::Error::Io { path, source } => {
-            let advice = "look whether it is there, and may be read";
+            let advice = "check that it exists and is readable";
             Failure::io(format!("`{}` cannot be read", path.display()), source).advise(advice)
         }
         other => Error::invalid("session", other.to_string()).into(),
@@ -107,21 +107,21 @@ fn refusal(report: &Report, others: u64, strict: bool) -> Failure {
 fn refusal_advice(report: &Report, strict: bool) -> String {
     let has = |code| report.issue_counts.contains_key(&code);
     if has(Code::LongLine) {
-        return "if the line is meant to be that long, allow it with a larger `--max-line`".to_owned();
+        return "if the long line is intended, allow it with a larger `--max-line`".to_owned();
     }
     if has(Code::TakenId) {
-        return "its thread has other content: import it into another store or `--tenant`".to_owned();
+        return "its id belongs to a thread with other content: import it into another store or `--tenant`".to_owned();
     }
     if has(Code::ChangedFile) {
-        return "what was imported stays as it is: import the changed file into another store or `--tenant`".to_owned();
+        return "the imported thread is kept: import the changed file into another store or `--tenant`".to_owned();
     }
     if has(Code::EmptyFile) {
-        return "nothing is in it: leave it out".to_owned();
+        return "the file is empty: leave it out".to_owned();
     }
     if !strict || has(Code::UnknownFormat) || has(Code::UnsupportedFormat) {
-        return format!("formats that are read: {}; name one with `--format`", FormatName::known());
+        return format!("supported formats: {}; select one with `--format`", FormatName::known());
     }
-    "mend the file, or leave out `--strict`".to_owned()
+    "correct the file, or leave out `--strict`".to_owned()
 }
 
 fn print(report: &Report, out: &mut Output) -> Result<()> {

@@ -21,12 +21,13 @@ use crate::{
 #[command(after_help = "Examples:\n  agentstore maintain --every 1m\n  \
     agentstore maintain --once --dispatches 24h --events 30d --threads 90d\n  \
     agentstore maintain --dry-run --threads 90d\n\n\
-    What has no age is kept for good; an age is such as `90m`, `24h` or `30d`, or `never`. Any number may run on a\n\
-    server's store at once, also beside workers. A `file:` store is open in one process only: run it while no other has\n\
-    the store open. It is the maintenance of the tenant.\n\n\
-    A dry run counts dispatches, rows and threads up to 1,000 each, and nothing that deleted threads left. With `--json`\n\
-    each round is a document on a line of its own. Ctrl-C or SIGTERM ends it after the current call. With\n\
-    `--once` it ends with 1 if a step failed; otherwise the next round tries it again.")]
+    An age is a length of time such as `90m`, `24h` or `30d`, or `never`: records with the age `never` are not \
+    removed. The command maintains one tenant. Any number of processes may maintain a store on a server at the same \
+    time, also beside workers. Only one process can open a `file:` store: run the command while no other process has \
+    the store open.\n\n\
+    A dry run counts at most 1,000 dispatches, 1,000 rows and 1,000 threads, and does not count what deleted threads \
+    left. With `--json` each round is a document on its own line. Ctrl-C or SIGTERM ends the command after the \
+    current call. With `--once` the exit code is 1 if a step failed; without it, the next round tries the step again.")]
 pub(crate) struct Args {
     /// Run one round and end
     #[arg(long)]
@@ -82,7 +83,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let mut signals = Signals::new()?;
     let running = maintenance.start()?;
     if !out.json() {
-        out.note(format!("maintains tenant {}; Ctrl-C ends it", safe(session.tenant().as_str())));
+        out.note(format!("maintaining tenant {}; press Ctrl-C to stop", safe(session.tenant().as_str())));
     }
     watch(running, &mut signals, &mut rounds, out).await
 }
@@ -107,7 +108,7 @@ async fn watch(
     if out.json() {
         out.document(&json!({ "summary": done }))?;
     } else {
-        out.line(format!("in all: {}", sum(&done)))?;
+        out.line(format!("total: {}", sum(&done)))?;
     }
     Ok(Ending::Good)
 }
@@ -119,7 +120,7 @@ fn print_round(round: &Round, out: &mut Output) -> Result<()> {
     } else {
         if let Some((error, _)) = &round.failed {
             out.note(format!(
-                "{} failed, and will be tried again: {}",
+                "{} failed and will be tried again: {}",
                 text::count(round.done.failed, "step"),
                 safe(error)
             ));
@@ -136,7 +137,7 @@ fn print_once(round: &Round, retention: &Retention, is_dry: bool, out: &mut Outp
     if out.json() {
         return out.document(&json!({ "did": round.done, "dry_run": is_dry }));
     }
-    let kept = |age: Option<Duration>| age.map_or_else(|| "for good".to_owned(), |age| text::duration(age.as_secs()));
+    let kept = |age: Option<Duration>| age.map_or_else(|| "forever".to_owned(), |age| text::duration(age.as_secs()));
     let ages = [
         String::new(),
         kept(retention.dispatches),
@@ -146,7 +147,7 @@ fn print_once(round: &Round, retention: &Retention, is_dry: bool, out: &mut Outp
         kept(retention.events),
     ];
     let more = if round.done.more { " or more" } else { "" };
-    let mut table = out.table(&["what", if is_dry { "would go" } else { "gone" }, "kept"]);
+    let mut table = out.table(&["what", if is_dry { "would be removed" } else { "removed" }, "kept for"]);
     for ((what, count), age) in counts(&round.done).into_iter().zip(ages) {
         // One call counts at most 1,000 records, so the real number may be higher.
         let more = if count >= 1_000 { more } else { "" };
@@ -158,7 +159,7 @@ fn print_once(round: &Round, retention: &Retention, is_dry: bool, out: &mut Outp
 
 fn counts(done: &Maintained) -> [(&'static str, u64); 6] {
     [
-        ("lost claims", done.reclaimed),
+        ("expired claims", done.reclaimed),
         ("dispatches", done.dispatches),
         ("outbox rows", done.outbox),
         ("idle threads", done.threads),
@@ -171,5 +172,5 @@ fn counts(done: &Maintained) -> [(&'static str, u64); 6] {
 fn sum(done: &Maintained) -> String {
     let parts: Vec<_> =
         counts(done).iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}")).collect();
-    if parts.is_empty() { "nothing was over".to_owned() } else { format!("gone: {}", parts.join(", ")) }
+    if parts.is_empty() { "nothing was removed".to_owned() } else { format!("removed: {}", parts.join(", ")) }
 }

@@ -10,15 +10,16 @@ use crate::{args::Global, failure::Result, output::Output, text::safe};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  agentstore migrate --store 'postgres://admin@db.example/app?schema=agentstore'\n\n\
-    Opening a store to write does the same. It takes a user who may create a schema; the others may be let without\n\
-    that right. Safe to run at any time, and by many at once."
+    Opening a store for writing does the same. It requires a user with the right to create a schema; once the schema \
+    is up to date, other users do not need that right. The command is safe to run at any time, and several times at \
+    once."
 )]
 pub(crate) struct Args {}
 
 pub(crate) async fn run(_args: Args, global: &Global, out: &mut Output) -> Result<Ending> {
     let store = global.store();
     let StoreUrl::Postgres(url) = &store else {
-        let operation = "migrating (it has no schema; name a store on a server with `--store postgres://…`)";
+        let operation = "migrating a store without a schema (use `--store postgres://…`)";
         return Err(Error::new(Detail::Unsupported { operation }).into());
     };
     let config = postgres::PostgresConfig::new(url.with_password())?;
@@ -30,9 +31,9 @@ pub(crate) async fn run(_args: Args, global: &Global, out: &mut Output) -> Resul
     }
     let schema = safe(config.schema());
     out.line(match from {
-        0 => format!("made the schema {schema}, version {to}"),
-        from if from == to => format!("the schema {schema} has version {to} already"),
-        from => format!("brought the schema {schema} from version {from} to {to}"),
+        0 => format!("created schema {schema}, version {to}"),
+        from if from == to => format!("schema {schema} already has version {to}"),
+        from => format!("migrated schema {schema} from version {from} to {to}"),
     })?;
     Ok(Ending::Good)
 }

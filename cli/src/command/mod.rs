@@ -218,7 +218,7 @@ fn print_receipt(receipt: &Receipt, what: &str, out: &mut Output) -> Result<Endi
         out.document(receipt)?;
         return Ok(Ending::Good);
     }
-    let again = if receipt.deduplicated { " (done before with this key: this is the first receipt)" } else { "" };
+    let again = if receipt.deduplicated { " (the key was used before: this is the first receipt)" } else { "" };
     out.line(format!("{what}, {}{again}", receipt.version))?;
     for (seq, id) in (receipt.first_seq.unwrap_or_default()..).zip(&receipt.entry_ids) {
         out.line(format!("  entry @{seq} {}", text::safe(id.as_str())))?;

@@ -20,7 +20,8 @@ use crate::{
 /// Accepted data is never changed. If it is damaged, restore it from a copy.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore repair --dry-run\n  agentstore repair --yes\n\n\
-    It shows first what it would do, and asks. It ends with 1 if something is left that it cannot rebuild.")]
+    The command first prints what it would do, and asks for confirmation. The exit code is 1 if it cannot repair \
+    everything.")]
 pub(crate) struct Args {
     /// Only print what would be rebuilt, and change nothing
     #[arg(long)]
@@ -46,12 +47,12 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         print(&plan, out)?;
         out.flush()?;
     }
-    prompt::confirm(args.yes, &format!("Rebuild {}?", count(to_do as u64, "thing")))?;
+    prompt::confirm(args.yes, &format!("Repair {}?", count(to_do as u64, "finding")))?;
     report(&inspect(session, false).await?, out)
 }
 
 async fn inspect(session: &Session, dry_run: bool) -> Result<Inspection> {
-    let bar = Bar::new(if dry_run { "looking" } else { "repairing" });
+    let bar = Bar::new(if dry_run { "checking" } else { "repairing" });
     let inspection = inspector(session)?.repair(dry_run, &bar).await;
     bar.finish();
     Ok(inspection?)

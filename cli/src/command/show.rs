@@ -58,7 +58,7 @@ fn print_thread(thread: &Thread, session: &Session, out: &mut Output) -> Result<
     row("title", thread.title.clone());
     row("resource", thread.resource_id.as_ref().map(ToString::to_string));
     row("parent", thread.parent_thread_id.as_ref().map(ToString::to_string));
-    row("version", Some(format!("{}, in {}", thread.version.number(), count(u64::from(thread.leaves), "leaf"))));
+    row("version", Some(format!("{}, with {}", thread.version.number(), count(u64::from(thread.leaves), "leaf"))));
     row("head", Some(thread.head.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string)));
     row("created", Some(text::time(thread.created_at)));
     row("active", Some(text::time(thread.updated_at)));
@@ -77,7 +77,7 @@ fn print_thread(thread: &Thread, session: &Session, out: &mut Output) -> Result<
 }
 
 fn print_entry(entry: &Entry, out: &mut Output) -> Result<()> {
-    let beside = if entry.side { " (beside the path)" } else { "" };
+    let beside = if entry.side { " (side entry)" } else { "" };
     let below = entry.parent.as_ref().map_or_else(String::new, |parent| format!(" below {parent}"));
     let note = format!("{}{} {}{beside}", entry.id, below, text::time(entry.timestamp));
     out.line("")?;

@@ -58,7 +58,7 @@ async fn list(session: &Session, out: &mut Output) -> Result<Ending> {
         tenants.iter().try_for_each(|tenant| list.item(tenant))?;
         list.end()?;
     } else if tenants.is_empty() {
-        out.line("no tenant holds anything")?;
+        out.line("no tenant has data")?;
     } else {
         tenants.iter().try_for_each(|tenant| out.line(text::safe(tenant.as_str())))?;
     }
@@ -71,12 +71,12 @@ async fn delete(name: &TenantId, yes: bool, session: &Session, out: &mut Output)
     if !known.contains(name) {
         return Err(Error::not_found("tenant", name).into());
     }
-    prompt::confirm_name(yes, name.as_str(), &format!("everything of tenant `{}`", text::safe(name.as_str())))?;
+    prompt::confirm_name(yes, name.as_str(), &format!("all data of tenant `{}`", text::safe(name.as_str())))?;
     store.delete_tenant(name).await?;
     if out.json() {
         out.document(&json!({ "deleted": name }))?;
     } else {
-        out.line(format!("deleted everything of tenant {}", text::safe(name.as_str())))?;
+        out.line(format!("deleted all data of tenant {}", text::safe(name.as_str())))?;
     }
     Ok(Ending::Good)
 }

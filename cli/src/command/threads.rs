@@ -22,7 +22,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore threads --limit 10\n  \
     agentstore threads --json | jq -r '.threads[] | [.id, .version] | @tsv'\n\n\
-    With a file store it names the log file of each thread.")]
+    For a `file:` store the command also prints the log file of each thread.")]
 pub(crate) struct Args {
     /// The greatest number of threads to list; all if not given
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]

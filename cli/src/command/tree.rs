@@ -16,7 +16,7 @@ use crate::{
 /// Draw the branches of a thread, with the head, labels and checkpoints
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore tree t-42\n\n\
-    Long runs of entries are folded; `@N` can be given wherever an entry is asked for.")]
+    Long sequences of entries are folded. Commands that take an entry also accept `@N`.")]
 pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     out.line(format!("{}{title}", out.style(safe(thread.id.as_str())).bold()))?;
     let beside = match tree.beside() {
         0 => String::new(),
-        beside => format!(", {} beside the paths", count(beside, "entry")),
+        beside => format!(", {}", count(beside, "side entry")),
     };
     let sums = format!("{}{beside}, {}", thread.version, count(u64::from(thread.leaves), "leaf"));
     out.line(out.style(sums).dim())?;

@@ -18,7 +18,7 @@ use crate::{
 /// Read all data of all tenants and report each damage; nothing is changed
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore verify --store file:./agentstore-data\n\n\
-    It ends with 1 if something is wrong.")]
+    The exit code is 1 if something is wrong.")]
 pub(crate) struct Args {}
 
 pub(crate) async fn run(_args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
@@ -38,7 +38,7 @@ pub(crate) async fn run(_args: Args, session: &Session, out: &mut Output) -> Res
 
 /// Returns the inspector of the store, or an error if it has none.
 pub(super) fn inspector(session: &Session) -> Result<&dyn Inspector> {
-    let operation = "verifying and repairing (the store has nothing that checks it)";
+    let operation = "verifying and repairing";
     let missing = || Error::new(Detail::Unsupported { operation });
     Ok(session.stores().store().inspector().ok_or_else(missing)?)
 }
@@ -69,10 +69,10 @@ fn print_finding(finding: &Finding, out: &mut Output) -> Result<()> {
         which.push_str(&format!(", thread {thread}"));
     }
     let repair = match finding.repair {
-        Repairable::CanBeRebuilt => "`agentstore repair` puts it right",
-        Repairable::Rebuilt => "put right",
-        Repairable::NeedsBackup => "nothing to rebuild it from: restore it from a copy",
-        Repairable::LeftAlone => "the store does not use it: look at it, and take it away",
+        Repairable::CanBeRebuilt => "`agentstore repair` can rebuild it",
+        Repairable::Rebuilt => "rebuilt",
+        Repairable::NeedsBackup => "it cannot be rebuilt: restore it from a backup",
+        Repairable::LeftAlone => "the store does not use it: inspect it, then remove it",
     };
     out.line(format!("{} {}{}", out.style(kind.trim()).red().bold(), safe(&finding.place), safe(&which)))?;
     out.line(format!("  {}; {repair}", safe(&finding.detail)))

@@ -17,7 +17,7 @@ fn advice(said: &Said) -> String {
 
 /// Shows ER-11 and MB-5: if the key is in use, the advice names another key and not another id.
 #[test]
-fn a_key_that_is_taken_advises_another_key() {
+fn the_advice_for_a_taken_key_is_another_key() {
     let store = Store::new();
     let enqueue = |id, key| store.run(&["mailbox", "enqueue", "t", "--run", "r", "--id", id, "--key", key, "--json"]);
     enqueue("d-1", "k").good();
@@ -33,7 +33,7 @@ fn a_key_that_is_taken_advises_another_key() {
 
 /// Shows ER-11: the advice of a refused import names the option with which the import is accepted.
 #[test]
-fn a_line_that_is_too_long_advises_a_larger_limit() {
+fn the_advice_for_a_long_line_is_a_larger_limit() {
     let store = Store::new();
     let file = store.beside("long.jsonl");
     let header = r#"{"type":"session","version":3,"id":"long","timestamp":"2026-01-05T10:00:00Z"}"#;
@@ -51,7 +51,7 @@ fn a_line_that_is_too_long_advises_a_larger_limit() {
 
 /// Shows ER-11 and PI-6: after a conflict the advice names the command that reads what was changed.
 #[test]
-fn what_was_changed_is_read_again_where_it_is() {
+fn the_advice_for_a_conflict_names_the_command_to_read_again() {
     let store = Store::new();
     store.append("t", "hi");
     store.json(&["pending", "append", "t", "--id", "a", "--message", "x"]);
@@ -63,17 +63,17 @@ fn what_was_changed_is_read_again_where_it_is() {
 
 /// Shows ER-11: a text that the error contains by chance does not change the advice.
 #[test]
-fn a_folder_named_like_a_server_is_no_server() {
+fn a_folder_named_like_a_server_gets_no_advice_about_servers() {
     let store = Store::new();
     let folder = store.beside("the server");
     fs::write(&folder, "").unwrap();
     let said = run(&["--store", &format!("file:{}", folder.display()), "append", "t", "--message", "hi"], "");
-    assert!(said.code == 1 && !said.err.contains("runs and is reached"), "{said:?}");
+    assert!(said.code == 1 && !said.err.contains("server is running"), "{said:?}");
 }
 
 /// Shows ER-11 and FI-2: a command that finds a `file:` store locked says which stores can be combined.
 #[test]
-fn a_store_that_is_held_says_which_composition_helps() {
+fn the_advice_for_a_locked_store_names_usable_compositions() {
     let store = Store::new();
     store.append("t", "hi");
     let url = format!("file:{}", store.path().display());

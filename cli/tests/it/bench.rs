@@ -5,7 +5,7 @@ use std::fs;
 use crate::given::{Store, at, run};
 
 #[test]
-fn a_store_is_measured_beside_the_limit() {
+fn a_store_is_benchmarked_against_the_machine_limit() {
     let said = run(&["bench", "--store", "memory:", "--scenario", "commit-8", "--seconds", "1", "--json"], "");
     assert_eq!(said.code, 0, "{said:?}");
     let report = &said.lines()[0];
@@ -17,7 +17,7 @@ fn a_store_is_measured_beside_the_limit() {
 }
 
 #[test]
-fn nothing_is_left_and_the_named_store_is_not_touched() {
+fn a_benchmark_leaves_no_files_and_does_not_touch_the_named_store() {
     let store = Store::new();
     store.append("t", "hi");
     let said = store.run(&["bench", "--scenario", "dispatch-8", "--scenario", "turn-8", "--seconds", "1"]);
@@ -28,7 +28,7 @@ fn nothing_is_left_and_the_named_store_is_not_touched() {
 }
 
 #[test]
-fn a_scenario_that_is_unknown_is_refused_with_those_that_are() {
+fn an_unknown_scenario_is_refused_and_the_known_ones_are_listed() {
     let said = run(&["bench", "--store", "memory:", "--scenario", "nothing"], "");
     assert_eq!(said.code, 2, "{said:?}");
     assert!(said.err.contains("commit-64-one-thread"), "{said:?}");

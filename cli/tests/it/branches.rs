@@ -31,7 +31,7 @@ fn a_fork_leaves_the_old_branch_as_it_was() {
 }
 
 #[test]
-fn a_rewind_goes_where_it_is_told() {
+fn a_rewind_moves_the_head_to_the_given_target() {
     let (store, ids) = three_messages();
     store.json(&["checkpoint", "t", "--label", "here"]);
     store.append("t", "d");
@@ -58,7 +58,7 @@ fn a_label_can_be_seen_and_cleared() {
 }
 
 #[test]
-fn the_tree_is_drawn_for_people() {
+fn the_tree_is_drawn_in_human_readable_form() {
     let (store, _) = three_messages();
     for text in ["d", "e", "f"] {
         store.append("t", text);
@@ -82,7 +82,7 @@ fn the_tree_is_drawn_for_people() {
 }
 
 #[test]
-fn writing_to_a_thread_that_is_not_there_makes_none() {
+fn writing_to_a_missing_thread_does_not_create_it() {
     let (store, _) = three_messages();
     for args in [
         &["fork", "u", "--at", "@1", "--message", "x"][..],

@@ -5,7 +5,7 @@ use std::fs;
 use crate::given::{Store, at, run};
 
 #[test]
-fn the_suite_runs_on_the_store_that_is_named() {
+fn the_suite_runs_on_the_named_store() {
     let said = run(&["conformance", "--store", "memory:", "--json"], "");
     let report = &said.lines()[0];
     let rows = at(report, "/rows").as_array().unwrap();
@@ -20,7 +20,7 @@ fn the_suite_runs_on_the_store_that_is_named() {
 fn a_store_with_data_is_refused_and_left_as_it_is() {
     let store = Store::new();
     store.append("t", "hi");
-    let said = store.run(&["conformance"]).failed(1, &["it holds data", "what to do"]);
+    let said = store.run(&["conformance"]).failed(1, &["it already contains data", "what to do"]);
     assert!(said.err.contains("data"), "{said:?}");
     assert_eq!(at(&store.json(&["threads"]), "/threads/0/version"), 1);
     let beside = fs::read_dir(store.beside("")).unwrap().count();

@@ -79,7 +79,7 @@ fn kept(store: &Store) -> Vec<(PathBuf, Vec<u8>)> {
 
 /// VF-1
 #[test]
-fn a_sound_store_is_read_as_a_whole() {
+fn verify_reads_all_of_a_sound_store() {
     let store = two_threads();
     let report = store.json(&["verify"]);
     for (sum, number) in [("/tenants", 1), ("/threads", 2), ("/entries", 6)] {
@@ -98,34 +98,34 @@ fn a_sound_store_is_read_as_a_whole() {
 type Planted = (&'static str, fn(&Store), &'static str, &'static str, &'static str);
 
 const PLANTED: [Planted; 13] = [
-    ("a bit in the middle", |store| flip(log(store), 4), "damaged", "damaged.", "needs_backup"),
-    ("a bit in the first group", |store| flip(log(store), 2), "damaged", "damaged.", "needs_backup"),
-    ("a bit in the header", |store| flip(log(store), 0), "damaged", ".jsonl:0", "needs_backup"),
-    ("a bit in the root log", |store| flip(store.path().join("root.log"), 1), "damaged", "root.log:", "needs_backup"),
-    ("no log", |store| fs::remove_file(log(store)).unwrap(), "missing_log", "damaged.", "needs_backup"),
+    ("a bit flip in the middle", |store| flip(log(store), 4), "damaged", "damaged.", "needs_backup"),
+    ("a bit flip in the first group", |store| flip(log(store), 2), "damaged", "damaged.", "needs_backup"),
+    ("a bit flip in the header", |store| flip(log(store), 0), "damaged", ".jsonl:0", "needs_backup"),
+    ("a root log bit flip", |store| flip(store.path().join("root.log"), 1), "damaged", "root.log:", "needs_backup"),
+    ("a missing log", |store| fs::remove_file(log(store)).unwrap(), "missing_log", "damaged.", "needs_backup"),
     (
-        "a group less",
+        "a missing group",
         |store| rewrite(log(store), |groups| drop(groups.remove(1))),
         "sequence_gap",
         "entry 2",
         "needs_backup",
     ),
     (
-        "no parent",
+        "a missing parent",
         |store| rewrite(log(store), |groups| groups[1] = groups[1].replace(r#""parent":"0"#, r#""parent":"9"#)),
         "missing_parent",
         "entry 2",
         "needs_backup",
     ),
     (
-        "another head",
+        "a wrong head",
         |store| plant_row(store, ROW, |row| row.replace(r#""head":"0"#, r#""head":"9"#)),
         "wrong_head",
         "head",
         "can_be_rebuilt",
     ),
     (
-        "another sum",
+        "a wrong sum",
         |store| plant_row(store, ROW, |row| row.replace(r#""leaves":1"#, r#""leaves":2"#)),
         "wrong_sum",
         "leaves",
@@ -142,7 +142,7 @@ const PLANTED: [Planted; 13] = [
         "can_be_rebuilt",
     ),
     (
-        "an index of an earlier time",
+        "an outdated index",
         |store| {
             let (index, old) = (store.path().join("index"), store.beside("old"));
             copy(&index, &old);
@@ -155,14 +155,14 @@ const PLANTED: [Planted; 13] = [
         "can_be_rebuilt",
     ),
     (
-        "a log of nobody",
+        "a log without a thread",
         |store| fs::write(log(store).with_file_name("other.1.jsonl"), fs::read(log(store)).unwrap()).unwrap(),
         "orphan_file",
         "other.1.jsonl",
         "left_alone",
     ),
     (
-        "a torn tail of a clean close",
+        "a torn tail after a clean close",
         |store| fs::write(log(store), [fs::read(log(store)).unwrap(), b"torn".to_vec()].concat()).unwrap(),
         "foreign_change",
         "damaged.",
@@ -184,7 +184,7 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
 
 /// VF-1, VF-5
 #[test]
-fn each_damage_is_found_and_what_follows_from_the_logs_is_put_right() {
+fn every_damage_is_found_and_derived_data_is_repaired() {
     for (what, plant, kind, place, repair) in PLANTED {
         let store = two_threads();
         store.append("gone", "hi");
@@ -218,7 +218,7 @@ fn each_damage_is_found_and_what_follows_from_the_logs_is_put_right() {
 
 /// VF-5
 #[test]
-fn damage_is_a_failure_also_if_nobody_reads_of_it() {
+fn damage_ends_with_a_failure_even_if_the_output_is_not_read() {
     let store = two_threads();
     flip(log(&store), 2);
     for args in [&["verify"][..], &["verify", "--json"]] {
@@ -228,11 +228,14 @@ fn damage_is_a_failure_also_if_nobody_reads_of_it() {
 }
 
 #[test]
-fn a_repair_is_asked_for() {
+fn a_repair_asks_for_confirmation() {
     let store = two_threads();
     plant_row(&store, ROW, |row| row.replace(r#""leaves":1"#, r#""leaves":2"#));
     let said = store.run_with(&["repair"], "n\n");
-    assert!(said.code == 2 && said.err.contains("Rebuild 1 thing?") && said.err.contains("not done"), "{said:?}");
+    assert!(
+        said.code == 2 && said.err.contains("Repair 1 finding?") && said.err.contains("nothing was done"),
+        "{said:?}"
+    );
     assert_eq!(store.run(&["verify"]).code, 1);
     assert_eq!(store.run_with(&["repair"], "y\n").code, 0);
     store.run(&["verify"]).good();
@@ -241,7 +244,7 @@ fn a_repair_is_asked_for() {
 /// VF-1: a command that must read a damaged root log to open the store says where the damage is, and does not open
 /// the store.
 #[test]
-fn a_root_log_that_is_damaged_in_its_middle_is_named() {
+fn damage_in_the_middle_of_the_root_log_is_located() {
     let store = two_threads();
     for id in ["x", "y"] {
         store.append(id, "hi");

@@ -42,13 +42,14 @@ fn the_tour_in_memory_says_what_needs_files() {
 }
 
 #[test]
-fn the_tour_takes_a_mailbox_of_another_store() {
+fn the_tour_works_with_a_mailbox_in_another_store() {
     let folder = tempfile::tempdir().unwrap();
     let mailbox = format!("sqlite:{}", folder.path().join("queue.db").display());
     let document = take(&["--mailbox", &mailbox]);
     assert_eq!((at(&document, "/failed"), at(&document, "/skipped")), (&json!(0), &json!(0)), "{document}");
     assert_eq!(at(&document, "/mailbox"), &json!(mailbox));
-    assert!(at(work(&document), "/did").as_str().unwrap().ends_with("then ended it in the other store"), "{document}");
+    let did = at(work(&document), "/did").as_str().unwrap();
+    assert!(did.ends_with("then acknowledged it in the other store"), "{document}");
     let left = run(&["mailbox", "list", "--json", "--store", &mailbox], "").good();
     let left: Value = serde_json::from_str(&left.out).unwrap();
     let statuses: Vec<_> = at(&left, "/dispatches").as_array().unwrap().iter().map(|one| at(one, "/status")).collect();
@@ -56,7 +57,7 @@ fn the_tour_takes_a_mailbox_of_another_store() {
 }
 
 #[test]
-fn the_tour_can_be_taken_again_on_a_store_that_stays() {
+fn the_tour_can_be_repeated_on_an_existing_store() {
     let store = Store::new();
     for _ in 0..2 {
         let document = store.json(&["demo"]);

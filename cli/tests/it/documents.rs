@@ -51,7 +51,7 @@ fn a_message_comes_from_a_file_or_standard_input() {
 }
 
 #[test]
-fn a_payload_and_a_result_come_from_there_too() {
+fn a_payload_and_a_result_come_from_a_file_or_standard_input() {
     let store = Store::new();
     let document = json!({"text": "x".repeat(LARGE), "n": 1}).to_string();
     let payload = file(&store, "payload.json", &format!("{document}\n"));
@@ -63,12 +63,12 @@ fn a_payload_and_a_result_come_from_there_too() {
     }
     // The document is read, and then the store refuses the decision because the run does not exist.
     let decide = ["pending", "decide", "t", "r", "k", "--resume", "--result"];
-    store.run(&[&decide[..], &[&payload]].concat()).failed(1, &["does not wait"]);
-    store.run_with(&[&decide[..], &["-"]].concat(), &document).failed(1, &["does not wait"]);
+    store.run(&[&decide[..], &[&payload]].concat()).failed(1, &["is not waiting"]);
+    store.run_with(&[&decide[..], &["-"]].concat(), &document).failed(1, &["is not waiting"]);
 }
 
 #[test]
-fn what_cannot_be_read_is_named_before_anything_is_done() {
+fn an_unreadable_document_is_named_before_anything_is_done() {
     let store = Store::new();
     let bad = file(&store, "bad.json", "{\"role\":\"king\"}");
     let bytes = store.beside("bytes");
@@ -77,14 +77,14 @@ fn what_cannot_be_read_is_named_before_anything_is_done() {
     let enqueue = ["mailbox", "enqueue", "t", "--run", "r", "--payload"];
     for (args, input, code, says) in [
         (&["append", "t", "--message", "@/not/there"][..], "", 1, "`/not/there` cannot be read"),
-        (&["append", "t", "--message", "@"], "", 2, "`--message`: it names no file"),
-        (&["append", "t", "--message", &bad], "", 2, "bad.json`: it is no message"),
+        (&["append", "t", "--message", "@"], "", 2, "`--message`: a file name must follow"),
+        (&["append", "t", "--message", &bad], "", 2, "bad.json`: it is not a message"),
         (&["append", "t", "--message", &bytes], "", 2, "bytes`: it is not UTF-8 text"),
-        (&["append", "t"], "{\"role\":\"king\"}", 2, "standard input: it is no message"),
-        (&["append", "t", "--message", "-"], " \n", 2, "standard input holds no message"),
+        (&["append", "t"], "{\"role\":\"king\"}", 2, "standard input: it is not a message"),
+        (&["append", "t", "--message", "-"], " \n", 2, "standard input contains no message"),
         (&[&enqueue[..], &["@/not/there"]].concat(), "", 1, "`/not/there` cannot be read"),
-        (&[&enqueue[..], &["-"]].concat(), "{", 2, "standard input: it is no JSON"),
-        (&[&enqueue[..], &["{"]].concat(), "", 2, "`--payload`: it is no JSON"),
+        (&[&enqueue[..], &["-"]].concat(), "{", 2, "standard input: it is not a JSON value"),
+        (&[&enqueue[..], &["{"]].concat(), "", 2, "`--payload`: it is not a JSON value"),
     ] {
         store.run_with(args, input).failed(code, &[says]);
         assert!(!store.path().exists(), "{args:?}");

@@ -56,7 +56,7 @@ fn events_are_listed() {
 
 /// EV-14, EV-21
 #[test]
-fn events_are_followed_beside_the_writer() {
+fn events_can_be_followed_while_another_process_writes() {
     let store = Store::new();
     wait(async {
         let stores = open(&store).await;

@@ -39,7 +39,7 @@ fn several_files_give_a_report_each() {
 }
 
 #[test]
-fn what_is_no_session_ends_with_1() {
+fn a_file_that_is_not_a_session_exits_with_1() {
     let store = Store::new();
     let unknown = fixture("bad/unknown-format.jsonl");
     let said = store.run(&["import", unknown.to_str().unwrap()]);
@@ -81,7 +81,7 @@ fn files_may_come_before_their_parents() {
 
 /// A file name that is not UTF-8 is shown with replacement characters, and the import goes on.
 #[test]
-fn a_file_name_that_is_no_text_is_reported() {
+fn a_file_name_that_is_not_utf_8_is_reported() {
     let store = Store::new();
     let named = |name: &[u8], session: &str| {
         let path = store.beside("x").with_file_name(OsStr::from_bytes(name));
@@ -111,7 +111,7 @@ fn a_file_name_that_is_no_text_is_reported() {
 
 /// A store in a folder whose name is not UTF-8 is listed, with its log files.
 #[test]
-fn a_folder_name_that_is_no_text_is_shown() {
+fn a_folder_name_that_is_not_utf_8_is_shown() {
     let store = Store::new();
     let folder = store.beside("x").with_file_name(OsStr::from_bytes(b"data-\xff"));
     fs::create_dir(&folder).unwrap();

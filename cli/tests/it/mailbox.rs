@@ -26,7 +26,7 @@ fn settle(store: &Store, settlement: &Settlement) -> usize {
 
 /// MB-1, MB-4, MB-11, MB-45, MB-50, MB-51
 #[test]
-fn the_mailbox_is_looked_after() {
+fn the_mailbox_commands_manage_dispatches() {
     let store = Store::new();
     assert!(store.run(&["mailbox", "enqueue", "t", "--run", "r", "--in", "soon"]).code == 2);
     let first = store.json(&["mailbox", "enqueue", "t", "--run", "r", "--id", "d-1", "--payload", r#"{"n":1.50}"#]);
@@ -58,19 +58,19 @@ fn the_mailbox_is_looked_after() {
         "{said}"
     );
     let said = store.run(&["mailbox", "stats", "--thread", "none"]).good().out;
-    assert!(said.contains("nothing is queued") && said.contains("nothing that is queued or claimed"), "{said}");
+    assert!(said.contains("nothing is queued") && said.contains("no queued or claimed dispatch"), "{said}");
 
     assert_eq!(settle(&store, &Settlement::DeadLetter { error: "never".to_owned() }), 1);
-    store.run(&["mailbox", "requeue"]).failed(2, &["Take 1 dead letter back?", "--yes"]);
+    store.run(&["mailbox", "requeue"]).failed(2, &["Requeue 1 dead letter?", "--yes"]);
     let taken = store.json(&["mailbox", "requeue", "--yes"]);
     assert_eq!(taken, json!({"requeued": ["d-1"], "refused": []}));
     let refused = store.run(&["mailbox", "requeue", "d-1", "d-9"]);
     assert!(refused.code == 1 && refused.out.contains("refused d-9") && refused.out.contains("queued"), "{refused:?}");
 
-    store.run(&["mailbox", "interrupt", "t"]).failed(2, &["Take back 2 queued dispatches of thread t?", "--yes"]);
+    store.run(&["mailbox", "interrupt", "t"]).failed(2, &["Cancel 2 queued dispatches of thread t?", "--yes"]);
     let interrupted = store.json(&["mailbox", "interrupt", "t", "--key", "k", "--reason", "changed", "--yes"]);
     assert_eq!((at(&interrupted, "/superseded"), at(&interrupted, "/epoch")), (&json!(2), &json!(1)));
-    assert!(store.run(&["mailbox", "interrupt", "t", "--key", "k"]).good().out.contains("done before"));
+    assert!(store.run(&["mailbox", "interrupt", "t", "--key", "k"]).good().out.contains("used before"));
     let gone = store.json(&["mailbox", "list", "--status", "superseded"]);
     assert_eq!(at(&gone, "/dispatches/1/reason"), &json!("changed"));
 

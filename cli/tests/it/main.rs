@@ -4,7 +4,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a test that cannot go on fails, with its place"
+    reason = "a test that cannot continue panics at that line"
 )]
 
 mod advice;

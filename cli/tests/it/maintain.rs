@@ -28,7 +28,7 @@ fn dispatches(store: &Store) -> usize {
 
 /// Shows MB-11.
 #[test]
-fn dispatches_are_taken_back_by_name() {
+fn dispatches_are_cancelled_by_id() {
     let store = used();
     let said = store.run(&["mailbox", "cancel", "d-1", "d-3", "d-9"]);
     assert_eq!(said.code, 1, "{said:?}");
@@ -44,7 +44,7 @@ fn dispatches_are_taken_back_by_name() {
 
 /// Shows WK-9 for the command: records are removed at the ages that are given, and not before.
 #[test]
-fn what_is_over_is_removed_once() {
+fn finished_records_are_removed_once() {
     let store = used();
     let kept = store.json(&["maintain", "--once"]);
     assert_eq!((at(&kept, "/did/dispatches"), at(&kept, "/dry_run")), (&json!(0), &json!(false)));
@@ -57,7 +57,7 @@ fn what_is_over_is_removed_once() {
     let said = store.run(&["maintain", "--once", "--dispatches", "0s", "--events", "never"]).good().out;
     let rows: Vec<_> = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     assert!(rows.contains(&"dispatches 2 0s".to_owned()), "{said}");
-    assert!(rows.contains(&"events 0 for good".to_owned()), "{said}");
+    assert!(rows.contains(&"events 0 forever".to_owned()), "{said}");
     assert_eq!(dispatches(&store), 1);
     store.json(&["mailbox", "cancel", "d-3"]);
     let gone = store.json(&["maintain", "--once", "--threads", "0s", "--dispatches", "never"]);
@@ -69,7 +69,7 @@ fn what_is_over_is_removed_once() {
 
 /// Shows WK-9 for the command.
 #[test]
-fn it_goes_on_until_it_is_stopped() {
+fn the_maintain_command_runs_until_it_is_stopped() {
     let store = used();
     let url = format!("file:{}", store.path().display());
     let mut child = Command::new(env!("CARGO_BIN_EXE_agentstore"))

@@ -12,14 +12,14 @@ use test_servers::{Nats, Postgres};
 const ABOVE: &str = "\
 # The backends
 
-What each gives once it is open, as `agentstore conformance --store URL` prints it. `cargo xtask matrix` makes this page; a
-test compares it with what the stores say.
+What each backend provides once it is open, as `agentstore conformance --store URL` prints it. `cargo xtask matrix`
+writes this page, and a test compares it with the opened stores.
 
 ";
 
 /// Compares the page with what the stores say. With `AGENTSTORE_WRITE_MATRIX` it first writes the page.
 #[tokio::test]
-async fn the_page_says_what_stores_give() {
+async fn the_page_of_backends_matches_their_capabilities() {
     let folder = tempfile::tempdir().unwrap();
     let memory = agentstore::open("memory:").await.unwrap();
     let file = agentstore::open(&format!("file:{}", folder.path().join("store").display())).await.unwrap();
@@ -47,5 +47,6 @@ async fn the_page_says_what_stores_give() {
     if std::env::var_os("AGENTSTORE_WRITE_MATRIX").is_some() {
         fs::write(&page, &text).unwrap();
     }
-    assert_eq!(fs::read_to_string(&page).unwrap_or_default(), text, "`cargo xtask matrix` makes it anew");
+    let found = fs::read_to_string(&page).unwrap_or_default();
+    assert_eq!(found, text, "docs/backends.md is outdated: `cargo xtask matrix` writes it again");
 }

@@ -49,9 +49,9 @@ impl Drop for Prefix {
 }
 
 #[test]
-fn a_mailbox_is_filled_and_looked_after() {
+fn a_mailbox_on_nats_can_be_filled_and_managed() {
     let prefix = Prefix::new();
-    prefix.run(&["mailbox", "list"]).failed(1, &["nothing is there yet"]);
+    prefix.run(&["mailbox", "list"]).failed(1, &["does not exist yet"]);
     let queue = |thread, id| prefix.json(&["mailbox", "enqueue", thread, "--run", "r", "--id", id]);
     queue("t", "d-1");
     queue("t", "d-2");
@@ -91,11 +91,12 @@ fn the_tour_on_two_servers_proves_every_step() {
     let document = take(&["--store", threads.url(), "--mailbox", &mailbox.url]);
     let steps = at(&document, "/steps").as_array().unwrap();
     assert!(steps.iter().all(|step| at(step, "/outcome") == "proved"), "{document}");
-    assert!(at(work(&document), "/did").as_str().unwrap().ends_with("then ended it in the other store"), "{document}");
+    let did = at(work(&document), "/did").as_str().unwrap();
+    assert!(did.ends_with("then acknowledged it in the other store"), "{document}");
 }
 
 #[test]
-fn the_suite_runs_on_servers_that_are_named() {
+fn the_suite_runs_on_a_named_nats_server() {
     let prefix = Prefix::new();
     let report = prefix.json(&["conformance"]);
     let sums = ["/passed", "/failed"].map(|sum| at(&report, sum).as_u64().unwrap());
@@ -103,7 +104,7 @@ fn the_suite_runs_on_servers_that_are_named() {
 }
 
 #[test]
-fn it_is_measured_beside_bare_messages() {
+fn a_nats_mailbox_is_benchmarked_against_bare_messages() {
     let prefix = Prefix::new();
     let report = prefix.json(&["bench", "--seconds", "1"]);
     assert_eq!(at(&report, "/scenarios").as_array().unwrap().len(), 1);
@@ -112,11 +113,11 @@ fn it_is_measured_beside_bare_messages() {
 }
 
 #[test]
-fn what_is_wrong_is_told_without_the_secret() {
+fn errors_about_a_url_show_no_secret() {
     let url = "nats://ada:canary@127.0.0.1:1/";
-    let said = run(&["mailbox", "list", "--store", url], "").failed(1, &["no server can be connected to"]);
+    let said = run(&["mailbox", "list", "--store", url], "").failed(1, &["none of the servers can be reached"]);
     assert!(!said.err.contains("canary"), "{said:?}");
-    let said = run(&["mailbox", "list", "--store", &format!("{url}?colour=canary")], "").failed(2, &["not known"]);
+    let said = run(&["mailbox", "list", "--store", &format!("{url}?colour=canary")], "").failed(2, &["unknown"]);
     assert!(!said.err.contains("canary"), "{said:?}");
     let server = std::env::var("AGENTSTORE_TEST_NATS_URL").unwrap();
     let says = ["sync_interval may lose acknowledged data", "`sync_interval: always`", "assume_sync=true"];
@@ -139,7 +140,7 @@ fn worker(url: &str, exec: &str, args: &[&str]) -> Child {
 
 /// Shows WK-11: the worker does not wait forever, and prints its errors to standard error.
 #[test]
-fn a_worker_whose_server_lost_what_it_stored_ends_with_an_error() {
+fn a_worker_whose_server_lost_its_data_ends_with_an_error() {
     let mut server = Nats::start("").unwrap();
     let url = format!("{}?allow_unsafe=true", server.url());
     run(&["--store", &url, "mailbox", "enqueue", "t", "--run", "r"], "").good();
@@ -170,7 +171,7 @@ fn a_worker_whose_server_lost_what_it_stored_ends_with_an_error() {
 
 /// Shows NA-11: the output of a command is cut to the size that the mailbox accepts, and its dispatch is acknowledged.
 #[test]
-fn a_result_that_a_small_server_does_not_take_is_cut() {
+fn a_result_too_large_for_the_server_is_cut() {
     let server = Nats::start("max_payload: 196608").unwrap();
     let url = format!("{}?allow_unsafe=true", server.url());
     run(&["--store", &url, "mailbox", "enqueue", "t", "--run", "r"], "").good();
@@ -190,7 +191,7 @@ fn a_result_that_a_small_server_does_not_take_is_cut() {
 
 /// With `--quiet` only errors are printed, and the options take precedence over `RUST_LOG`.
 #[test]
-fn warnings_are_shown_as_asked_for() {
+fn options_take_precedence_over_rust_log_for_warnings() {
     let server = Nats::start("").unwrap();
     let url = format!("{}?allow_unsafe=true", server.url());
     let say = |args: &[&str], log: &str| {
@@ -208,6 +209,6 @@ fn warnings_are_shown_as_asked_for() {
     assert_eq!(say(&["--quiet"], "trace"), "");
     assert_eq!(say(&[], "off"), "");
     assert_eq!(say(&["--verbose"], "off"), warning);
-    assert!(say(&[], "agentstore=loud").starts_with("warn: RUST_LOG is not understood"));
+    assert!(say(&[], "agentstore=loud").starts_with("warn: RUST_LOG is invalid and ignored"));
     run(&["--store", &url, "threads", "--quiet", "--verbose"], "").failed(2, &["--quiet"]);
 }

@@ -32,7 +32,7 @@ fn four(store: &Store) -> Vec<OutboxId> {
 
 /// OB-12, OB-13
 #[test]
-fn the_outbox_is_looked_after() {
+fn the_outbox_commands_manage_rows() {
     let store = Store::new();
     let ids = four(&store);
     let all = store.json(&["outbox", "list"]);
@@ -42,7 +42,10 @@ fn the_outbox_is_looked_after() {
     let dead = store.json(&["outbox", "list", "--status", "dead_letter"]);
     assert_eq!(at(&dead, "/rows/0/last_error"), &json!("no such address"));
     let said = store.run(&["outbox", "list", "--lane", "mail"]).good().out;
-    assert!(said.contains("dead_letter") && said.contains("0 pending, 0 claimed, 1 delivered, 2 given up"), "{said}");
+    assert!(
+        said.contains("dead_letter") && said.contains("0 pending, 0 claimed, 1 delivered, 2 dead letters"),
+        "{said}"
+    );
     assert!(store.run(&["outbox", "list", "--lane", "none"]).good().out.contains("no such rows"));
     store.run(&["outbox", "list", "--status", "lost"]).failed(2, &["outbox status"]);
 

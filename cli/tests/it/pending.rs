@@ -19,7 +19,7 @@ fn ids(store: &Store, thread: &str) -> Vec<String> {
 
 /// PI-1, PI-2, PI-6, PI-7, PI-8
 #[test]
-fn input_is_queued_changed_ordered_and_taken_back() {
+fn input_is_queued_changed_ordered_and_retracted() {
     let store = Store::new();
     assert!(
         store.run_with(&["pending", "append", "t", "--id", "a"], "first\n").good().out.contains("queued for thread t")
@@ -41,18 +41,18 @@ fn input_is_queued_changed_ordered_and_taken_back() {
 }
 
 #[test]
-fn what_is_refused_says_why() {
+fn refusals_of_pending_commands_say_why() {
     let store = Store::new();
     store.json(&["pending", "append", "t", "--id", "a", "--message", "x"]);
     for (args, code, says) in [
-        (vec!["pending", "edit", "t", "a"], 2, "nothing is changed"),
+        (vec!["pending", "edit", "t", "a"], 2, "nothing to change"),
         (vec!["pending", "edit", "t", "a", "--message", "y", "--expect", "7"], 1, "revision"),
         (vec!["pending", "edit", "t", "b", "--message", "y"], 1, "pending input `b` does not exist"),
         (vec!["pending", "retract", "t", "b"], 1, "pending input `b` does not exist"),
         (vec!["pending", "reorder", "t", "b"], 1, "order"),
         (vec!["pending", "append", "t", "--id", "a", "--message", "z"], 1, "already exists"),
         (vec!["pending", "append", "t", "--message", "z", "--at", "lunch"], 2, "boundary"),
-        (vec!["pending", "decide", "t", "r", "k", "--resume"], 1, "does not wait"),
+        (vec!["pending", "decide", "t", "r", "k", "--resume"], 1, "is not waiting"),
         (vec!["pending", "decide", "t", "r", "k"], 2, "--resume"),
     ] {
         store.run(&args).failed(code, &[says]);

@@ -43,16 +43,16 @@ impl Drop for Server {
 }
 
 #[test]
-fn the_schema_is_made_when_it_is_wanted() {
+fn the_schema_is_created_by_migrate_or_by_the_first_write() {
     let server = Server::new();
     let _unmade = server.run(&["threads"]).failed(1, &["none", "agentstore migrate"]);
     assert_eq!(at(&server.json(&["migrate"]), "/from"), 0);
     assert_eq!(at(&server.json(&["migrate"]), "/from"), 1);
-    assert!(server.run(&["migrate"]).good().out.contains("has version 1 already"));
+    assert!(server.run(&["migrate"]).good().out.contains("already has version 1"));
     assert_eq!(at(&server.json(&["threads"]), "/threads"), &json!([]));
     let wanted = Server::new();
     assert_eq!(at(&wanted.json(&["append", "t", "--message", "hi"]), "/version"), 1);
-    let _wrong = run(&["migrate", "--store", "memory:"], "").failed(1, &["it has no schema"]);
+    let _wrong = run(&["migrate", "--store", "memory:"], "").failed(1, &["without a schema"]);
 }
 
 #[test]
@@ -70,12 +70,12 @@ fn the_tour_on_a_server_proves_every_step() {
 }
 
 #[test]
-fn what_is_wrong_is_told_without_the_secret() {
+fn errors_about_a_url_show_no_secret() {
     let url = "postgres://ada:canary@127.0.0.1:1/work";
     let said = run(&["threads", "--store", url], "")
-        .failed(1, &["the server cannot be reached", "look whether the server runs"]);
+        .failed(1, &["the server cannot be reached", "check that the server is running"]);
     assert!(!said.err.contains("canary"), "{said:?}");
     let said =
-        run(&["threads", "--store", &format!("{url}?colour=canary")], "").failed(2, &["`colour` is no parameter"]);
+        run(&["threads", "--store", &format!("{url}?colour=canary")], "").failed(2, &["`colour` is not a parameter"]);
     assert!(!said.err.contains("canary"), "{said:?}");
 }

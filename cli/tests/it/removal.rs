@@ -11,14 +11,14 @@ fn ids(store: &Store) -> Vec<String> {
 }
 
 #[test]
-fn a_thread_is_deleted_when_somebody_said_yes() {
+fn a_thread_is_deleted_only_after_confirmation() {
     let store = Store::new();
     for thread in ["a", "b"] {
         store.append(thread, "hi");
     }
     for answer in ["", "n\n", "a\n"] {
         let said = store.run_with(&["delete", "a"], answer).failed(2, &["Delete thread a with 1 entry?", "--yes"]);
-        assert!(said.err.contains("not done"), "{said:?}");
+        assert!(said.err.contains("nothing was done"), "{said:?}");
     }
     assert_eq!(ids(&store).len(), 2);
     assert_eq!(store.json(&["delete", "a", "--yes"]), json!({ "deleted": ["a"], "detached": [] }));
@@ -35,7 +35,7 @@ fn a_tenant_is_deleted_when_its_name_was_given_twice() {
     store.run(&["--tenant", "acme", "append", "t", "--message", "hi"]).good();
     assert_eq!(store.json(&["tenants"]), json!({ "tenants": ["acme", "default"] }));
     for answer in ["", "acme\n", "acme\nacm\n", "y\ny\n"] {
-        store.run_with(&["tenants", "delete", "acme"], answer).failed(2, &["was not given twice"]);
+        store.run_with(&["tenants", "delete", "acme"], answer).failed(2, &["was not typed twice"]);
     }
     store.run(&["tenants", "delete", "other", "--yes"]).failed(1, &["tenant `other` does not exist"]);
     assert_eq!(store.run_with(&["tenants", "delete", "acme"], "acme\nacme\n").code, 0);

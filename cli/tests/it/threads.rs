@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::given::{Store, at, run};
 
 #[test]
-fn a_message_makes_a_thread_and_the_receipt_says_where_it_stands() {
+fn append_creates_the_thread_and_returns_a_receipt() {
     let store = Store::new();
     let receipt = store.append("t-1", "hello");
     assert_eq!((at(&receipt, "/thread"), at(&receipt, "/version")), (&json!("t-1"), &json!(1)));
@@ -31,7 +31,7 @@ fn a_key_makes_an_append_safe_to_repeat() {
 }
 
 #[test]
-fn an_expectation_keeps_a_late_writer_out() {
+fn a_stale_expectation_refuses_the_append() {
     let store = Store::new();
     store.json(&["append", "t", "--message", "one", "--expect", "absent"]);
     store.json(&["append", "t", "--message", "two", "--expect", "1"]);
@@ -44,7 +44,7 @@ fn an_expectation_keeps_a_late_writer_out() {
 
 /// TH-15, FI-1
 #[test]
-fn threads_come_with_the_last_active_first_and_their_files() {
+fn threads_are_listed_by_last_activity_with_their_log_files() {
     let store = Store::new();
     for thread in ["a", "b", "a/../b 🦀"] {
         store.append(thread, "hi");
@@ -65,7 +65,7 @@ fn threads_come_with_the_last_active_first_and_their_files() {
 }
 
 #[test]
-fn show_gives_the_thread_and_every_entry_a_line() {
+fn show_prints_a_line_for_the_thread_and_each_entry() {
     let store = Store::new();
     for number in 0..60 {
         store.append("t", &format!("message {number}"));
@@ -80,7 +80,7 @@ fn show_gives_the_thread_and_every_entry_a_line() {
 
 /// ID-10
 #[test]
-fn numbers_and_orders_of_keys_come_out_as_they_went_in() {
+fn numbers_and_the_order_of_keys_are_preserved() {
     let store = Store::new();
     let message = r#"{"role":"assistant","blocks":[{"tool_use":{"id":"c","name":"n","input":{"b":1.0,"a":12345678901234567890,"e":1e2}}}]}"#;
     store.json(&["append", "t", "--message", message]);
@@ -102,11 +102,15 @@ fn a_context_says_what_was_repaired() {
     let kept = store.json(&["context", "t", "--open-calls", "keep"]);
     assert_eq!((at(&kept, "/messages").as_array().unwrap().len(), at(&kept, "/repairs")), (1, &json!([])));
     let said = store.run(&["context", "t"]).good();
-    assert!(said.out.contains("a call was answered by an error, no result was recorded (call c-1)"), "{}", said.out);
+    assert!(
+        said.out.contains("a call was answered with an error because no result was recorded (call c-1)"),
+        "{}",
+        said.out
+    );
 }
 
 #[test]
-fn text_of_others_cannot_drive_the_terminal() {
+fn stored_text_cannot_control_the_terminal() {
     let store = Store::new();
     store.append("t", "\u{1b}]0;title\u{7}\u{1b}[2Jgone");
     for command in ["show", "tree", "context"] {
@@ -116,7 +120,7 @@ fn text_of_others_cannot_drive_the_terminal() {
 }
 
 #[test]
-fn nothing_outlives_a_store_in_memory() {
+fn a_store_in_memory_keeps_nothing_after_the_command() {
     let said = run(&["append", "t", "--message", "hi", "--store", "memory:", "--json"], "").good();
     assert_eq!(at(&said.lines()[0], "/version"), 1);
     run(&["show", "t", "--store", "memory:"], "").failed(1, &["thread `t` does not exist"]);

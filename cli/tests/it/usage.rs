@@ -44,11 +44,11 @@ fn every_command_shows_an_example() {
 
 /// CP-1
 #[test]
-fn what_is_not_understood_ends_with_2() {
+fn invalid_arguments_exit_with_2() {
     for (args, says) in [
         (
             &["threads", "--store", "redis:x"][..],
-            "the scheme `redis` is unknown; known are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and `nats://…`",
+            "the scheme `redis` is unknown; known schemes are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and `nats://…`",
         ),
         (&["show"], "THREAD"),
         (&["show", ""], "invalid thread id: it is empty"),
@@ -57,9 +57,9 @@ fn what_is_not_understood_ends_with_2() {
         (&["rewind", "t", "--start", "--checkpoint", "1"], "cannot be used with"),
         (&["label", "t", "e"], "TEXT"),
         (&["append", "t", "--expect", "many", "--message", "x"], "it is neither a number nor `absent`"),
-        (&["append", "t", "--message", "{\"role\":\"king\"}"], "it is no message"),
-        (&["append", "t", "--store", "memory:"], "standard input holds no message"),
-        (&["import", "--format", "word", "x"], "no session format is called `word`; known are"),
+        (&["append", "t", "--message", "{\"role\":\"king\"}"], "it is not a message"),
+        (&["append", "t", "--store", "memory:"], "standard input contains no message"),
+        (&["import", "--format", "word", "x"], "no session format is called `word`; known formats are"),
         (&["export", "t", "--format", "agent-core", "--json", "--store", "memory:"], "--output"),
         (&["fly"], "unrecognized subcommand"),
         (&["threads", "--mailbox", "redis:x"], "invalid value for `--mailbox`"),
@@ -67,7 +67,7 @@ fn what_is_not_understood_ends_with_2() {
         (&["migrate", "--mailbox", "memory:"], "`migrate` works on one store"),
         (&["conformance", "--mailbox", "memory:"], "`conformance` works on one store"),
         (&["mailbox", "work"], "--exec"),
-        (&["mailbox", "work", "--exec", "true", "--lease", "soon"], "it is a length of time such as"),
+        (&["mailbox", "work", "--exec", "true", "--lease", "soon"], "expected a length of time such as"),
     ] {
         run(args, "").failed(2, &[says]);
     }
@@ -75,7 +75,7 @@ fn what_is_not_understood_ends_with_2() {
 
 /// ER-7
 #[test]
-fn a_usage_error_is_a_document_too() {
+fn a_usage_error_can_be_printed_as_json() {
     let said = run(&["rewind", "t", "--json"], "").failed(2, &[]);
     let error = said.error();
     assert_eq!((at(&error, "/kind"), at(&error, "/outcome")), (&json!("invalid"), &json!("not_applied")));
@@ -84,7 +84,7 @@ fn a_usage_error_is_a_document_too() {
 
 /// ER-6, ER-7
 #[test]
-fn an_error_names_what_and_which_and_what_to_do() {
+fn an_error_names_the_record_and_what_to_do() {
     let store = Store::new();
     store.append("t", "hi");
     store
@@ -99,7 +99,7 @@ fn an_error_names_what_and_which_and_what_to_do() {
 }
 
 #[test]
-fn a_store_that_is_not_there_is_not_made_by_reading() {
+fn reading_does_not_create_a_missing_store() {
     let store = Store::new();
     for command in ["threads", "verify", "tenants", "runs"] {
         let said = store.run(&[command]);
@@ -110,9 +110,9 @@ fn a_store_that_is_not_there_is_not_made_by_reading() {
 }
 
 #[test]
-fn nothing_is_made_before_there_is_a_message() {
+fn append_without_a_message_creates_nothing() {
     let store = Store::new();
-    store.run(&["append", "t"]).failed(2, &["standard input holds no message"]);
+    store.run(&["append", "t"]).failed(2, &["standard input contains no message"]);
     assert!(!store.path().exists());
 }
 
@@ -142,7 +142,7 @@ fn without_a_name_the_store_is_in_the_current_folder() {
 }
 
 #[test]
-fn what_was_done_and_could_not_be_said_is_not_called_undone() {
+fn a_commit_whose_output_fails_is_reported_as_unknown() {
     let store = Store::new();
     let full = || File::options().write(true).open("/dev/full").unwrap();
     let said = store.run_into(&["append", "t", "--message", "hi", "--json"], full());
@@ -154,7 +154,7 @@ fn what_was_done_and_could_not_be_said_is_not_called_undone() {
 }
 
 #[test]
-fn an_import_goes_on_when_nobody_reads_of_it() {
+fn an_import_continues_if_its_output_is_closed() {
     let store = Store::new();
     let [last, first] = ["pi/v1-turns.jsonl", "pi/v3-tree.jsonl"].map(fixture);
     // These are more reports than fit into the buffer of the output.

@@ -97,10 +97,10 @@ impl Place {
 }
 
 pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
-    #[expect(clippy::disallowed_methods, reason = "how long a test waits is real time")]
+    #[expect(clippy::disallowed_methods, reason = "a test waits in real time")]
     let began = Instant::now();
     while !is_so() {
-        assert!(began.elapsed() < PATIENCE, "{what} never came");
+        assert!(began.elapsed() < PATIENCE, "timed out while waiting for {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -108,7 +108,7 @@ pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
 /// Waits for the process id that a command writes into a file, and returns it.
 fn number(path: &Path) -> Pid {
     let read = || fs::read_to_string(path).ok().filter(|text| text.ends_with('\n'));
-    until("the number", || read().is_some());
+    until("the process id", || read().is_some());
     Pid::from_raw(read().unwrap().trim().parse().unwrap()).unwrap()
 }
 
@@ -127,7 +127,7 @@ fn summary(worker: Child) -> Value {
 
 /// Shows WK-3: the way in which a command ends decides what becomes of its dispatch.
 #[test]
-fn a_command_says_by_its_exit_code_what_becomes_of_its_dispatch() {
+fn the_exit_code_of_a_command_decides_how_its_dispatch_is_settled() {
     let place = Place::in_files();
     let ids = ["good", "later", "bad", "killed", "long", "quiet"];
     ids.iter().for_each(|id| place.enqueue(id, id));
@@ -186,7 +186,7 @@ fn another_worker_finishes(place: &Place) {
     place.enqueue("t", "d");
     let mut first = place.worker("sleep 1000 & echo $! > number; wait; touch outlived", &["--lease", "1s"]);
     let command = number(&place.path("number"));
-    assert!(test_kill_process(command).is_ok(), "the command does not run");
+    assert!(test_kill_process(command).is_ok(), "the command is not running");
     signal(&first, Signal::KILL);
     first.wait().unwrap();
     until("the end of the command", || test_kill_process(command).is_err());
@@ -202,7 +202,7 @@ fn another_worker_finishes(place: &Place) {
 
 /// If the worker dies before its command has begun, the command does not begin.
 #[test]
-fn nothing_begins_without_its_worker() {
+fn a_command_does_not_start_after_its_worker_died() {
     let place = Place::in_files();
     let exec = format!("touch '{}'", place.path("began").display());
     // No process with this id started the supervisor.
@@ -212,26 +212,26 @@ fn nothing_begins_without_its_worker() {
 
 /// Shows WK-4 and MB-51.
 #[test]
-fn what_a_killed_worker_began_is_done_by_another() {
+fn another_worker_finishes_the_work_of_a_killed_one() {
     another_worker_finishes(&Place::in_files());
 }
 
 /// Shows WK-4 and MB-51.
 #[test]
-fn what_a_killed_worker_began_is_done_by_another_on_a_server() {
+fn another_worker_finishes_the_work_of_a_killed_one_on_a_server() {
     another_worker_finishes(&Place::on_a_server());
 }
 
 /// Shows WK-4 and CP-2.
 #[test]
-fn what_a_killed_worker_began_is_done_by_another_on_two_stores() {
+fn another_worker_finishes_the_work_of_a_killed_one_on_two_stores() {
     another_worker_finishes(&Place::in_two_stores());
 }
 
 /// Shows WK-2: an interrupt by another process ends the claim, and with it the command and all processes that the
 /// command started.
 #[test]
-fn a_command_whose_claim_is_lost_is_killed_with_all_that_it_started() {
+fn a_command_whose_claim_is_lost_is_killed_with_its_child_processes() {
     let place = Place::on_a_server();
     place.enqueue("t", "d");
     let exec = "sleep 1000 & echo $! > number; trap '' TERM; wait; touch outlived; sleep 1000";
@@ -263,7 +263,7 @@ fn a_worker_that_is_asked_to_end_lets_its_command_finish() {
 
 /// Shows WK-4: after the deadline, or at the second signal, the command is ended and its dispatch is released.
 #[test]
-fn a_command_that_does_not_finish_is_given_back() {
+fn the_dispatch_of_an_unfinished_command_is_released() {
     for (args, signals) in [(&["--stop-after", "0s"][..], 1), (&["--stop-after", "1h"][..], 2)] {
         let place = Place::in_files();
         place.enqueue("t", "d");
@@ -317,7 +317,7 @@ fn tenant<'a>(args: &[&'a str]) -> Vec<&'a str> {
 
 /// Shows WK-12: a command finds the store, the mailbox and the tenant of its worker, in every folder.
 #[test]
-fn a_command_is_told_the_store_of_its_worker() {
+fn a_command_finds_the_store_of_its_worker() {
     let program = env!("CARGO_BIN_EXE_agentstore");
     let place = Place::in_two_stores();
     place.json(&tenant(&["append", "t", "--message", "hi"]));

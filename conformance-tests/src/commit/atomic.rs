@@ -32,12 +32,12 @@ fn full(thread: &str, key: &str) -> Commit {
 }
 
 /// After a commit, its entries, run, state, thread record and key are all there.
-pub(crate) async fn every_part_is_there(given: &Given) -> Verdict {
+pub(crate) async fn every_part_of_a_commit_is_stored(given: &Given) -> Verdict {
     every_part(given, false).await
 }
 
 /// The entries, run, state, thread record and key of a commit are all there after the store was opened again.
-pub(crate) async fn every_part_outlives_a_reopen(given: &Given) -> Verdict {
+pub(crate) async fn every_part_of_a_commit_survives_a_reopen(given: &Given) -> Verdict {
     every_part(given, true).await
 }
 
@@ -78,12 +78,12 @@ fn refused() -> Vec<(&'static str, Commit, ErrorKind)> {
 }
 
 /// Whichever part of a commit is refused, no part of the commit is there afterwards, and its key is free.
-pub(crate) async fn no_part_of_a_refused_commit_is_there(given: &Given) -> Verdict {
+pub(crate) async fn no_part_of_a_refused_commit_is_stored(given: &Given) -> Verdict {
     no_part(given, false).await
 }
 
 /// No part of a refused commit appears when the store is opened again, and its key is free.
-pub(crate) async fn no_part_of_a_refused_commit_comes_later(given: &Given) -> Verdict {
+pub(crate) async fn no_part_of_a_refused_commit_appears_after_a_reopen(given: &Given) -> Verdict {
     no_part(given, true).await
 }
 
@@ -144,7 +144,9 @@ pub(crate) async fn an_error_names_the_part(given: &Given) -> Verdict {
         ("state", keyed().with_state(bad_state)),
         ("create", keyed().creating(long)),
     ] {
-        let Err(error) = given.commits()?.commit(commit).await else { return Err(Failure::new("it was accepted")) };
+        let Err(error) = given.commits()?.commit(commit).await else {
+            return Err(Failure::new("the commit was accepted"));
+        };
         expect_eq(error.part().map(|found| found.starts_with(part)), Some(true))
             .map_err(|failure| failure.about(format!("{part}: {error:?}")))?;
         expect_eq(error.to_string().contains(part), true)?;

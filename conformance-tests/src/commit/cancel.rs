@@ -14,7 +14,7 @@ use crate::{
     log::draft::json,
     mailbox::draft::{ack, request, work},
     sweep::{Sweep, Target},
-    unknown::{FindOut, Known, undocumented, unknown_ends_are_found_out},
+    unknown::{FindOut, Known, undocumented, unknown_outcomes_can_be_resolved},
 };
 
 /// Threads that each have an input and a claim. A commit answers the input under the claim.
@@ -94,11 +94,11 @@ impl FindOut for Turns {
 
 /// A commit that consumes input, settles its claim and writes to the outbox may be dropped at any await. It
 /// then took effect in full or not at all.
-pub(super) async fn a_dropped_turn_is_whole_or_nothing(given: &Given) -> Verdict {
+pub(super) async fn a_dropped_turn_is_all_or_nothing(given: &Given) -> Verdict {
     Sweep::new(Turns(given.stores()?)).run(given, &["commit"]).await
 }
 
 /// If the answer of such a commit was lost, a repeat returns the receipt of the commit, which takes effect once.
-pub(super) async fn an_unknown_end_of_a_turn_is_found_out(given: &Given) -> Verdict {
-    unknown_ends_are_found_out(given, Turns(given.stores()?), &["commit"]).await
+pub(super) async fn an_unknown_outcome_of_a_turn_can_be_resolved(given: &Given) -> Verdict {
+    unknown_outcomes_can_be_resolved(given, Turns(given.stores()?), &["commit"]).await
 }

@@ -99,7 +99,7 @@ pub(super) async fn a_refused_commit_settles_nothing(given: &Given) -> Verdict {
     expect_eq(is_now(given, "a", DispatchStatus::Claimed).await?, before)?;
     nothing_to_claim(given).await?;
     let mut forged = guarded();
-    forged.fence.as_mut().ok_or_else(|| crate::Failure::new("no fence"))?.token = ClaimToken::new("forged");
+    forged.fence.as_mut().ok_or_else(|| crate::Failure::new("the fence is missing"))?.token = ClaimToken::new("forged");
     writer.refuse_commit(forged, ErrorKind::ClaimLost).await?;
     given.accept(under(&claimed, "k2").settling(ack())).await
 }
@@ -115,7 +115,7 @@ pub(super) async fn a_repeat_of_a_settling_commit_gives_its_receipt(given: &Give
     let other = under(&claimed, "k").settling(Settlement::Release);
     expect_kind(given.commits()?.commit(other).await, ErrorKind::IdempotencyMismatch)?;
     expect_kind(given.commits()?.commit(under(&claimed, "k")).await, ErrorKind::IdempotencyMismatch)?;
-    expect(settle(given, &claimed, ack()).await?.deduplicated, "the settlement is not that of the commit")?;
+    expect(settle(given, &claimed, ack()).await?.deduplicated, "the commit did not settle the claim")?;
     expect_eq(is_now(given, "a", DispatchStatus::Acked).await?.history.len(), 1)
 }
 
@@ -149,7 +149,7 @@ pub(super) async fn a_claim_is_checked_wherever_a_fence_is(given: &Given) -> Ver
 
 /// A commit under a claim whose lease has expired is accepted as long as no other caller has taken
 /// the dispatch: the token decides.
-pub(super) async fn a_lease_that_nobody_took_still_writes(given: &Given) -> Verdict {
+pub(super) async fn an_expired_lease_can_write_until_another_claim(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
     given.advance(LEASE * 2).await;
     given.accept(under(&claimed, "k1")).await?;
@@ -159,7 +159,7 @@ pub(super) async fn a_lease_that_nobody_took_still_writes(given: &Given) -> Verd
 
 /// If a commit that settles its claim races with a new claim of the dispatch, one of them succeeds: the
 /// dispatch is settled, or another worker holds it.
-pub(super) async fn a_settling_commit_races_with_a_claim(given: &Given) -> Verdict {
+pub(super) async fn a_settling_commit_and_a_competing_claim_have_one_winner(given: &Given) -> Verdict {
     for round in 0..20 {
         let claimed = held(given, "a").await?;
         given.advance(LEASE).await;

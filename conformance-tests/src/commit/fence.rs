@@ -46,7 +46,7 @@ pub(crate) async fn a_lower_claim_is_refused(given: &Given) -> Verdict {
 }
 
 /// A commit that holds only a fence takes the thread over, even before the thread exists, and creates no thread.
-pub(crate) async fn a_claim_alone_takes_over(given: &Given) -> Verdict {
+pub(crate) async fn a_commit_with_only_a_fence_takes_the_thread_over(given: &Given) -> Verdict {
     let receipt = given.commit(take_over("t", claim(1, 5))).await?;
     expect_eq((receipt.version.number(), receipt.head, receipt.first_seq), (0, None, None))?;
     expect_eq(given.threads()?.load_thread(&id("t")).await?, None)?;
@@ -65,13 +65,13 @@ pub(crate) async fn a_claim_alone_takes_over(given: &Given) -> Verdict {
 }
 
 /// The highest claim number outlives the thread: a commit that creates the id again needs a number at least as high.
-pub(crate) async fn a_claim_is_remembered_with_the_id(given: &Given) -> Verdict {
+pub(crate) async fn the_claim_number_of_a_deleted_thread_is_remembered(given: &Given) -> Verdict {
     remembered(given, false).await
 }
 
 /// The highest claim number is still known after the store was opened again: before the thread exists, while it
 /// exists, and after it was deleted.
-pub(crate) async fn a_claim_outlives_a_reopen(given: &Given) -> Verdict {
+pub(crate) async fn the_highest_claim_number_survives_a_reopen(given: &Given) -> Verdict {
     remembered(given, true).await
 }
 
@@ -97,7 +97,7 @@ async fn remembered(given: &Given, reopened: bool) -> Verdict {
 }
 
 /// Of concurrent writers under different claims, none writes after a writer with a higher claim number.
-pub(crate) async fn no_lower_claim_writes_after_a_higher(given: &Given) -> Verdict {
+pub(crate) async fn no_lower_claim_writes_after_a_higher_one(given: &Given) -> Verdict {
     for round in 0..20 {
         let (thread, commits) = (id(&format!("t{round}")), given.commits()?);
         let results = race(6, |task| {
@@ -119,7 +119,7 @@ pub(crate) async fn no_lower_claim_writes_after_a_higher(given: &Given) -> Verdi
         let accepted = results.into_iter().collect::<Result<Vec<_>, _>>()?;
         let log = given.log(&thread).await?;
         let claims: Vec<_> = log.iter().map(|entry| entry.id.as_str().split('-').next().map(str::to_owned)).collect();
-        expect(claims.is_sorted(), format!("the order of claims in the log: {claims:?}"))?;
+        expect(claims.is_sorted(), format!("the entries are not in the order of their claims: {claims:?}"))?;
         expect_eq((log.len(), accepted.last().copied()), (accepted.iter().sum(), Some(4)))?;
     }
     Ok(())
@@ -144,7 +144,7 @@ pub(crate) async fn a_fence_can_be_reset(given: &Given) -> Verdict {
 }
 
 /// An update of a thread under a fence is checked like a commit, and takes the thread over like one.
-pub(crate) async fn an_update_takes_a_fence(given: &Given) -> Verdict {
+pub(crate) async fn the_fence_of_an_update_is_checked(given: &Given) -> Verdict {
     let (writer, threads) = (Writer::new(given, "t"), given.threads()?);
     given.accept(say_keyed(&writer.thread, "k", "a").fenced(claim(1, 5))).await?;
     let update = |title: &str, fence: Fence| {
@@ -168,7 +168,7 @@ pub(crate) async fn an_update_takes_a_fence(given: &Given) -> Verdict {
 
 /// The claim numbers of a commit, of an update and of an update that changes nothing are still known
 /// after the store was opened again.
-pub(crate) async fn claims_outlive_a_reopen(given: &Given) -> Verdict {
+pub(crate) async fn claim_numbers_of_commits_and_updates_survive_a_reopen(given: &Given) -> Verdict {
     for thread in ["a", "b", "c"] {
         given.accept(say_keyed(&id(thread), "k", "x").fenced(claim(1, 5))).await?;
     }

@@ -21,7 +21,7 @@ async fn expect_conflict(given: &Given, commit: Commit, found: Option<Version>) 
 
 /// With `Absent` the thread must not exist, and the commit creates it. With `Version` the thread must exist at that
 /// version. `Any` accepts what is there. Otherwise the commit is refused with a conflict that says what was found.
-pub(crate) async fn a_guard_is_judged_by_the_version(given: &Given) -> Verdict {
+pub(crate) async fn a_guard_is_checked_against_the_version(given: &Given) -> Verdict {
     let thread = id("t");
     let zero = Expect::Version(Version::new(0, 1, 0));
     expect_conflict(given, say(&thread, zero, "x"), None).await?;
@@ -40,7 +40,7 @@ pub(crate) async fn a_guard_is_judged_by_the_version(given: &Given) -> Verdict {
 }
 
 /// A thread that was created without a commit has version 0, which a guard can name.
-pub(crate) async fn version_zero_is_a_guard(given: &Given) -> Verdict {
+pub(crate) async fn version_zero_can_be_a_guard(given: &Given) -> Verdict {
     let thread = given.a_thread("t").await?;
     expect_conflict(given, say(&thread.id, Expect::Absent, "x"), Some(thread.version)).await?;
     let receipt = given.commit(say(&thread.id, Expect::Version(thread.version), "a")).await?;
@@ -71,7 +71,7 @@ pub(crate) async fn any_makes_a_thread_that_never_existed(given: &Given) -> Verd
 }
 
 /// Entries need a guard or a key. With neither the commit is refused, even if it has only a side entry.
-pub(crate) async fn entries_want_a_guard_or_a_key(given: &Given) -> Verdict {
+pub(crate) async fn entries_need_a_guard_or_a_key(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     let unguarded = || Commit::new(id("t"));
     for commit in [unguarded().entries(users(&["x"])), unguarded().entry(note("x")).with_run(running("r"))] {
@@ -87,7 +87,7 @@ pub(crate) async fn entries_want_a_guard_or_a_key(given: &Given) -> Verdict {
 }
 
 /// A commit without entries needs no guard, but a guard that it has is checked. The version stays as it was.
-pub(crate) async fn a_commit_without_entries_leaves_the_version(given: &Given) -> Verdict {
+pub(crate) async fn a_commit_without_entries_does_not_change_the_version(given: &Given) -> Verdict {
     let first = Writer::having(given, "t", users(&["a", "b"])).await?.load().await?;
     let without = || Commit::new(id("t"));
     let state = || StateChange::new().set("k", Json::null());
@@ -127,7 +127,7 @@ pub(crate) async fn a_commit_with_nothing_in_it_is_refused(given: &Given) -> Ver
 }
 
 /// The fields of `create` apply to a thread that the commit creates. A thread that exists keeps its own fields.
-pub(crate) async fn create_is_for_a_new_thread(given: &Given) -> Verdict {
+pub(crate) async fn create_fields_apply_only_to_a_new_thread(given: &Given) -> Verdict {
     given.a_thread("parent").await?;
     let mut fields = ThreadFields::default();
     fields.title = Some("title".to_owned());

@@ -26,7 +26,7 @@ pub(crate) async fn a_repeat_gives_the_first_receipt(given: &Given) -> Verdict {
 
 /// A repeat with the same key and the same content returns the first receipt and writes nothing, also
 /// after the store was opened again.
-pub(crate) async fn a_key_outlives_a_reopen(given: &Given) -> Verdict {
+pub(crate) async fn a_commit_key_survives_a_reopen(given: &Given) -> Verdict {
     repeat(given, true).await
 }
 
@@ -59,7 +59,7 @@ fn commit() -> Commit {
 
 /// The guard and the fence are not part of the content. Neither are the order of maps and
 /// ids that the store generated.
-pub(crate) async fn what_is_no_content_does_not_matter(given: &Given) -> Verdict {
+pub(crate) async fn guard_fence_and_map_order_are_not_part_of_the_content(given: &Given) -> Verdict {
     let metadata = |order: [&str; 2]| {
         let mut message = Message::user("with metadata");
         message.metadata = order.into_iter().map(|key| (key.to_owned(), json("1"))).collect();
@@ -107,7 +107,7 @@ fn others() -> Vec<Commit> {
 }
 
 /// The same key with any other content is a mismatch. One different byte in a JSON value is enough.
-pub(crate) async fn other_content_is_a_mismatch(given: &Given) -> Verdict {
+pub(crate) async fn the_same_key_with_other_content_is_a_mismatch(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     given.accept(commit()).await?;
     for other in others() {
@@ -119,7 +119,7 @@ pub(crate) async fn other_content_is_a_mismatch(given: &Given) -> Verdict {
 }
 
 /// A refused commit does not use up its key: the key can be used again with any content.
-pub(crate) async fn a_refused_commit_leaves_no_key(given: &Given) -> Verdict {
+pub(crate) async fn a_refused_commit_does_not_use_up_its_key(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a"])).await?;
     let keyed = |entry: NewEntry| Commit::new(id("t")).with_key(id("k")).entry(entry);
     writer.refuse_commit(keyed(user("a")), ErrorKind::AlreadyExists).await?;
@@ -161,7 +161,7 @@ pub(crate) async fn a_key_lives_as_long_as_its_thread(given: &Given) -> Verdict 
 }
 
 /// If a commit is a repeat, nothing but its key is checked: not the fence, guard, state revision, run or entries.
-pub(crate) async fn a_repeat_is_judged_by_its_key_alone(given: &Given) -> Verdict {
+pub(crate) async fn a_repeat_is_checked_by_its_key_alone(given: &Given) -> Verdict {
     let state = StateChange::new().set("a", json("1")).expecting(0);
     let commit = Commit::new(id("t")).entry(user("a")).with_run(done("r")).with_state(state).with_key(id("k"));
     let first = given.commit(commit.clone().expecting(Expect::Absent)).await?;

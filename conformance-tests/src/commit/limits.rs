@@ -21,7 +21,7 @@ async fn refuse(writer: &Writer<'_>, commit: Commit, max: u64) -> Verdict {
     let error = writer.refuse_commit(commit, ErrorKind::LimitExceeded).await?;
     match error.detail() {
         Detail::LimitExceeded { max: found, actual, .. } if *found == max && *actual > max => Ok(()),
-        other => Err(Failure::new(format!("wanted a limit of {max}, found {other:?}"))),
+        other => Err(Failure::new(format!("found {other:?}, wanted a limit of {max}"))),
     }
 }
 
@@ -159,7 +159,7 @@ pub(crate) async fn a_state_value_has_a_limit(given: &Given) -> Verdict {
 }
 
 /// No operation on the state makes a value that is nested deeper than a value from a caller may be.
-pub(crate) async fn a_state_value_has_a_depth(given: &Given) -> Verdict {
+pub(crate) async fn the_depth_of_a_state_value_is_limited(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a")]).await?;
     let nested = |depth: usize| json(&format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
     let with = |key: &str, op| Commit::new(id("t")).with_state(StateChange::new().with(key, op));
@@ -216,7 +216,7 @@ pub(crate) async fn the_parts_of_a_commit_count_together(given: &Given) -> Verdi
 }
 
 /// Limits on stored totals are checked in the atomic step: concurrent commits together do not exceed a limit.
-pub(crate) async fn totals_are_judged_in_the_atomic_step(given: &Given) -> Verdict {
+pub(crate) async fn totals_are_checked_in_the_atomic_step(given: &Given) -> Verdict {
     let commits = given.commits()?;
     let results = crate::given::race(8, |task| {
         let commits = std::sync::Arc::clone(&commits);

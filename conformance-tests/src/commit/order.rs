@@ -101,7 +101,7 @@ async fn answer(given: &Given, commit: Commit) -> Result<Error, Failure> {
 
 /// If two checks fail, the first of them determines the answer. The order is: shape and limits, key, fence,
 /// guard, state revision, run, entries, limits on totals.
-pub(crate) async fn the_first_check_that_fails_is_the_answer(given: &Given) -> Verdict {
+pub(crate) async fn the_first_failing_check_determines_the_error(given: &Given) -> Verdict {
     a_full_thread(given).await?;
     let writer = Writer::new(given, "t");
     let (before, log) = (writer.load().await?, given.log(&writer.thread).await?);
@@ -123,7 +123,7 @@ pub(crate) async fn the_first_check_that_fails_is_the_answer(given: &Given) -> V
 }
 
 /// For a deleted thread the answer is `NotFound`, unless shape or limits fail, which are checked before.
-pub(crate) async fn a_deleted_thread_is_the_answer_before_the_rest(given: &Given) -> Verdict {
+pub(crate) async fn a_deleted_thread_is_reported_before_other_errors(given: &Given) -> Verdict {
     a_full_thread(given).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
     for (at, check) in CHECKS.iter().enumerate() {

@@ -40,7 +40,7 @@ pub(crate) async fn one_guard_has_one_winner(given: &Given) -> Verdict {
 
 /// Concurrent commits without a guard all take effect. The entries of each commit are next to each other,
 /// each below the one before it.
-pub(crate) async fn unguarded_commits_all_land(given: &Given) -> Verdict {
+pub(crate) async fn unguarded_commits_all_take_effect(given: &Given) -> Verdict {
     const TASKS: usize = 12;
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
     for round in 0..5 {
@@ -63,7 +63,7 @@ pub(crate) async fn unguarded_commits_all_land(given: &Given) -> Verdict {
 }
 
 /// Of concurrent commits with one key and content exactly one is applied, and all of them return its receipt.
-pub(crate) async fn a_key_is_applied_once(given: &Given) -> Verdict {
+pub(crate) async fn commits_with_the_same_key_are_applied_once(given: &Given) -> Verdict {
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
     for round in 0..30_u64 {
         let results = race(6, |_| {
@@ -74,14 +74,14 @@ pub(crate) async fn a_key_is_applied_once(given: &Given) -> Verdict {
         let mut receipts = results.into_iter().collect::<Result<Vec<Receipt>, Error>>()?;
         expect_eq(receipts.iter().filter(|receipt| !receipt.deduplicated).count(), 1)?;
         receipts.iter_mut().for_each(|receipt| receipt.deduplicated = false);
-        expect(receipts.windows(2).all(|pair| pair[0] == pair[1]), format!("different receipts: {receipts:?}"))?;
+        expect(receipts.windows(2).all(|pair| pair[0] == pair[1]), format!("the receipts differ: {receipts:?}"))?;
         expect_eq(given.log(&thread).await?.len() as u64, round + 1)?;
     }
     Ok(())
 }
 
 /// Of concurrent commits with one key and different contents exactly one is applied. The others are a mismatch.
-pub(crate) async fn a_key_has_one_content(given: &Given) -> Verdict {
+pub(crate) async fn a_key_with_different_content_is_refused(given: &Given) -> Verdict {
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
     for round in 0..20 {
         let results = race(4, |task| {
@@ -108,7 +108,7 @@ fn refused(thread: &ThreadId, task: usize) -> Commit {
 }
 
 /// A refused commit changes nothing of what other callers write at the same time, and leaves nothing behind.
-pub(crate) async fn a_refused_commit_disturbs_nobody(given: &Given) -> Verdict {
+pub(crate) async fn a_refused_commit_does_not_affect_other_writers(given: &Given) -> Verdict {
     const TASKS: usize = 12;
     const ROUNDS: usize = 10;
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
@@ -152,12 +152,12 @@ pub(crate) async fn a_thousand_commits_follow_each_other(given: &Given) -> Verdi
     let log = given.log(&thread).await?;
     expect(
         log.iter().enumerate().all(|(at, entry)| entry.seq == at as u64 + 1 && entry.id.as_str() == at.to_string()),
-        "the log is not dense",
+        "the log has gaps or is out of order",
     )
 }
 
 /// 64 concurrent writers on 8 threads leave logs without gaps, exact counters and every acknowledged entry.
-pub(crate) async fn many_writers_leave_exact_logs(given: &Given) -> Verdict {
+pub(crate) async fn many_writers_leave_complete_logs_and_exact_counters(given: &Given) -> Verdict {
     const ROUNDS: usize = 8;
     let commits = given.commits()?;
     let results = race(64, |task| write_rounds(Arc::clone(&commits), task, ROUNDS)).await;
@@ -221,7 +221,7 @@ async fn rebase(
     task: usize,
 ) -> Result<Receipt, Failure> {
     loop {
-        let thread = threads.load_thread(&id("t")).await?.ok_or_else(|| Failure::new("no thread"))?;
+        let thread = threads.load_thread(&id("t")).await?.ok_or_else(|| Failure::new("thread `t` does not exist"))?;
         let commit = Commit::new(thread.id).expecting(Expect::Version(thread.version)).entry(user(&task.to_string()));
         match commits.commit(commit.with_key(id(&format!("k{task}")))).await {
             Ok(receipt) => return Ok(receipt),

@@ -56,11 +56,11 @@ pub(crate) async fn times_do_not_decrease(given: &Given) -> Verdict {
             _ => {}
         }
         let receipt = given.commit(say_keyed(&writer.thread, &round.to_string(), "text")).await?;
-        expect(receipt.time >= last, format!("{} after {last}", receipt.time))?;
+        expect(receipt.time >= last, format!("time {} follows {last}", receipt.time))?;
         last = receipt.time;
         let thread = writer.load().await?;
         expect_eq(thread.updated_at, last)?;
-        expect(thread.created_at <= thread.updated_at, "the thread was written before it was made")?;
+        expect(thread.created_at <= thread.updated_at, "the thread was updated before it was created")?;
         let entry = given.log(&writer.thread).await?.last().map(|entry| entry.timestamp);
         expect_eq(entry, Some(last))?;
     }
@@ -94,8 +94,8 @@ pub(crate) async fn versions_follow_the_order_of_commits(given: &Given) -> Verdi
     for (receipt, entry) in all.iter().zip(&log) {
         expect_eq((receipt.version.number(), receipt.head.as_ref()), (entry.seq, Some(&entry.id)))?;
     }
-    expect(all.windows(2).all(|pair| pair[0].time <= pair[1].time), "times decrease along the versions")?;
-    expect(all.windows(2).all(|pair| pair[0].state_revision < pair[1].state_revision), "revisions decrease")
+    expect(all.windows(2).all(|pair| pair[0].time <= pair[1].time), "the times of the receipts decrease")?;
+    expect(all.windows(2).all(|pair| pair[0].state_revision < pair[1].state_revision), "state revisions do not grow")
 }
 
 /// `at` is the time of the thread, and of each entry that has no time of its own. `updated_at` never goes back.
@@ -122,7 +122,7 @@ pub(crate) async fn a_commit_may_say_when_it_happened(given: &Given) -> Verdict 
 }
 
 /// A commit with an `at` later than store time is refused, and creates nothing.
-pub(crate) async fn a_commit_is_not_of_the_future(given: &Given) -> Verdict {
+pub(crate) async fn a_commit_time_in_the_future_is_refused(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a"])).await?;
     let now = writer.load().await?.updated_at;
     for at in [now.saturating_add(Duration::from_secs(24 * 3_600)), Timestamp::MAX] {

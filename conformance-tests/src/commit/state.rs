@@ -61,7 +61,7 @@ pub(crate) async fn state_changes_by_key(given: &Given) -> Verdict {
 }
 
 /// Without changes the state stays as it was. It is deleted with the thread.
-pub(crate) async fn state_stays_without_changes(given: &Given) -> Verdict {
+pub(crate) async fn state_is_kept_if_a_commit_does_not_change_it(given: &Given) -> Verdict {
     change(given, StateChange::new().set("a", json("1"))).await?;
     let receipt = given.commit(say_keyed(&id("t"), "k", "text")).await?;
     expect_eq(receipt.state_revision, 1)?;
@@ -79,7 +79,7 @@ pub(crate) async fn state_stays_without_changes(given: &Given) -> Verdict {
 }
 
 /// A commit may name a state key once. A key that is set and removed, or set twice, is refused.
-pub(crate) async fn a_key_is_changed_once(given: &Given) -> Verdict {
+pub(crate) async fn a_commit_names_a_state_key_at_most_once(given: &Given) -> Verdict {
     change(given, StateChange::new().set("b", json("1"))).await?;
     let set = || StateChange::new().set("x", json("0")).set("a", json("1"));
     for twice in [set().remove("a"), set().set("a", json("1")), set().with("a", StateOp::Add(1)), set().remove("x")] {
@@ -114,7 +114,7 @@ fn misfits() -> Vec<(&'static str, StateOp)> {
 
 /// An operation on a value of another type, or one that overflows, is refused, and no
 /// other key of the commit changes.
-pub(crate) async fn an_operation_wants_its_type(given: &Given) -> Verdict {
+pub(crate) async fn an_operation_on_a_value_of_another_type_is_refused(given: &Given) -> Verdict {
     for (stored, op) in misfits() {
         let about = format!("{op:?} of {stored}");
         change(given, clear().set("k", json(stored))).await?;
@@ -128,7 +128,7 @@ pub(crate) async fn an_operation_wants_its_type(given: &Given) -> Verdict {
 }
 
 /// Operations apply to what is stored. A missing key counts as 0, as an empty list or as an empty object.
-pub(crate) async fn an_operation_works_on_what_is_stored(given: &Given) -> Verdict {
+pub(crate) async fn an_operation_applies_to_the_stored_value(given: &Given) -> Verdict {
     let list = |items: &[&str]| StateOp::Append(items.iter().map(|item| json(item)).collect());
     for (stored, op, after) in [
         (None, StateOp::Add(-5), "-5"),

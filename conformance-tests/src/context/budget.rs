@@ -33,7 +33,7 @@ fn system(name: &str) -> NewEntry {
 
 /// The oldest whole turns are left out first, and a call is left out together with its result. System messages
 /// stay. What was left out is listed.
-pub(crate) async fn the_oldest_turns_go_first(given: &Given) -> Verdict {
+pub(crate) async fn the_oldest_turns_are_left_out_first(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [system("s"), user("a"), assistant("b"), user("c")]).await?;
     writer.accept([calling("d", &["1"]), answering("e", &["1"]), assistant("f"), user("g"), assistant("h")]).await?;
     for (messages, wanted, gone) in [
@@ -55,7 +55,7 @@ pub(crate) async fn the_oldest_turns_go_first(given: &Given) -> Verdict {
 }
 
 /// The last summary stays, whatever else is left out.
-pub(crate) async fn the_last_summary_stays(given: &Given) -> Verdict {
+pub(crate) async fn the_last_summary_is_always_kept(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
     writer.accept([assistant("c"), compaction("s", "a", "c"), user("d"), assistant("e")]).await?;
     writer.accept([user("f"), assistant("g")]).await?;
@@ -65,7 +65,7 @@ pub(crate) async fn the_last_summary_stays(given: &Given) -> Verdict {
 }
 
 /// However small the budget is, no result is without its call and no call without its result. The log stays as it is.
-pub(crate) async fn no_budget_parts_a_call_from_its_result(given: &Given) -> Verdict {
+pub(crate) async fn no_budget_separates_a_call_from_its_result(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [system("s"), user("a")]).await?;
     writer.accept([calling("b", &["1", "2"]), answering("c", &["1", "2"]), calling("d", &["3"])]).await?;
     writer.accept([answering("e", &["3"]), user("f"), calling("g", &["4"]), answering("h", &["4"])]).await?;
@@ -78,7 +78,7 @@ pub(crate) async fn no_budget_parts_a_call_from_its_result(given: &Given) -> Ver
             let (asked, answered) = (sketch.contains(&format!("!{call}")), sketch.contains(&format!("?{call}=")));
             expect_eq(asked, answered).map_err(|failure| failure.about(format!("{messages}: {sketch}")))?;
         }
-        expect(sketch.starts_with('s'), format!("no system message: {sketch}"))?;
+        expect(sketch.starts_with('s'), format!("the system message is missing: {sketch}"))?;
         expect_eq(context.messages.len() + context.left_out.len(), whole)?;
     }
     expect_eq(given.log(&writer.thread).await?, log)

@@ -28,7 +28,7 @@ fn everywhere(name: &str) -> NewEntry {
 
 /// A summary stands where its interval began. It is a user message that begins with a fixed marker. The
 /// covered entries are left out.
-pub(crate) async fn a_summary_stands_for_its_interval(given: &Given) -> Verdict {
+pub(crate) async fn a_summary_replaces_its_interval(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e"])).await?;
     writer.accept([compaction("s1", "b", "d"), user("f")]).await?;
     expect_context(&writer, "f", "a [s1] e f").await?;
@@ -41,14 +41,15 @@ pub(crate) async fn a_summary_stands_for_its_interval(given: &Given) -> Verdict 
         let message = &context.messages[at].message;
         expect_eq((message.role, message.visibility), (Role::User, Visibility::All))?;
         let words = words(message);
-        let marker = words.strip_suffix(name).ok_or_else(|| Failure::new(format!("{words} says no {name}")))?;
+        let marker =
+            words.strip_suffix(name).ok_or_else(|| Failure::new(format!("{words} does not end with {name}")))?;
         markers.push(marker.trim().to_owned());
     }
-    expect(!markers[0].is_empty() && markers[0] == markers[1], format!("no fixed marker: {markers:?}"))
+    expect(!markers[0].is_empty() && markers[0] == markers[1], format!("the markers differ or are empty: {markers:?}"))
 }
 
 /// Replacement messages stand at that place instead of the summary, as they were given.
-pub(crate) async fn replacements_stand_instead_of_the_summary(given: &Given) -> Verdict {
+pub(crate) async fn replacement_messages_appear_instead_of_the_summary(given: &Given) -> Verdict {
     let replacement = vec![Message::user("what was asked"), Message::assistant("what was done")];
     let mut body = Compaction::default();
     body.covers = Some(Interval::new(id("b"), id("c")));
@@ -63,7 +64,7 @@ pub(crate) async fn replacements_stand_instead_of_the_summary(given: &Given) -> 
 
 /// The summary of a compaction without an interval stands in front of the first message and hides nothing. Of
 /// several such compactions the latest counts.
-pub(crate) async fn a_compaction_of_nothing_stands_first(given: &Given) -> Verdict {
+pub(crate) async fn a_compaction_without_an_interval_comes_first(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
     writer.accept([everywhere("s1"), user("c")]).await?;
     expect_context(&writer, "c", "[s1] a b c").await?;
@@ -75,7 +76,7 @@ pub(crate) async fn a_compaction_of_nothing_stands_first(given: &Given) -> Verdi
 }
 
 /// Of compactions that begin at the same entry the latest counts, even if it covers less.
-pub(crate) async fn of_one_beginning_the_latest_counts(given: &Given) -> Verdict {
+pub(crate) async fn of_compactions_with_the_same_start_the_latest_counts(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e"])).await?;
     writer.accept([compaction("s1", "b", "c"), user("f")]).await?;
     writer.accept([compaction("s2", "b", "e"), user("g")]).await?;
@@ -89,7 +90,7 @@ pub(crate) async fn of_one_beginning_the_latest_counts(given: &Given) -> Verdict
 
 /// A compaction whose interval lies inside the interval of another is hidden, whichever came first. Compactions
 /// whose intervals lie apart all appear.
-pub(crate) async fn what_lies_inside_is_hidden(given: &Given) -> Verdict {
+pub(crate) async fn a_compaction_inside_another_is_hidden(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e", "f", "g"])).await?;
     writer.accept([compaction("s1", "c", "d")]).await?;
     expect_context(&writer, "s1", "a b [s1] e f g").await?;
@@ -119,7 +120,7 @@ pub(crate) async fn a_compaction_of_another_branch_has_no_effect(given: &Given) 
 
 /// However often a log was compacted, the context of an entry has the summary of the latest compaction on its
 /// path and what follows its interval.
-pub(crate) async fn repeated_compaction_keeps_the_rest(given: &Given) -> Verdict {
+pub(crate) async fn repeated_compaction_keeps_the_entries_after_the_interval(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["0"])).await?;
     for round in 1..=40 {
         let (name, last) = (round.to_string(), (round - 1).to_string());
@@ -155,7 +156,7 @@ pub(crate) async fn a_split_keeps_calls_with_their_results(given: &Given) -> Ver
     let context = writer.context().await?.context;
     for (keep, first_kept, older) in [(1, "g", 6), (2, "d", 3), (3, "c", 2), (4, "b", 1), (5, "a", 0), (9, "a", 0)] {
         let split = split_for_compaction(&context, keep);
-        let kept = expect_some(split.kept.first(), "message that is kept")?;
+        let kept = expect_some(split.kept.first(), "kept message")?;
         expect_eq(kept.entry.as_str(), first_kept).map_err(|failure| failure.about(keep))?;
         expect_eq(split.older.len(), older).map_err(|failure| failure.about(keep))?;
     }
@@ -164,7 +165,7 @@ pub(crate) async fn a_split_keeps_calls_with_their_results(given: &Given) -> Ver
 
 /// The request for a summary holds the older messages without thinking. There is no request if `keep` is 0, or
 /// if fewer than `keep` messages could be kept.
-pub(crate) async fn a_compaction_request_tells_the_older_messages(given: &Given) -> Verdict {
+pub(crate) async fn a_compaction_request_contains_the_older_messages(given: &Given) -> Verdict {
     let thought = Block::new(store_core::BlockKind::Thinking(store_core::Thinking::new("secret thought")));
     let thinking = Message::new(Role::Assistant, vec![thought, Block::text("spoken")]);
     let writer = Writer::having(given, "t", [user("first words"), entry("b", thinking)]).await?;
@@ -176,10 +177,10 @@ pub(crate) async fn a_compaction_request_tells_the_older_messages(given: &Given)
     let request = expect_some(compaction_request(&split_for_compaction(&context, 2)), "request")?;
     let words = words(&request);
     for told in ["first words", "spoken", "asking", "answer"] {
-        expect(words.contains(told), format!("{words:?} does not tell {told:?}"))?;
+        expect(words.contains(told), format!("{words:?} does not contain {told:?}"))?;
     }
-    expect(!format!("{request:?}").contains("secret thought"), "thinking is in the request")?;
+    expect(!format!("{request:?}").contains("secret thought"), "the request contains thinking")?;
     // The log still has the thinking.
     let kept = matches!(&*writer.entry("b").await?.body, Body::Message(message) if message.blocks.len() == 2);
-    expect(kept, "the log lost the thinking")
+    expect(kept, "the log no longer has the thinking")
 }

@@ -49,7 +49,7 @@ fn expect_one_moment(found: &ThreadContext) -> Verdict {
 }
 
 /// Thread, head, version, context, state and runs are of one moment, while other commits take effect.
-pub(crate) async fn a_context_is_of_one_moment(given: &Given) -> Verdict {
+pub(crate) async fn a_context_is_a_consistent_snapshot(given: &Given) -> Verdict {
     let (commits, threads) = (given.commits()?, given.threads()?);
     let thread: ThreadId = id("t");
     given.accept(round(&thread, 0)).await?;
@@ -84,7 +84,7 @@ async fn read(
         let found = threads.load_context(&thread, ContextRequest::head()).await?;
         expect_one_moment(&found)?;
         let version = found.thread.version.number();
-        expect(version >= newest, format!("version {version} was read after {newest}"))?;
+        expect(version >= newest, format!("version {version} was read after version {newest}"))?;
         newest = version;
         reads.fetch_add(1, Ordering::SeqCst);
         tokio::task::yield_now().await;

@@ -17,7 +17,7 @@ async fn expect_repaired(writer: &Writer<'_>, open_calls: OpenCalls, wanted: (&s
     let context = writer.context_by(ContextRequest::head().with_open_calls(open_calls)).await?.context;
     expect_eq((sketch(&context).as_str(), repairs(&context).as_str()), wanted)?;
     for message in &context.messages {
-        expect(!message.message.blocks.is_empty(), format!("`{}` has no blocks", message.entry))?;
+        expect(!message.message.blocks.is_empty(), format!("message `{}` has no blocks", message.entry))?;
     }
     expect_eq(writer.given.log(&writer.thread).await?, log)
 }
@@ -37,7 +37,7 @@ pub(crate) async fn a_result_without_its_call_is_left_out(given: &Given) -> Verd
 }
 
 /// A result on another branch answers no call of this branch.
-pub(crate) async fn a_result_of_another_branch_answers_nothing(given: &Given) -> Verdict {
+pub(crate) async fn a_result_on_another_branch_answers_no_call(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), calling("b", &["1"]), answering("c", &["1"])]).await?;
     writer.accept([rewind("b"), user("d")]).await?;
     expect_repaired(&writer, OpenCalls::Answer, ("a b!1 ?1=none d", "b:open_call_answered:1")).await
@@ -56,10 +56,10 @@ pub(crate) async fn a_call_without_a_result_is_treated_as_asked(given: &Given) -
     let sketch = sketch(&context);
     expect(
         sketch.starts_with("a b!1!2!3 ?") && sketch.ends_with(" d") && sketch.split(' ').count() == 6,
-        format!("not every call is answered at once: {sketch}"),
+        format!("not every call has its result directly after it: {sketch}"),
     )?;
     for answer in [" ?1=none", " ?2=c", " ?3=none"] {
-        expect(sketch.contains(answer), format!("no{answer} in {sketch}"))?;
+        expect(sketch.contains(answer), format!("`{answer}` is missing in {sketch}"))?;
     }
     Ok(())
 }
@@ -86,7 +86,7 @@ pub(crate) async fn of_several_results_the_last_counts(given: &Given) -> Verdict
 }
 
 /// A call id that occurs again in a later message is another call, with a result of its own.
-pub(crate) async fn a_call_id_may_come_again(given: &Given) -> Verdict {
+pub(crate) async fn a_call_id_may_be_reused(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), calling("b", &["1"]), answering("c", &["1"])]).await?;
     writer.accept([calling("d", &["1"]), answering("e", &["1"]), user("f")]).await?;
     expect_repaired(&writer, OpenCalls::Answer, ("a b!1 ?1=c d!1 ?1=e f", "")).await
@@ -114,7 +114,7 @@ fn part(mut draft: NewEntry, provider: &str, message_id: &str) -> NewEntry {
 
 /// Assistant entries with one message id of one provider, and with nothing but results
 /// between them, become one message.
-pub(crate) async fn parts_of_one_message_become_one(given: &Given) -> Verdict {
+pub(crate) async fn parts_of_one_message_are_merged(given: &Given) -> Verdict {
     let part = |draft| part(draft, "p", "m1");
     let writer = Writer::having(given, "t", [user("a"), part(calling("b", &["1"])), answering("c", &["1"])]).await?;
     writer.accept([part(calling("d", &["2"])), answering("e", &["2"]), part(assistant("f")), user("g")]).await?;
@@ -127,7 +127,7 @@ pub(crate) async fn parts_of_one_message_become_one(given: &Given) -> Verdict {
 }
 
 /// Entries with other message ids, of other providers or without an id stay separate.
-pub(crate) async fn other_messages_stay_apart(given: &Given) -> Verdict {
+pub(crate) async fn unrelated_messages_are_not_merged(given: &Given) -> Verdict {
     let drafts = vec![
         part(assistant("a"), "p", "m1"),
         part(assistant("b"), "p", "m2"),
@@ -144,7 +144,7 @@ pub(crate) async fn other_messages_stay_apart(given: &Given) -> Verdict {
 
 /// Only assistant messages become one. Other messages under the same id stay separate, and they separate the
 /// assistant messages around them.
-pub(crate) async fn only_assistant_messages_become_one(given: &Given) -> Verdict {
+pub(crate) async fn only_assistant_messages_are_merged(given: &Given) -> Verdict {
     let part = |draft| part(draft, "p", "m1");
     let drafts = [user("a"), assistant("b"), user("c"), assistant("d"), assistant("e")].map(part);
     let writer = Writer::having(given, "t", drafts).await?;

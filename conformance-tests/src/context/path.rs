@@ -30,7 +30,7 @@ pub(crate) async fn a_context_is_made_of_the_path(given: &Given) -> Verdict {
     writer.accept([rewind("b")]).await?;
     let head = writer.context().await?;
     expect_eq((head.at, sketch(&head.context)), (Some(id("b")), "a b".to_owned()))?;
-    expect(head.context.messages.iter().all(|message| !message.synthetic), "a message of the log as a synthetic one")
+    expect(head.context.messages.iter().all(|message| !message.synthetic), "a message of the log is synthetic")
 }
 
 /// Without a head the context is empty: in a thread without entries, in one with side
@@ -47,7 +47,7 @@ pub(crate) async fn without_a_head_the_context_is_empty(given: &Given) -> Verdic
 
 /// A context has the messages for all and the messages for the model, in their order and as they are. Asides,
 /// side entries and other bodies are not in it.
-pub(crate) async fn a_context_has_what_a_model_may_see(given: &Given) -> Verdict {
+pub(crate) async fn a_context_has_only_messages_visible_to_the_model(given: &Given) -> Verdict {
     let seen = |name: &str, visibility| entry(name, Message::assistant(name).with_visibility(visibility));
     let writer = Writer::having(given, "t", [user("a"), seen("b", Visibility::Internal)]).await?;
     writer.accept([seen("c", Visibility::Aside), custom("d"), checkpoint("e", Some("x")), note("f")]).await?;

@@ -65,7 +65,7 @@ pub(super) async fn refused_calls_change_nothing(given: &Given) -> Verdict {
 }
 
 /// Nothing that was refused is there after the store was opened again.
-pub(super) async fn refused_calls_leave_nothing_for_a_reopen(given: &Given) -> Verdict {
+pub(super) async fn refused_calls_leave_nothing_after_a_reopen(given: &Given) -> Verdict {
     prepare(&given.stores()?).await?;
     let before = everything(&given.stores()?).await?;
     refused_calls(given.contract(), &given.stores()?).await?;
@@ -87,7 +87,7 @@ pub(super) async fn refused_calls_are_refused_again(given: &Given) -> Verdict {
 
 /// If the answer of a call was lost, its outcome is resolved as its documentation says, and the call is
 /// repeated if it had no effect. There is one effect, whether the first attempt had it or not.
-pub(super) async fn an_unknown_end_is_found_out(given: &Given) -> Verdict {
+pub(super) async fn an_unknown_outcome_can_be_resolved(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     for applied in [true, false] {
         let name = format!("t-{applied}");
@@ -120,7 +120,7 @@ pub(super) async fn an_unknown_end_is_found_out(given: &Given) -> Verdict {
 }
 
 /// If the answer of a prune, a purge or a `reset_fence` was lost, the call is repeated. Its effect is there once.
-pub(super) async fn an_unknown_end_of_maintenance_is_found_out(given: &Given) -> Verdict {
+pub(super) async fn an_unknown_outcome_of_maintenance_can_be_resolved(given: &Given) -> Verdict {
     const IDLE: Duration = Duration::from_secs(86_400);
     let (threads, [idle, kept]) = (given.threads()?, [id::<ThreadId>("idle"), id("kept")]);
     for applied in [true, false] {
@@ -136,7 +136,7 @@ pub(super) async fn an_unknown_end_of_maintenance_is_found_out(given: &Given) ->
         for _ in calls.clone() {
             threads.prune_threads(PruneRequest { idle: IDLE, limit: 1_000, dry_run: false }).await?;
         }
-        expect(threads.load_thread(&idle).await?.is_none(), "it was not pruned")?;
+        expect(threads.load_thread(&idle).await?.is_none(), "the idle thread was not pruned")?;
         expect_eq(given.log(&kept).await?.len(), if applied { 1 } else { 3 })?;
         for _ in calls.clone() {
             threads.purge_deleted(&Silent).await?;

@@ -41,7 +41,7 @@ fn time_filters() -> Vec<ThreadFilter> {
 }
 
 /// Lists and counts of threads and runs return an answer for every filter, order and limit.
-pub(super) async fn lists_answer_every_filter(given: &Given) -> Verdict {
+pub(super) async fn lists_handle_every_filter(given: &Given) -> Verdict {
     given.a_log("t", &["x"]).await?;
     let threads = given.threads()?;
     for filter in time_filters() {
@@ -65,7 +65,7 @@ pub(super) async fn lists_answer_every_filter(given: &Given) -> Verdict {
 }
 
 /// Lists of entries and contexts return an answer for every window, direction and budget.
-pub(super) async fn logs_answer_every_window(given: &Given) -> Verdict {
+pub(super) async fn logs_handle_every_window(given: &Given) -> Verdict {
     given.a_log("t", &["a", "b", "c"]).await?;
     let (threads, t): (_, ThreadId) = (given.threads()?, id("t"));
     let ends = [None, Some(0), Some(1), Some(3), Some(4), Some(u64::MAX)];
@@ -140,7 +140,7 @@ fn extreme_commits() -> Vec<Commit> {
 }
 
 /// Commits succeed or are refused with every number, time and name, and everything that they wrote can be read.
-pub(super) async fn commits_answer_every_argument(given: &Given) -> Verdict {
+pub(super) async fn commits_handle_every_argument(given: &Given) -> Verdict {
     given.a_log("t", &["x"]).await?;
     for commit in extreme_commits().into_iter().chain(extreme_commits()) {
         let call = format!("{commit:?}");
@@ -150,7 +150,7 @@ pub(super) async fn commits_answer_every_argument(given: &Given) -> Verdict {
 }
 
 /// Changes of threads succeed or are refused with every guard, time and name.
-pub(super) async fn changes_answer_every_argument(given: &Given) -> Verdict {
+pub(super) async fn thread_changes_handle_every_argument(given: &Given) -> Verdict {
     given.a_thread("t").await?;
     let (threads, t): (_, ThreadId) = (given.threads()?, id("t"));
     let far = Expect::Version(Version::new(u64::MAX, u64::MAX, u64::MAX));
@@ -187,5 +187,5 @@ pub(super) async fn huge_arguments_are_refused(given: &Given) -> Verdict {
     let deep = format!("{}{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
     expect_kind(Json::parse(&deep), ErrorKind::LimitExceeded)?;
     let made = threads.load_thread(&id("new")).await.map_err(|error: Error| Failure::from(error))?;
-    expect(made.is_none(), "a refused call made the thread")
+    expect(made.is_none(), "a refused call created the thread")
 }

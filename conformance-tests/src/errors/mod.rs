@@ -23,23 +23,23 @@ macro_rules! errors {
         $crate::$then! { [$($with)*] errors
             effect: refused_calls_change_nothing ["ER-2"] [];
             effect: refused_calls_are_refused_again ["ER-2", "ER-5"] [];
-            effect: refused_calls_leave_nothing_for_a_reopen ["ER-3"] [Reopen];
+            effect: refused_calls_leave_nothing_after_a_reopen ["ER-3"] [Reopen];
             sizes: any_size_up_to_the_limit_is_kept ["ER-9", "ER-10"] [Limits];
             words: outcomes_agree_with_the_table ["ER-1", "ER-5"] [];
             words: errors_become_documents ["ER-7", "ER-1"] [];
             words: messages_are_short_and_lower_case ["ER-6"] [];
             words: errors_show_no_secret ["ER-6"] [];
-            words: refusals_name_what_they_concern ["ER-1"] [];
+            words: refusals_name_the_record_or_part_concerned ["ER-1"] [];
             {
-                effect: an_unknown_end_is_found_out ["PR-20", "ER-5", "CM-17"] [Threads];
-                effect: an_unknown_end_of_maintenance_is_found_out ["PR-20", "CM-42"] [Threads, Time];
-                extreme: lists_answer_every_filter ["ER-8"] [Threads];
-                extreme: logs_answer_every_window ["ER-8"] [Threads];
-                extreme: commits_answer_every_argument ["ER-8"] [Threads];
-                extreme: changes_answer_every_argument ["ER-8"] [Threads];
+                effect: an_unknown_outcome_can_be_resolved ["PR-20", "ER-5", "CM-17"] [Threads];
+                effect: an_unknown_outcome_of_maintenance_can_be_resolved ["PR-20", "CM-42"] [Threads, Time];
+                extreme: lists_handle_every_filter ["ER-8"] [Threads];
+                extreme: logs_handle_every_window ["ER-8"] [Threads];
+                extreme: commits_handle_every_argument ["ER-8"] [Threads];
+                extreme: thread_changes_handle_every_argument ["ER-8"] [Threads];
                 extreme: huge_arguments_are_refused ["ER-9"] [Threads];
-                small: a_record_has_the_declared_size ["ER-10", "ER-9", "PR-1"] [Threads, Limits];
-                small: a_commit_has_the_declared_size ["ER-10", "ER-9"] [Threads, Limits];
+                small: a_record_larger_than_declared_is_refused ["ER-10", "ER-9", "PR-1"] [Threads, Limits];
+                small: a_commit_larger_than_declared_is_refused ["ER-10", "ER-9"] [Threads, Limits];
             }
         }
     };

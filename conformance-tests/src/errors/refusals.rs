@@ -314,7 +314,7 @@ async fn of_mailbox(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
         ("enqueue: attempts", first(mailbox.enqueue(vec![work("other").with_max_attempts(0)]).await)),
         ("enqueue: many", mailbox.enqueue(vec![work("other"); 1_001]).await.map(drop)),
         ("cancel: unknown", mailbox.cancel(&id("unknown")).await.map(drop)),
-        ("cancel: over", mailbox.cancel(&id("cancelled")).await.map(drop)),
+        ("cancel: finished", mailbox.cancel(&id("cancelled")).await.map(drop)),
         ("claim: lease", mailbox.claim(nobody).await.map(drop)),
         ("claim: limit", mailbox.claim(ClaimRequest::new(id("w"), lease).up_to(0)).await.map(drop)),
         ("extend: lost", mailbox.extend(&claim, lease).await.map(drop)),

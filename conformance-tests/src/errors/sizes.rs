@@ -119,7 +119,7 @@ impl Kind {
             return match &found[..] {
                 [] => Ok(None),
                 [_, large] => Ok(large.payload.as_ref().map(read).transpose()?),
-                _ => Err(Failure::new(format!("{} events of two", found.len()))),
+                _ => Err(Failure::new(format!("found {} events instead of two", found.len()))),
             };
         }
         let threads = expect_some(stores.threads.as_ref(), "threads")?;
@@ -164,11 +164,11 @@ impl Kind {
             let found = self.load(stores, &name).await?;
             if bytes > most {
                 expect_kind(sent, ErrorKind::LimitExceeded)?;
-                expect(found.is_none(), format!("{bytes} bytes are refused, and something is written"))?;
+                expect(found.is_none(), format!("{bytes} bytes were refused, but something was written"))?;
             } else {
                 sent?;
                 let length = found.as_ref().map(String::len);
-                expect(found == Some(given), format!("{bytes} bytes came back as {length:?}, or otherwise"))?;
+                expect(found == Some(given), format!("{bytes} bytes came back as {length:?} bytes, or changed"))?;
             }
         }
         Ok(())

@@ -12,7 +12,7 @@ const RECORD: u64 = 2000;
 
 /// A store that was opened with smaller records says so in its capabilities. It refuses larger entries, runs
 /// and state values with `LimitExceeded`, whatever operation makes them so large. Nothing is cut.
-pub(super) async fn a_record_has_the_declared_size(given: &Given) -> Verdict {
+pub(super) async fn a_record_larger_than_declared_is_refused(given: &Given) -> Verdict {
     let given = &given.with_limits(|limits| limits.record_bytes = RECORD).await?;
     expect_eq(given.store().capabilities().max_record_bytes, RECORD)?;
     let (commits, long) = (given.commits()?, "x".repeat(1500));
@@ -42,10 +42,10 @@ pub(super) async fn a_record_has_the_declared_size(given: &Given) -> Verdict {
 
 /// A commit with more bytes than a whole commit may have is refused with `LimitExceeded`, although each
 /// of its records is small enough.
-pub(super) async fn a_commit_has_the_declared_size(given: &Given) -> Verdict {
+pub(super) async fn a_commit_larger_than_declared_is_refused(given: &Given) -> Verdict {
     let given = &given.with_limits(|limits| limits.commit_bytes = 10_000).await?;
     let many = |count: usize| Commit::new(id("t")).entries((0..count).map(|_| said(&"x".repeat(1500))));
     expect_kind(given.commits()?.commit(many(7).expecting(Expect::Absent)).await, ErrorKind::LimitExceeded)?;
-    expect(given.threads()?.load_thread(&id("t")).await?.is_none(), "a refused commit made the thread")?;
+    expect(given.threads()?.load_thread(&id("t")).await?.is_none(), "a refused commit created the thread")?;
     given.accept(many(5).expecting(Expect::Absent)).await
 }

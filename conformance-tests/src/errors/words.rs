@@ -73,8 +73,8 @@ pub(super) async fn errors_become_documents(_given: &Given) -> Verdict {
         }
         let fields = document.as_object().map_or(0, serde_json::Map::len);
         let bare = matches!(error.kind(), ErrorKind::Closed | ErrorKind::StorageFull);
-        expect((fields > 5) != bare, format!("fields of the kind: {text}"))?;
-        expect(std::error::Error::source(&error).is_some(), "the source is lost")?;
+        expect((fields > 5) != bare, format!("the document lacks the fields of its kind, or has others: {text}"))?;
+        expect(std::error::Error::source(&error).is_some(), "the error lost its source")?;
     }
     Ok(())
 }
@@ -122,7 +122,7 @@ pub(super) async fn errors_show_no_secret(given: &Given) -> Verdict {
 }
 
 /// A refusal names what it is about: the type and id of the record, or the part of the request.
-pub(super) async fn refusals_name_what_they_concern(given: &Given) -> Verdict {
+pub(super) async fn refusals_name_the_record_or_part_concerned(given: &Given) -> Verdict {
     for (call, error) in refusals(given.contract(), &given.stores()?).await? {
         let named = match error.detail() {
             Detail::NotFound { what } | Detail::AlreadyExists { what, .. } => {

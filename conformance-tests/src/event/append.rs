@@ -36,7 +36,7 @@ pub(super) async fn an_event_is_in_each_of_its_scopes(given: &Given) -> Verdict 
     expect_eq((&event.payload, event.visibility), (&draft.payload, draft.visibility))?;
     expect_eq((&event.origin, &event.causation_id), (&draft.origin, &draft.causation_id))?;
     expect_eq((&event.correlation_id, event.schema_version), (&draft.correlation_id, 3))?;
-    expect(event.cursors.thread.is_some() && event.cursors.run.is_some(), "a scope without a cursor")?;
+    expect(event.cursors.thread.is_some() && event.cursors.run.is_some(), "the event lacks a cursor")?;
     let store = events(given)?;
     expect_eq(store.load_event(&event.id).await?, Some(event.clone()))?;
     expect_eq(store.load_event(&id("unknown")).await?, None)?;
@@ -46,7 +46,7 @@ pub(super) async fn an_event_is_in_each_of_its_scopes(given: &Given) -> Verdict 
 }
 
 /// Events, their order and their cursors are there after the store was opened again, and the sequences continue.
-pub(super) async fn events_outlive_a_reopen(given: &Given) -> Verdict {
+pub(super) async fn events_survive_a_reopen(given: &Given) -> Verdict {
     append_all(given, [both("a"), fact("b")]).await?;
     let before = (all(given, &of_thread("t")).await?, all(given, &of_run("r")).await?);
     given.reopen().await?;
@@ -56,7 +56,7 @@ pub(super) async fn events_outlive_a_reopen(given: &Given) -> Verdict {
 }
 
 /// A draft has one thread, one run, or one of each, and a schema version of at least 1. Any other draft is refused.
-pub(super) async fn a_draft_has_a_scope_and_a_version(given: &Given) -> Verdict {
+pub(super) async fn an_event_draft_needs_a_scope_and_a_version(given: &Given) -> Verdict {
     let of = |scopes: Vec<Scope>| NewEvent::new(id("x"), scopes);
     let mut unversioned = fact("x");
     unversioned.schema_version = 0;
@@ -85,7 +85,7 @@ pub(super) async fn sequences_are_dense_in_each_scope(given: &Given) -> Verdict 
     expect_eq(store.load_scope(&of_thread("t")).await?.appended, 4)?;
     expect_eq(store.load_scope(&of_run("r")).await?.appended, 3)?;
     let times: Vec<_> = all(given, &of_thread("t")).await?.iter().map(|event| event.created_at).collect();
-    expect(times.is_sorted(), "times go back")
+    expect(times.is_sorted(), "the times of the events decrease")
 }
 
 /// The drafts of an append are all appended, or none is. They are next to each other, whatever other callers append.
@@ -119,7 +119,7 @@ pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
 }
 
 /// An expectation is about the number of events that were ever appended to a scope. The scope is one of the drafts.
-pub(super) async fn an_expectation_is_of_the_counter(given: &Given) -> Verdict {
+pub(super) async fn an_expectation_counts_all_events_ever_appended(given: &Given) -> Verdict {
     let store = events(given)?;
     let with = |kind: &str, scope: Scope, count| AppendEvents::new([both(kind)]).expecting(scope, count);
     store.append_events(with("a", of_thread("t"), 0).expecting(of_run("r"), 0)).await?;
@@ -150,7 +150,7 @@ pub(super) async fn one_expectation_has_one_winner(given: &Given) -> Verdict {
 
 /// A reader that sees an event sees all earlier events of the same scope, even if the callers that append
 /// are polled at different speeds.
-pub(super) async fn no_event_comes_before_an_earlier_one(given: &Given) -> Verdict {
+pub(super) async fn no_event_becomes_visible_before_an_earlier_one(given: &Given) -> Verdict {
     const WRITERS: usize = 4;
     let (store, ended) = (events(given)?, Arc::new(AtomicUsize::new(0)));
     let ends = race(1 + WRITERS, |task| {
@@ -166,7 +166,7 @@ pub(super) async fn no_event_comes_before_an_earlier_one(given: &Given) -> Verdi
                 let query = EventQuery::new(of_run("r")).with_page(PageRequest::first(1_000));
                 let now: Vec<_> = store.list_events(query).await?.items.into_iter().map(|event| event.id).collect();
                 if !now.starts_with(&seen) {
-                    return Err(store_core::Error::corrupt("an event came before an earlier one"));
+                    return Err(store_core::Error::corrupt("an event was inserted before an earlier one"));
                 }
                 seen = now;
                 tokio::task::yield_now().await;
@@ -206,7 +206,7 @@ fn claim(counter: u64) -> Fence {
 
 /// An append under a lower claim number than one that wrote is refused. The number counts
 /// for the thread of the events.
-pub(super) async fn an_append_takes_a_fence(given: &Given) -> Verdict {
+pub(super) async fn the_fence_of_an_event_append_is_checked(given: &Given) -> Verdict {
     let store = events(given)?;
     let fenced = |drafts: Vec<NewEvent>, counter| {
         let mut request = AppendEvents::new(drafts);
@@ -224,7 +224,7 @@ pub(super) async fn an_append_takes_a_fence(given: &Given) -> Verdict {
 
 /// If store time went back, an event that is appended under a claim has the time of its append, and so has the
 /// next. Only earlier events of its scopes raise that time; the thread does not.
-pub(super) async fn time_is_that_of_the_scopes(given: &Given) -> Verdict {
+pub(super) async fn the_time_of_an_event_follows_earlier_events_of_its_scopes(given: &Given) -> Verdict {
     let hour = Duration::from_secs(3_600);
     let thread = given.commit(crate::given::say_keyed(&id("t"), "k", "x")).await?.time;
     given.set_back(hour).await;
@@ -234,14 +234,14 @@ pub(super) async fn time_is_that_of_the_scopes(given: &Given) -> Verdict {
         request.fence = fence;
         let appended = events(given)?.append_events(request).await?;
         let at = appended.events.iter().map(|event| event.created_at).max().unwrap_or(Timestamp::MAX);
-        expect(last <= at && at < thread, format!("{at} behind {last}, the thread being of {thread}"))?;
+        expect(last <= at && at < thread, format!("event time {at} follows {last}, thread time is {thread}"))?;
         last = at;
     }
     Ok(())
 }
 
 /// The claim number of an append is still known after the store was opened again, with a thread and without one.
-pub(super) async fn the_claim_of_an_append_outlives_a_reopen(given: &Given) -> Verdict {
+pub(super) async fn the_claim_number_of_an_append_survives_a_reopen(given: &Given) -> Verdict {
     given.accept(crate::given::say_keyed(&id("t"), "k", "x")).await?;
     for thread in ["t", "u"] {
         let mut request = AppendEvents::new([NewEvent::new(id("x"), [of_thread(thread)])]);

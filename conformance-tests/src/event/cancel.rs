@@ -9,11 +9,11 @@ use crate::{
 const CHANGING: [&str; 2] = ["append_events", "trim_events"];
 
 /// A call on events that is dropped at any await takes effect in full or not at all, and leaves nothing locked.
-pub(super) async fn a_dropped_call_on_events_is_whole_or_nothing(given: &Given) -> Verdict {
+pub(super) async fn a_dropped_call_on_events_is_all_or_nothing(given: &Given) -> Verdict {
     sweep(given, |stores, t, _| of_events(&*stores.events, t), &CHANGING).await
 }
 
 /// If the answer of a call on events was lost, its outcome is resolved as its documentation says.
-pub(super) async fn an_unknown_end_on_events_is_found_out(given: &Given) -> Verdict {
+pub(super) async fn an_unknown_outcome_on_events_can_be_resolved(given: &Given) -> Verdict {
     find_out(given, |stores, t, _| of_events(&*stores.events, t), &CHANGING).await
 }

@@ -19,7 +19,7 @@ fn with(commit: Commit, drafts: impl IntoIterator<Item = NewEvent>) -> Commit {
 
 /// The events of a commit are there with the commit, in the order given. A commit with nothing but events needs
 /// no guard and does not change the version.
-pub(super) async fn events_come_with_their_commit(given: &Given) -> Verdict {
+pub(super) async fn events_are_appended_with_their_commit(given: &Given) -> Verdict {
     let commit = with(say_keyed(&id("t"), "k", "x").with_run(running("r")), [both("a"), fact("b")]);
     let receipt = given.commit(commit).await?;
     let found = all(given, &of_thread("t")).await?;
@@ -35,7 +35,7 @@ pub(super) async fn events_come_with_their_commit(given: &Given) -> Verdict {
 }
 
 /// The events of a commit belong to its thread, to its run, or to another run of the thread.
-pub(super) async fn events_of_a_commit_are_its_own(given: &Given) -> Verdict {
+pub(super) async fn events_of_a_commit_belong_to_its_thread_or_runs(given: &Given) -> Verdict {
     write(given, "t", done("earlier")).await?;
     write(given, "u", running("foreign")).await?;
     let of = |scopes: Vec<store_core::Scope>| NewEvent::new(id("x"), scopes);
@@ -115,9 +115,9 @@ pub(super) async fn a_subscriber_sees_whole_commits(given: &Given) -> Verdict {
     for heard in 1..=60_usize {
         let event = next(&mut stream).await.ok_or_else(|| Failure::new("the subscription ended"))??;
         let at: usize = event.kind.as_str().split('.').nth(1).and_then(|at| at.parse().ok()).unwrap_or_default();
-        expect(!at.is_multiple_of(3), format!("`{}` of a refused commit", event.kind))?;
+        expect(!at.is_multiple_of(3), format!("`{}` is an event of a refused commit", event.kind))?;
         let found = given.thread(&id("t")).await?.version.number();
-        expect(found >= heard as u64, format!("{heard} events, and version {found}"))?;
+        expect(found >= heard as u64, format!("{heard} events were received at version {found}"))?;
     }
     writers.await.map(drop).map_err(|error| Failure::new(error.to_string()))
 }

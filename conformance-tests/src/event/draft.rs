@@ -115,7 +115,7 @@ pub(super) async fn take(stream: &mut EventStream, count: usize) -> Result<Vec<E
     let mut taken = Vec::new();
     while taken.len() < count {
         let next = timeout(PATIENCE, next(stream)).await;
-        let late = || Failure::new(format!("only {} of {count} events came", taken.len()));
+        let late = || Failure::new(format!("only {} of {count} events arrived", taken.len()));
         match next.map_err(|_| late())? {
             Some(event) => taken.push(event?),
             None => return Err(Failure::new("the subscription ended")),

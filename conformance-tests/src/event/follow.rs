@@ -19,10 +19,10 @@ async fn write(store: Arc<dyn EventStore>, task: usize, count: usize) -> store_c
 }
 
 /// A subscription delivers the stored events behind its start, then the new events, each once and in order.
-pub(super) async fn a_subscriber_gets_history_and_what_comes(given: &Given) -> Verdict {
+pub(super) async fn a_subscriber_gets_stored_events_and_then_new_ones(given: &Given) -> Verdict {
     let store = events(given)?;
     let appended = append(given, &["a", "b", "c"]).await?;
-    let second = appended[1].cursors.thread.clone().ok_or_else(|| Failure::new("no cursor"))?;
+    let second = appended[1].cursors.thread.clone().ok_or_else(|| Failure::new("the event has no cursor"))?;
     let mut from_first = follow(given, of_thread("t"), Start::First).await?;
     let mut from_second = follow(given, of_thread("t"), Start::After(second)).await?;
     expect_eq(kinds(&take(&mut from_first, 3).await?), "a b c")?;
@@ -34,7 +34,7 @@ pub(super) async fn a_subscriber_gets_history_and_what_comes(given: &Given) -> V
 
 /// A subscription that starts at `Now` delivers the events that are appended after the call
 /// returned, and says where it began.
-pub(super) async fn now_is_behind_all_that_is_there(given: &Given) -> Verdict {
+pub(super) async fn now_starts_after_all_existing_events(given: &Given) -> Verdict {
     let store = events(given)?;
     let begun = store.subscribe(Subscribe::new(of_thread("u"), Start::Now)).await?;
     expect_eq(begun.started_after, None)?;
@@ -46,7 +46,7 @@ pub(super) async fn now_is_behind_all_that_is_there(given: &Given) -> Verdict {
 }
 
 /// An append that races with a subscription is delivered once, or lies before the start of the subscription.
-pub(super) async fn an_append_races_with_a_subscription(given: &Given) -> Verdict {
+pub(super) async fn an_append_that_races_with_a_subscription_is_not_lost(given: &Given) -> Verdict {
     for round in 0..30 {
         let (one, other) = (events(given)?, events(given)?);
         let request = AppendEvents::new([both(&format!("{round}"))]);
@@ -77,13 +77,13 @@ pub(super) async fn a_slow_subscriber_misses_nothing(given: &Given) -> Verdict {
     }
     seen.extend(take(&mut slow, 16 * each - 28).await?);
     let whole = all(given, &of_thread("t")).await?;
-    expect(seen == whole, format!("{} events of {}, or in another order", seen.len(), whole.len()))
+    expect(seen == whole, format!("the subscriber got {} of {} events, or in another order", seen.len(), whole.len()))
 }
 
 /// If a subscription starts at a forged cursor or at a cursor of another scope, the call fails.
-pub(super) async fn a_bad_start_fails_the_call(given: &Given) -> Verdict {
+pub(super) async fn an_invalid_start_is_refused(given: &Given) -> Verdict {
     let appended = append(given, &["a"]).await?;
-    let cursor = appended[0].cursors.thread.clone().ok_or_else(|| Failure::new("no cursor"))?;
+    let cursor = appended[0].cursors.thread.clone().ok_or_else(|| Failure::new("the event has no cursor"))?;
     let store = events(given)?;
     let foreign = Subscribe::new(of_thread("u"), Start::After(cursor));
     expect_kind(store.subscribe(foreign).await.map(drop), ErrorKind::InvalidCursor)?;
@@ -94,21 +94,21 @@ pub(super) async fn a_bad_start_fails_the_call(given: &Given) -> Verdict {
 
 /// If a trim removes events that a subscriber has not received, the subscriber gets
 /// `CursorExpired` and its stream ends.
-pub(super) async fn a_trim_ends_who_is_behind(given: &Given) -> Verdict {
+pub(super) async fn a_trim_ends_subscriptions_that_lag_behind(given: &Given) -> Verdict {
     let store = events(given)?;
     let mut stream = follow(given, of_thread("t"), Start::First).await?;
     let appended = append(given, &["a", "b", "c"]).await?;
-    let cursor = appended[1].cursors.thread.clone().ok_or_else(|| Failure::new("no cursor"))?;
+    let cursor = appended[1].cursors.thread.clone().ok_or_else(|| Failure::new("the event has no cursor"))?;
     store.trim_events(TrimRequest::new(of_thread("t"), TrimBefore::Cursor(cursor.clone()))).await?;
-    let error = next(&mut stream).await.ok_or_else(|| Failure::new("the stream ended"))?;
+    let error = next(&mut stream).await.ok_or_else(|| Failure::new("the stream ended without an error"))?;
     expect_kind(error, ErrorKind::CursorExpired)?;
-    expect(next(&mut stream).await.is_none(), "the stream goes on behind an error")?;
+    expect(next(&mut stream).await.is_none(), "the stream continues after an error")?;
     let mut again = follow(given, of_thread("t"), Start::After(cursor)).await?;
     expect_eq(kinds(&take(&mut again, 1).await?), "c")
 }
 
 /// Subscriptions that are dropped, before their first event or between two events, affect nothing else.
-pub(super) async fn a_dropped_subscription_leaves_nothing(given: &Given) -> Verdict {
+pub(super) async fn a_dropped_subscription_affects_nothing_else(given: &Given) -> Verdict {
     append(given, &["a"]).await?;
     for round in 0..50_usize {
         let mut stream = follow(given, of_thread("t"), Start::First).await?;
@@ -144,7 +144,7 @@ pub(super) async fn closing_ends_subscriptions(given: &Given) -> Verdict {
     let mut waiting = follow(given, of_thread("t"), Start::Now).await?;
     let waits = tokio::spawn(async move { next(&mut waiting).await });
     tokio::time::sleep(Duration::from_millis(10)).await;
-    expect(!waits.is_finished(), "it ended before the store was closed")?;
+    expect(!waits.is_finished(), "the subscription ended before the store was closed")?;
     given.store().close().await?;
     expect_closed(waits).await
 }
@@ -155,15 +155,15 @@ pub(super) async fn deleting_the_tenant_ends_subscriptions(given: &Given) -> Ver
     let mut waiting = follow(given, of_thread("t"), Start::Now).await?;
     let waits = tokio::spawn(async move { next(&mut waiting).await });
     tokio::time::sleep(Duration::from_millis(10)).await;
-    expect(!waits.is_finished(), "it ended before the tenant was deleted")?;
+    expect(!waits.is_finished(), "the subscription ended before the tenant was deleted")?;
     given.store().delete_tenant(&id("default")).await?;
     expect_closed(waits).await
 }
 
 async fn expect_closed(waits: tokio::task::JoinHandle<Option<store_core::Result<Event>>>) -> Verdict {
     let ended = tokio::time::timeout(Duration::from_secs(10), waits).await;
-    let ended = ended.map_err(|_| Failure::new("it goes on waiting"))?;
+    let ended = ended.map_err(|_| Failure::new("the subscription did not end"))?;
     let ended = ended.map_err(|error| Failure::new(error.to_string()))?;
-    let ended = ended.ok_or_else(|| Failure::new("it ended without saying why"))?;
+    let ended = ended.ok_or_else(|| Failure::new("the subscription ended without an error"))?;
     expect_kind(ended, ErrorKind::Closed).map(drop)
 }

@@ -22,7 +22,7 @@ pub(super) async fn a_repeat_gives_the_first_events(given: &Given) -> Verdict {
     let store = events(given)?;
     let request = || keyed("w", vec![fact("a"), both("b")]).expecting(of_thread("t"), 0);
     let first = store.append_events(request()).await?;
-    expect(!first.deduplicated, "the first append is a repeat")?;
+    expect(!first.deduplicated, "the first append was deduplicated")?;
     append(given, &["c"]).await?;
     let before = all(given, &of_thread("t")).await?;
     let again = store.append_events(request()).await?;
@@ -31,11 +31,11 @@ pub(super) async fn a_repeat_gives_the_first_events(given: &Given) -> Verdict {
 }
 
 /// A key with other drafts is refused. Everything in a draft counts, except the order of its scopes.
-pub(super) async fn a_key_has_one_content(given: &Given) -> Verdict {
+pub(super) async fn a_key_with_different_content_is_refused(given: &Given) -> Verdict {
     let store = events(given)?;
     store.append_events(keyed("w", vec![both("a").with_payload(json("1"))])).await?;
     let mut turned = NewEvent::new(id("a"), [of_run("r"), of_thread("t")]).with_payload(json("1"));
-    expect(store.append_events(keyed("w", vec![turned.clone()])).await?.deduplicated, "the order of scopes counts")?;
+    expect(store.append_events(keyed("w", vec![turned.clone()])).await?.deduplicated, "the order of scopes matters")?;
     turned.origin = Some(id("other"));
     for drafts in [
         vec![both("b").with_payload(json("1"))],
@@ -57,7 +57,7 @@ pub(super) async fn a_key_belongs_to_its_writer(given: &Given) -> Verdict {
     nobody.writer = None;
     refuse(given, nobody, ErrorKind::Invalid).await?;
     for (writer, kind) in [("w", "a"), ("v", "b")] {
-        expect(!store.append_events(keyed(writer, vec![fact(kind)])).await?.deduplicated, "a key of another writer")?;
+        expect(!store.append_events(keyed(writer, vec![fact(kind)])).await?.deduplicated, "two writers share a key")?;
     }
     let mut unkeyed = AppendEvents::new([fact("c")]);
     unkeyed.writer = Some(id("w"));
@@ -76,7 +76,7 @@ pub(super) async fn a_key_is_remembered_for_thirty_days(given: &Given) -> Verdic
     given.advance(29 * DAY).await;
     let gone = store.append_events(keyed("gone", vec![NewEvent::new(id("gone"), [of_run("r")])])).await?;
     let cursor = gone.events[0].cursors.run.clone();
-    let cursor = cursor.ok_or_else(|| crate::Failure::new("no cursor"))?;
+    let cursor = cursor.ok_or_else(|| crate::Failure::new("the event has no cursor"))?;
     store.trim_events(TrimRequest::new(of_run("r"), TrimBefore::Cursor(cursor))).await?;
     given.advance(29 * DAY).await;
     let again = store.append_events(keyed("gone", vec![NewEvent::new(id("gone"), [of_run("r")])])).await?;

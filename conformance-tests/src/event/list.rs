@@ -14,7 +14,7 @@ use crate::{
 };
 
 fn cursor(event: &Event, scope: &Scope) -> Result<Cursor, Failure> {
-    event.cursor(scope).cloned().ok_or_else(|| Failure::new("an event without a cursor"))
+    event.cursor(scope).cloned().ok_or_else(|| Failure::new("the event has no cursor in the scope"))
 }
 
 fn filter(set: impl FnOnce(&mut EventFilter)) -> EventFilter {
@@ -25,7 +25,7 @@ fn filter(set: impl FnOnce(&mut EventFilter)) -> EventFilter {
 
 /// A list begins strictly behind its cursor, in both directions. The cursor of any event of the scope works,
 /// and a cursor of another scope is refused.
-pub(super) async fn a_list_goes_on_behind_the_cursor(given: &Given) -> Verdict {
+pub(super) async fn a_list_continues_after_its_cursor(given: &Given) -> Verdict {
     let t = of_thread("t");
     let appended = append_all(given, ["a", "b", "c", "d", "e"].map(both)).await?;
     for (at, event) in appended.iter().enumerate() {
@@ -45,7 +45,7 @@ pub(super) async fn a_list_goes_on_behind_the_cursor(given: &Given) -> Verdict {
 }
 
 /// A walk with a filter misses nothing and repeats nothing.
-pub(super) async fn filters_miss_and_repeat_nothing(given: &Given) -> Verdict {
+pub(super) async fn a_filtered_walk_misses_and_repeats_nothing(given: &Given) -> Verdict {
     let mut times = Vec::new();
     for round in 0..10 {
         let drafts = [
@@ -69,7 +69,7 @@ pub(super) async fn filters_miss_and_repeat_nothing(given: &Given) -> Verdict {
     };
     let audits = filtered(filter(|filter| filter.visibility = Some(vec![EventVisibility::Audit]))).await?;
     expect_eq(audits.len(), 10)?;
-    expect(audits.iter().all(|event| event.kind.as_str() == "audit"), "another visibility")?;
+    expect(audits.iter().all(|event| event.kind.as_str() == "audit"), "an event of another visibility is listed")?;
     let two = vec![id("round.3"), id("round.7"), id("unknown")];
     expect_eq(kinds(&filtered(filter(|filter| filter.kinds = Some(two))).await?), "round.3 round.7")?;
     let (after, before) = (Some(times[2]), Some(times[5]));
@@ -81,7 +81,7 @@ pub(super) async fn filters_miss_and_repeat_nothing(given: &Given) -> Verdict {
 
 /// `load_scope` returns how many events were appended and how many are there, the floor, and
 /// the cursor of the last event.
-pub(super) async fn a_scope_tells_how_it_stands(given: &Given) -> Verdict {
+pub(super) async fn a_scope_reports_its_counters_and_floor(given: &Given) -> Verdict {
     let store = events(given)?;
     let empty = store.load_scope(&of_thread("t")).await?;
     expect_eq((empty.appended, empty.floor, empty.events, empty.last), (0, 0, 0, None))?;
@@ -96,7 +96,7 @@ pub(super) async fn a_scope_tells_how_it_stands(given: &Given) -> Verdict {
 }
 
 /// A caller that asks for public events gets no other event: not in a list, not in a count and not in a subscription.
-pub(super) async fn the_public_sees_public_events(given: &Given) -> Verdict {
+pub(super) async fn a_filter_for_public_events_returns_no_others(given: &Given) -> Verdict {
     for (at, visibility) in EventVisibility::ALL.iter().cycle().take(12).enumerate() {
         append_all(given, [hidden(&format!("{}.{at}", visibility.name()), *visibility)]).await?;
     }

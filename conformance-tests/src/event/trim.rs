@@ -15,12 +15,12 @@ use crate::{
 };
 
 fn up_to(event: &Event, scope: &Scope) -> Result<TrimRequest, Failure> {
-    let cursor = event.cursor(scope).cloned().ok_or_else(|| Failure::new("an event without a cursor"))?;
+    let cursor = event.cursor(scope).cloned().ok_or_else(|| Failure::new("the event has no cursor in the scope"))?;
     Ok(TrimRequest::new(scope.clone(), TrimBefore::Cursor(cursor)))
 }
 
 /// A trim removes the events up to a cursor, the oldest first. The sequence continues, and a dry run changes nothing.
-pub(super) async fn the_oldest_are_removed(given: &Given) -> Verdict {
+pub(super) async fn a_trim_removes_the_oldest_events(given: &Given) -> Verdict {
     let (store, t) = (events(given)?, of_thread("t"));
     let appended = append(given, &["a", "b", "c", "d"]).await?;
     let dry = store.trim_events(up_to(&appended[1], &t)?.dry()).await?;
@@ -44,7 +44,7 @@ pub(super) async fn the_oldest_are_removed(given: &Given) -> Verdict {
 }
 
 /// A trim by time removes the longest initial part of a scope whose events are all older.
-pub(super) async fn a_trim_by_time_stops_at_the_first_that_is_younger(given: &Given) -> Verdict {
+pub(super) async fn a_trim_by_time_stops_at_the_first_newer_event(given: &Given) -> Verdict {
     let (store, t) = (events(given)?, of_thread("t"));
     let mut times = Vec::new();
     for kind in ["a", "b", "c", "d"] {
@@ -94,7 +94,7 @@ pub(super) async fn an_event_stays_in_its_other_scope(given: &Given) -> Verdict 
 }
 
 /// The deletion of a thread leaves its events. A new thread under its id continues in the same scope.
-pub(super) async fn a_deleted_thread_leaves_its_events(given: &Given) -> Verdict {
+pub(super) async fn events_survive_the_deletion_of_their_thread(given: &Given) -> Verdict {
     let commit = say_keyed(&id("t"), "k", "x").with_events(AppendEvents::new([fact("a"), fact("b")]));
     given.accept(commit).await?;
     append(given, &["c"]).await?;

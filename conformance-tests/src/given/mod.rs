@@ -94,7 +94,7 @@ impl Given {
     /// If an earlier attempt to open the store again failed. The case then fails.
     #[must_use]
     pub fn store(&self) -> Arc<dyn Store> {
-        self.store.read().expect("no panic while it is held").clone().expect("an open store")
+        self.store.read().expect("no panic while the lock is held").clone().expect("an open store")
     }
 
     /// The handles of the tenant `default`.
@@ -179,12 +179,12 @@ impl Given {
 
     /// Takes the store out of `self`, so that the fixture has the last handle of it.
     fn take(&self, place: &mut Option<Opened>) -> Result<Opened, Failure> {
-        *self.store.write().expect("no panic while it is held") = None;
+        *self.store.write().expect("no panic while the lock is held") = None;
         place.take().ok_or_else(|| Failure::new("the store is not open"))
     }
 
     fn put(&self, place: &mut Option<Opened>, opened: Opened) {
-        *self.store.write().expect("no panic while it is held") = Some(Arc::clone(&opened.store));
+        *self.store.write().expect("no panic while the lock is held") = Some(Arc::clone(&opened.store));
         *place = Some(opened);
     }
 

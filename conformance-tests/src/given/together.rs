@@ -50,7 +50,7 @@ where
     let handles: Vec<_> = (0..tasks).map(start).collect();
     let mut ends = Vec::with_capacity(tasks);
     for handle in handles {
-        ends.push(handle.await.expect("a task that does not panic"));
+        ends.push(handle.await.expect("the task does not panic"));
     }
     ends
 }
@@ -74,5 +74,5 @@ where
         other.wait().await;
         two.await
     });
-    (first.await.expect("a task that does not panic"), second.await.expect("a task that does not panic"))
+    (first.await.expect("the task does not panic"), second.await.expect("the task does not panic"))
 }

@@ -38,7 +38,7 @@ pub struct BoundFigures {
 
 impl fmt::Display for BoundFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "refusing texts of {} bytes and a million keys takes", self.test.bytes)?;
+        write!(f, "memory to refuse texts of {} bytes and a million keys:", self.test.bytes)?;
         for (what, bytes) in &self.growths {
             write!(f, " {} KiB ({what})", bytes >> 10)?;
         }
@@ -60,7 +60,7 @@ fn resident(line: &str) -> std::result::Result<u64, Failure> {
     let status = fs::read_to_string("/proc/self/status").map_err(|error| Failure::new(error.to_string()))?;
     let value = status.lines().find_map(|own| own.strip_prefix(line)?.strip_prefix(':'));
     let kibibytes = value.and_then(|value| value.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kibibytes.map(|kibibytes| kibibytes << 10).ok_or_else(|| Failure::new(format!("no {line}")))
+    kibibytes.map(|kibibytes| kibibytes << 10).ok_or_else(|| Failure::new(format!("/proc/self/status has no {line}")))
 }
 
 /// Sets `VmHWM` back to the memory that is resident now.
@@ -94,7 +94,7 @@ impl RefusedBounds {
         growths.push(refuse(&stores, "keys of state", Draft::Commit(Box::new(commit))).await?);
         let many = Commit::new(id("refused")).expecting(Expect::Absent).entries((0..100_000).map(|_| said("x")));
         growths.push(refuse(&stores, "entries", Draft::Commit(Box::new(many))).await?);
-        expect(given.threads()?.load_thread(&id("refused")).await?.is_none(), "a refused call made the thread")?;
+        expect(given.threads()?.load_thread(&id("refused")).await?.is_none(), "a refused call created the thread")?;
         given.store().close().await?;
         Ok(BoundFigures { test: self, growths })
     }
@@ -107,7 +107,7 @@ async fn refuse(stores: &TenantStores, what: &str, draft: Draft) -> std::result:
     let refused: Result<()> = draft.send(stores).await?;
     let growth = resident("VmHWM")?.saturating_sub(before);
     expect_kind(refused, ErrorKind::LimitExceeded).map_err(|failure| failure.about(what))?;
-    expect(growth <= MOST, format!("{what}: it took {} KiB to refuse it", growth >> 10))?;
+    expect(growth <= MOST, format!("{what}: the refusal took {} KiB of memory", growth >> 10))?;
     Ok((what.to_owned(), growth))
 }
 

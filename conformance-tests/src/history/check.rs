@@ -207,7 +207,7 @@ impl<'a, S: Spec> Search<'a, S> {
             let Some(operation) = self.take_back() else {
                 let (placed, stuck) = self.furthest.take().unwrap_or_default();
                 let all = self.operations.len();
-                return Err((format!("at most {placed} of {all} operations have an order, then one of"), stuck));
+                return Err((format!("only {placed} of {all} operations can be ordered, then none of these"), stuck));
             };
             node = self.ahead.next[operation * 2];
         }

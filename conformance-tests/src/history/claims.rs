@@ -118,7 +118,7 @@ impl RacingClaims {
         });
         let about = |failure: Failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
         let patience = PATIENCE * Length::choose(1, 5, 25);
-        let ends = timeout(patience, ends).await.map_err(|_| about(Failure::new("work is left")))?;
+        let ends = timeout(patience, ends).await.map_err(|_| about(Failure::new("not all work was done in time")))?;
         ends.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;
         shared.judge().await.map_err(about)?;
         given.store().close().await?;
@@ -152,7 +152,7 @@ impl Shared {
         while self.done.load(Ordering::SeqCst) < self.test.dispatches {
             let limit = 1 + u32::try_from(random.below(4)).unwrap_or_default();
             let claims = self.mailbox.claim(ClaimRequest::new(id("w"), LEASE).up_to(limit)).await?;
-            expect(claims.unreadable.is_empty(), "a record cannot be read")?;
+            expect(claims.unreadable.is_empty(), "a claimed record cannot be read")?;
             if claims.claimed.is_empty() {
                 sleep(Duration::from_millis(1)).await;
             }
@@ -179,8 +179,8 @@ impl Shared {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let own = (Some(held.dispatch.id.clone()), held.number);
         let Some((holder, last)) = threads.insert(held.dispatch.thread.clone(), own) else { return Ok(()) };
-        expect(holder.is_none(), format!("{} is given out while {holder:?} is held", held.dispatch.id))?;
-        expect(last < held.number, format!("claim {} of {} comes after {last}", held.number, held.dispatch.id))
+        expect(holder.is_none(), format!("{} was claimed while {holder:?} was claimed", held.dispatch.id))?;
+        expect(last < held.number, format!("claim {} of {} follows claim {last}", held.number, held.dispatch.id))
     }
 
     fn give(&self, held: &ClaimedDispatch) -> Verdict {
@@ -304,7 +304,7 @@ impl fmt::Display for EdgeFigures {
         let Self { settled, claimed } = self;
         write!(
             f,
-            "{} leases at their ends: {settled} settled, {claimed} claimed by another, none both",
+            "{} leases at their expiry: {settled} settled, {claimed} claimed by another worker, none both",
             settled + claimed
         )
     }
@@ -338,18 +338,18 @@ impl LeaseEdges {
                 (Err(error), Some(next)) => {
                     expect_eq(error.kind(), ErrorKind::ClaimLost)?;
                     let is_over = !is_still || round % 3 > 0;
-                    expect(is_over, format!("{name} is given out before its lease is over"))?;
-                    expect(held.number < next.number, format!("claim {} after {}", next.number, held.number))?;
+                    expect(is_over, format!("{name} was claimed again before its lease expired"))?;
+                    expect(held.number < next.number, format!("claim {} follows claim {}", next.number, held.number))?;
                     try_settle(&given, &next, ack()).await??;
                     figures.claimed += 1;
                 }
-                (Ok(_), Some(_)) => return Err(Failure::new(format!("{name} was settled and given out"))),
-                (Err(error), None) => return Err(Failure::new(format!("{name} has no holder: {error}"))),
+                (Ok(_), Some(_)) => return Err(Failure::new(format!("{name} was both settled and claimed again"))),
+                (Err(error), None) => return Err(Failure::new(format!("{name} was not settled or claimed: {error}"))),
             }
         }
         given.store().close().await?;
         let EdgeFigures { settled, claimed } = figures;
-        expect(settled > 0 && claimed > 0, format!("{settled} holders won, {claimed} others did"))?;
+        expect(settled > 0 && claimed > 0, format!("{settled} leases were settled, {claimed} claimed again"))?;
         Ok(figures)
     }
 }

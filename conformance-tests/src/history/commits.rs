@@ -73,7 +73,7 @@ impl fmt::Display for CommitFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { test, checked: Checked { keys, operations, unknown, steps }, .. } = self;
         write!(f, "AGENTSTORE_HISTORY_SEED={}: {operations} operations on {keys} threads, linearizable, ", test.seed)?;
-        write!(f, "{unknown} of unknown outcome; {} commits accepted, {} unheard, ", self.accepted, self.unheard)?;
+        write!(f, "{unknown} of unknown outcome; {} commits accepted, {} unanswered, ", self.accepted, self.unheard)?;
         write!(f, "{} repeats, {} refusals; {steps} steps of the checker", self.repeated, self.refused)
     }
 }
@@ -146,7 +146,7 @@ impl GuardedCommits {
         let kept = to_lines(history).map_err(std::io::Error::from).and_then(|lines| fs::write(&path, lines));
         Failure::new(match kept {
             Ok(()) => format!("AGENTSTORE_HISTORY_SEED={}, the whole history is in {}", self.seed, path.display()),
-            Err(error) => format!("AGENTSTORE_HISTORY_SEED={}, the history was not kept: {error}", self.seed),
+            Err(error) => format!("AGENTSTORE_HISTORY_SEED={}, the history could not be saved: {error}", self.seed),
         })
     }
 }
@@ -285,7 +285,7 @@ impl Caller {
 fn found(error: &Error) -> Result<Option<Version>, Failure> {
     match error.detail() {
         Detail::Conflict { actual, .. } => Ok(*actual),
-        _ => Err(Failure::new(format!("a commit ended with {error:?}"))),
+        _ => Err(Failure::new(format!("a commit failed with an unexpected error: {error:?}"))),
     }
 }
 
@@ -325,10 +325,10 @@ async fn one_commit_for_each_version(
             let is_unheard = winners.is_empty() && unknown.contains_key(&(thread, name));
             figures.unheard += usize::from(is_unheard);
             if entry.seq != version || (winners != [name] && !is_unheard) {
-                let what = format!("{thread} at {version}: {name} is in the log, accepted was {winners:?}");
+                let what = format!("{thread} at version {version}: the log has {name}, but {winners:?} was accepted");
                 return Err(Failure::new(what));
             }
         }
     }
-    if accepted.is_empty() { Ok(()) } else { Err(Failure::new(format!("accepted and not there: {accepted:?}"))) }
+    if accepted.is_empty() { Ok(()) } else { Err(Failure::new(format!("missing from the log: {accepted:?}"))) }
 }

@@ -73,7 +73,7 @@ impl fmt::Display for EventFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { test, events, appends, reads, followers } = self;
         write!(f, "AGENTSTORE_HISTORY_SEED={}: {events} events in {appends} appends, ", test.seed)?;
-        write!(f, "{reads} lists and {followers} subscriptions, all of them of one order")
+        write!(f, "{reads} lists and {followers} subscriptions, all in the same order")
     }
 }
 
@@ -109,7 +109,7 @@ fn text(scope: &Scope) -> String {
 }
 
 fn name(event: &Event) -> Result<u64, Failure> {
-    let payload = event.payload.as_ref().ok_or_else(|| Failure::new("an event without its payload"))?;
+    let payload = event.payload.as_ref().ok_or_else(|| Failure::new("an event has no payload"))?;
     Ok(payload.to()?)
 }
 
@@ -246,7 +246,7 @@ impl Shared {
                     let (seen, is_end) = self.list(act, all.with_page(page)).await?;
                     if let Some(event) = seen.last() {
                         let cursor = event.cursor(&scope).cloned();
-                        last = Some((name(event)?, cursor.ok_or_else(|| Failure::new("no cursor"))?));
+                        last = Some((name(event)?, cursor.ok_or_else(|| Failure::new("an event has no cursor"))?));
                     }
                     if is_end && is_done {
                         return Ok(());
@@ -291,11 +291,11 @@ impl Shared {
         }
         while followed.names.last().is_none_or(|name| *name < LAST) {
             let event = timeout(PATIENCE, next(&mut begun.events)).await;
-            let event = event.map_err(|_| Failure::new(format!("{} events came, then none", followed.names.len())))?;
+            let event = event.map_err(|_| Failure::new(format!("no event arrived after {}", followed.names.len())))?;
             let event = event.ok_or_else(|| Failure::new("a subscription ended"))??;
             followed.names.push(name(&event)?);
             if how == How::Restarts && random.once_in(50) {
-                let cursor = event.cursor(&scope).cloned().ok_or_else(|| Failure::new("no cursor"))?;
+                let cursor = event.cursor(&scope).cloned().ok_or_else(|| Failure::new("an event has no cursor"))?;
                 begun = self.events.subscribe(Subscribe::new(scope.clone(), Start::After(cursor))).await?;
             }
         }
@@ -315,7 +315,7 @@ impl Shared {
             let names = all.iter().map(name).collect::<Result<Vec<_>, _>>()?;
             let counted = self.events.load_scope(&scope).await?.appended;
             if counted != names.len() as u64 {
-                return Err(Failure::new(format!("{scope:?} counts {counted} events, and has {}", names.len())));
+                return Err(Failure::new(format!("{scope:?} counts {counted} events, but lists {}", names.len())));
             }
             let places: HashMap<_, _> = all.iter().filter_map(|event| event.cursor(&scope)).zip(&names).collect();
             for follower in followed.iter().filter(|follower| follower.scope == scope) {
@@ -336,7 +336,7 @@ impl Followed {
     fn as_history(&self, places: &HashMap<&Cursor, &u64>) -> Result<[Operation<EventOp, EventAnswer>; 2], Failure> {
         let after = match &self.after {
             None => None,
-            Some(cursor) => Some(**places.get(cursor).ok_or_else(|| Failure::new("it began at a cursor of no event"))?),
+            Some(cursor) => Some(**places.get(cursor).ok_or_else(|| Failure::new("unknown cursor of a subscription"))?),
         };
         let (invoked, returned) = self.times;
         let operation = |act, answer| Operation {

@@ -102,8 +102,8 @@ pub struct ForsakenFigures {
 impl fmt::Display for ForsakenFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { test: ForsakenWork { dispatches, workers, seed, .. }, left, acked, dropped, claims } = self;
-        write!(f, "AGENTSTORE_HISTORY_SEED={seed}: {left} of {dispatches} dispatches were left by {workers} bad ")?;
-        write!(f, "workers, who dropped {dropped} calls; all ended without help, {acked} of all well, each once; ")?;
+        write!(f, "AGENTSTORE_HISTORY_SEED={seed}: {workers} bad workers left {left} of {dispatches} dispatches ")?;
+        write!(f, "unfinished and dropped {dropped} calls; all finished unaided, {acked} acknowledged, each once; ")?;
         write!(f, "{claims} claims, never two of one thread at a time")
     }
 }
@@ -134,7 +134,7 @@ impl Witness {
         let grant = Grant { from: claim.claimed_at, until: claim.lease_until, kept: true };
         let mut grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
         let before = grants.insert((held.dispatch.thread.clone(), held.number), grant);
-        expect(before.is_none(), format!("{} of {} was given out twice", held.number, held.dispatch.thread))
+        expect(before.is_none(), format!("claim {} of {} was given twice", held.number, held.dispatch.thread))
     }
 
     /// Notes that the holder may settle its claim from now on.
@@ -159,12 +159,12 @@ impl Witness {
     fn judge(&self, acked: u64) -> Result<u64, Failure> {
         let grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
         for (((thread, number), one), ((other, next), two)) in grants.iter().zip(grants.iter().skip(1)) {
-            let why = format!("{next} of {thread} came at {}, and {number} ran until {}", two.from, one.until);
+            let why = format!("{thread}: claim {next} began at {}, but {number} lasted until {}", two.from, one.until);
             expect(thread != other || !one.kept || two.from >= one.until, why)?;
         }
         let told = self.acked.lock().unwrap_or_else(PoisonError::into_inner);
-        expect(told.values().all(|times| *times == 1), "a dispatch was ended well twice")?;
-        expect(told.len() as u64 <= acked, format!("{} were ended well, and {acked} are", told.len()))?;
+        expect(told.values().all(|times| *times == 1), "a dispatch was acknowledged twice")?;
+        expect(told.len() as u64 <= acked, format!("{} acks succeeded, but {acked} dispatches are acked", told.len()))?;
         Ok(grants.len() as u64)
     }
 }
@@ -189,11 +189,11 @@ impl ForsakenWork {
         witness.judge(self.dispatches as u64).map_err(about)?;
         let counts = store.count_dispatches(None).await?;
         let left = counts.queued + counts.claimed;
-        expect(left > 0, "the bad workers did everything")?;
+        expect(left > 0, "the bad workers left no work")?;
         let dropped = witness.dropped.load(Ordering::SeqCst);
         expect(dropped > 0, "no call was dropped").map_err(about)?;
         let ends = race(self.workers, |_| Self::end(Arc::clone(&given), Arc::clone(&witness)));
-        let ends = timeout(PATIENCE, ends).await.map_err(|_| about(Failure::new("work is left")))?;
+        let ends = timeout(PATIENCE, ends).await.map_err(|_| about(Failure::new("not all work was done in time")))?;
         ends.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;
         let counts = store.count_dispatches(None).await?;
         expect_eq((counts.queued + counts.claimed, counts.total()), (0, self.dispatches as u64)).map_err(about)?;
@@ -261,7 +261,7 @@ impl ForsakenWork {
         let store = mailbox(&given)?;
         loop {
             let claims = store.claim(ClaimRequest::new(id("good"), LEASE).up_to(3)).await?;
-            expect(claims.unreadable.is_empty(), "a record cannot be read")?;
+            expect(claims.unreadable.is_empty(), "a claimed record cannot be read")?;
             if claims.claimed.is_empty() {
                 let counts = store.count_dispatches(None).await?;
                 if counts.queued + counts.claimed == 0 {
@@ -328,7 +328,7 @@ impl fmt::Display for JumpingFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { test: JumpingClock { dispatches, workers, .. }, jumps, refused } = self;
         write!(f, "{dispatches} dispatches for {workers} workers, the clock jumped {jumps} times by an hour: ")?;
-        write!(f, "one end each, {refused} holders refused")
+        write!(f, "each finished once, {refused} holders were refused")
     }
 }
 
@@ -404,7 +404,7 @@ impl Shared {
                 }
                 Err(error) => {
                     let lost = matches!(error.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch);
-                    expect(lost, format!("{} is refused with {error}", dispatch.id))?;
+                    expect(lost, format!("settling {} failed: {error}", dispatch.id))?;
                     self.refused.fetch_add(1, Ordering::SeqCst);
                 }
             }

@@ -68,14 +68,14 @@ macro_rules! histories {
 
             /// LC5. Shows EV-3, EV-4, EV-13 to EV-17, EV-22 and PR-10.
             #[test]
-            fn everybody_sees_one_order_of_events() {
+            fn all_readers_see_the_same_order_of_events() {
                 let test = $crate::history::EventOrder::default();
                 println!("{}", $crate::history::run(test.run($fixture)));
             }
 
             /// MT4. Shows EV-3, EV-11, EV-14, PG-4 and PG-8.
             #[test]
-            fn long_lists_have_everything_once() {
+            fn long_lists_return_every_record_once() {
                 let test = $crate::history::LongLists::default();
                 println!("{}", $crate::history::run(test.run($fixture)));
             }
@@ -84,7 +84,7 @@ macro_rules! histories {
 
             /// LC4. Shows CM-1, CM-23, CM-33 and PR-10.
             #[test]
-            fn nobody_sees_half_a_commit() {
+            fn no_reader_sees_part_of_a_commit() {
                 let test = $crate::history::WholeCommits::default();
                 println!("{}", $crate::history::run(test.run($fixture)));
             }
@@ -124,14 +124,14 @@ macro_rules! histories_of_mailboxes {
 
         /// LK2. Shows MB-18, MB-31, CM-33, PR-4 and PR-6.
         #[test]
-        fn a_clock_that_jumps_ends_nothing_twice() {
+        fn no_dispatch_ends_twice_when_the_clock_jumps() {
             let test = $crate::history::JumpingClock::default();
             println!("{}", $crate::history::run(test.run($fixture)));
         }
 
         /// LC6. Shows MB-29, MB-36, MB-37, PR-11 and PR-12.
         #[test]
-        fn work_of_bad_workers_is_done_by_others() {
+        fn other_workers_finish_abandoned_work() {
             let test = $crate::history::ForsakenWork::default();
             println!("{}", $crate::history::run(test.run($fixture)));
         }

@@ -92,7 +92,7 @@ impl<'a> Order<'a> {
     ) -> Result<Self, String> {
         let places: HashMap<_, _> = names.iter().copied().zip(0..).collect();
         if places.len() != names.len() {
-            return Err(format!("{} events come twice", names.len() - places.len()));
+            return Err(format!("{} events are listed twice", names.len() - places.len()));
         }
         let mut order = Self { names, places, acknowledged: Vec::new(), invoked: vec![0; names.len()] };
         let (mut appended, mut ends) = (HashSet::<u64>::new(), vec![u64::MAX; names.len()]);
@@ -109,7 +109,7 @@ impl<'a> Order<'a> {
             appended.extend(own);
         }
         if appended.len() != names.len() {
-            return Err(format!("{} events are there that nobody appended", names.len() - appended.len()));
+            return Err(format!("{} events are listed that were never appended", names.len() - appended.len()));
         }
         order.check_times(&ends)?;
         order.acknowledged.sort_unstable();
@@ -127,7 +127,7 @@ impl<'a> Order<'a> {
         for (place, end) in ends.iter().enumerate().rev() {
             if earliest.0 < self.invoked[place] {
                 let [early, late] = [self.names[earliest.1], self.names[place]];
-                return Err(format!("{early} had returned before {late} was appended, and lies behind it"));
+                return Err(format!("event {early} was acknowledged before {late} was appended, but comes after it"));
             }
             earliest = earliest.min((*end, place));
         }
@@ -135,7 +135,7 @@ impl<'a> Order<'a> {
     }
 
     fn place(&self, name: u64) -> Result<usize, String> {
-        self.places.get(&name).copied().ok_or_else(|| format!("the event {name} is not there at the end"))
+        self.places.get(&name).copied().ok_or_else(|| format!("event {name} is missing at the end"))
     }
 
     fn behind(&self, after: Option<u64>) -> Result<usize, String> {
@@ -154,11 +154,11 @@ impl<'a> Order<'a> {
         let first = self.behind(after)?;
         let wanted = self.names.get(first..first + names.len()).unwrap_or_default();
         if let Some((got, wanted)) = names.iter().zip(wanted).find(|(got, wanted)| got != wanted) {
-            return Err(format!("{got} came where {wanted} is next"));
+            return Err(format!("event {got} was read instead of {wanted}"));
         }
         let there = all_at.map_or(0, |time| self.acknowledged(time));
         if names.len() != wanted.len() || first + names.len() < there {
-            return Err(format!("it ended at {} of {there}", first + names.len()));
+            return Err(format!("the read ended after event {} of {there}", first + names.len()));
         }
         Ok(())
     }
@@ -167,10 +167,10 @@ impl<'a> Order<'a> {
         let after = names.first().map_or(Ok(0), |name| Ok::<_, String>(self.place(*name)? + 1))?;
         let there = self.acknowledged(invoked);
         if after < there || (is_end && names.len() != after) {
-            return Err(format!("{} events back from {after} of {there}", names.len()));
+            return Err(format!("{} events were read backward from event {after} of {there}", names.len()));
         }
         let wanted = self.names[after.saturating_sub(names.len())..after].iter().rev();
-        if names.iter().eq(wanted) { Ok(()) } else { Err(format!("not the newest: {names:?}")) }
+        if names.iter().eq(wanted) { Ok(()) } else { Err(format!("these are not the newest events: {names:?}")) }
     }
 
     /// Checks that a subscription from now on starts behind all events that were acknowledged before the call, and in
@@ -179,7 +179,7 @@ impl<'a> Order<'a> {
         let first = self.behind(after)?;
         let is_late = self.invoked[..first].iter().any(|time| *time > returned);
         if is_now && (first < self.acknowledged(invoked) || is_late) {
-            return Err(format!("it began behind {first} events, {} of which were there", self.acknowledged(invoked)));
+            return Err(format!("it began after {first} events, with {} acknowledged", self.acknowledged(invoked)));
         }
         Ok(())
     }

@@ -101,7 +101,10 @@ impl LongLists {
             if direction == Direction::Backward {
                 found.reverse();
             }
-            expect(found.iter().copied().eq(0..self.events), format!("{} in the list {direction:?}", found.len()))?;
+            expect(
+                found.iter().copied().eq(0..self.events),
+                format!("the {direction:?} list has {} events, or has them out of order", found.len()),
+            )?;
         }
         let info = events.load_scope(&scope()).await?;
         expect_eq((info.appended, info.events), (self.events, self.events))
@@ -112,7 +115,7 @@ impl LongLists {
         let mut stream = events.subscribe(Subscribe::new(scope(), Start::First)).await?.events;
         for wanted in 0..self.events {
             let came = timeout(PATIENCE, next(&mut stream)).await;
-            let event = came.map_err(|_| Failure::new(format!("event {wanted} does not come")))?;
+            let event = came.map_err(|_| Failure::new(format!("event {wanted} did not arrive")))?;
             expect_eq(number(&expect_some(event.transpose()?, "event")?)?, wanted)?;
         }
         Ok(())
@@ -140,7 +143,7 @@ impl LongLists {
             let found =
                 walk(PageRequest::first(100), |page| threads.list_threads(query.clone().with_page(page))).await?;
             let once: BTreeSet<_> = found.iter().map(|thread| thread.id.to_string()).collect();
-            expect(once == wanted, format!("{} threads by {order:?} {direction:?}", once.len()))?;
+            expect(once == wanted, format!("{} threads are listed by {order:?} {direction:?}", once.len()))?;
             expect_eq(found.len() as u64, self.threads)?;
         }
         Ok(())

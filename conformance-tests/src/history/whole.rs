@@ -53,7 +53,7 @@ impl fmt::Display for WholeFigures {
         let Self { test: WholeCommits { commits, seed, .. }, reads } = self;
         write!(
             f,
-            "AGENTSTORE_HISTORY_SEED={seed}: {commits} commits with all parts, {reads} reads, none of half a commit"
+            "AGENTSTORE_HISTORY_SEED={seed}: {commits} commits with all parts, {reads} reads, none shows half a commit"
         )
     }
 }
@@ -112,7 +112,7 @@ impl WholeCommits {
         ends.await.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;
         given.store().close().await?;
         let reads = shared.reads.load(Ordering::SeqCst);
-        expect(reads > 0, "nobody read anything")?;
+        expect(reads > 0, "no read was made")?;
         Ok(WholeFigures { test: self, reads })
     }
 }
@@ -157,7 +157,7 @@ impl Shared {
             let (thread, part) = (name(at), random.below(6));
             let (number, what) = self.look(&thread, part).await?;
             let (before, earlier) = seen[at];
-            let why = || format!("{thread}: {what} show {number} commits, and {earlier} showed {before} before");
+            let why = || format!("{thread}: {what} show {number} commits after {earlier} showed {before}");
             expect(number >= before, why())?;
             seen[at] = (number, what);
             self.reads.fetch_add(1, Ordering::SeqCst);

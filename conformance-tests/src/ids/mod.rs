@@ -14,23 +14,23 @@ mod text;
 macro_rules! ids {
     ($then:ident $($with:tt)*) => {
         $crate::$then! { [$($with)*] ids
-            rule: ids_are_checked_when_made ["ID-1"] [];
+            rule: ids_are_validated_when_created ["ID-1"] [];
             rule: generated_ids_sort_in_order ["ID-6"] [];
             rule: ids_and_times_are_plain_json ["ID-8"] [];
-            rule: values_are_checked_when_made ["ID-10", "ER-9"] [];
-            place: hostile_ids_are_kept_as_they_are ["ID-2", "ID-3", "ID-4"] [];
+            rule: json_values_are_validated_when_created ["ID-10", "ER-9"] [];
+            place: hostile_ids_are_stored_unchanged ["ID-2", "ID-3", "ID-4"] [];
             place: hostile_ids_survive_a_reopen ["ID-2", "ID-3"] [Reopen];
-            place: hostile_ids_are_tenants ["ID-3", "ID-4", "TN-4"] [];
+            place: hostile_ids_work_as_tenant_names ["ID-3", "ID-4", "TN-4"] [];
             place: hostile_ids_work_everywhere ["ID-2", "ID-3", "ID-4", "ID-7"] [];
-            place: pairs_of_tenant_and_record_never_meet ["ID-4", "TN-4"] [];
+            place: pairs_of_tenant_and_record_never_collide ["ID-4", "TN-4"] [];
             names: names_never_change ["ID-12"] [];
             names: unknown_names_of_closed_enums_are_refused ["ID-12"] [];
             {
-                place: pairs_of_thread_and_entry_never_meet ["ID-4"] [Threads];
-                place: equal_ids_of_different_types_do_not_meet ["ID-7"] [Threads];
-                text: any_text_comes_back_equal ["ID-9"] [Threads];
-                text: json_comes_back_byte_for_byte ["ID-10"] [Threads];
-                text: what_is_unknown_is_kept ["ID-11"] [Threads];
+                place: pairs_of_thread_and_entry_never_collide ["ID-4"] [Threads];
+                place: equal_ids_of_different_types_do_not_collide ["ID-7"] [Threads];
+                text: any_text_round_trips ["ID-9"] [Threads];
+                text: json_round_trips_byte_for_byte ["ID-10"] [Threads];
+                text: unknown_fields_blocks_and_kinds_are_kept ["ID-11"] [Threads];
                 text: an_unknown_kind_with_a_known_name_harms_nothing ["ID-11", "ER-8"] [Threads];
                 text: an_unknown_block_with_a_known_name_harms_nothing ["ID-11", "ER-8"] [Threads];
             }

@@ -15,7 +15,7 @@ use crate::{
 
 /// Ids are kept and compared byte by byte. Each of sixty similar ids has a record of its own, which is found
 /// under its own bytes and listed as it was given.
-pub(super) async fn hostile_ids_are_kept_as_they_are(given: &Given) -> Verdict {
+pub(super) async fn hostile_ids_are_stored_unchanged(given: &Given) -> Verdict {
     let mut wanted = hostile();
     wanted.sort();
     wanted.dedup();
@@ -23,7 +23,7 @@ pub(super) async fn hostile_ids_are_kept_as_they_are(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;
         for (at, text) in hostile().iter().enumerate() {
-            expect(!probe.has(&stores, text).await?, format!("{}: {text:?} is there already", probe.name()))?;
+            expect(!probe.has(&stores, text).await?, format!("{}: {text:?} exists already", probe.name()))?;
             probe.write(&stores, text).await.map_err(|e| Failure::from(e).about(format!("{at} {text:?}")))?;
             expect(probe.has(&stores, text).await?, format!("{}: {text:?} is not found", probe.name()))?;
         }
@@ -51,7 +51,7 @@ pub(super) async fn hostile_ids_survive_a_reopen(given: &Given) -> Verdict {
 }
 
 /// Every hostile id is the name of a tenant of its own.
-pub(super) async fn hostile_ids_are_tenants(given: &Given) -> Verdict {
+pub(super) async fn hostile_ids_work_as_tenant_names(given: &Given) -> Verdict {
     let probe = first(given.contract());
     for (at, tenant) in hostile().iter().enumerate() {
         probe.write_all(&given.tenant(tenant)?, &[format!("own-{at}"), "same".to_owned()]).await?;
@@ -70,12 +70,12 @@ pub(super) async fn hostile_ids_work_everywhere(given: &Given) -> Verdict {
 }
 
 /// Two different pairs of tenant and record never share a record, whatever separators their ids contain.
-pub(super) async fn pairs_of_tenant_and_record_never_meet(given: &Given) -> Verdict {
+pub(super) async fn pairs_of_tenant_and_record_never_collide(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         for (at, [one, two]) in PAIRS.into_iter().enumerate() {
             let tenant = |name: &str| given.tenant(&format!("{name}{}{at}", probe.name()));
             probe.write(&tenant(one.0)?, one.1).await?;
-            expect(!probe.has(&tenant(two.0)?, two.1).await?, format!("{one:?} and {two:?} meet"))?;
+            expect(!probe.has(&tenant(two.0)?, two.1).await?, format!("{one:?} and {two:?} are the same record"))?;
             probe.write(&tenant(two.0)?, two.1).await?;
             expect_eq(probe.ids(&tenant(one.0)?).await?, [one.1])?;
             expect_eq(probe.ids(&tenant(two.0)?).await?, [two.1])?;
@@ -85,11 +85,11 @@ pub(super) async fn pairs_of_tenant_and_record_never_meet(given: &Given) -> Verd
 }
 
 /// Two different pairs of thread and entry, or of thread and key, never share a record.
-pub(super) async fn pairs_of_thread_and_entry_never_meet(given: &Given) -> Verdict {
+pub(super) async fn pairs_of_thread_and_entry_never_collide(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for (at, [one, two]) in PAIRS.into_iter().enumerate() {
         let stores = given.tenant(&format!("pairs-{at}"))?;
-        let commits = stores.commits.ok_or_else(|| Failure::new("no commits"))?;
+        let commits = stores.commits.ok_or_else(|| Failure::new("the store has no commits"))?;
         for (pair, text) in [(one, "one"), (two, "two")] {
             let commit = Commit::new(id(pair.0)).with_key(id(pair.1)).entry(said(text).with_id(id(pair.1)));
             let receipt = commits.commit(commit).await?;
@@ -97,7 +97,7 @@ pub(super) async fn pairs_of_thread_and_entry_never_meet(given: &Given) -> Verdi
         }
         for (pair, text) in [(one, "one"), (two, "two")] {
             let entry = commits.threads().load_entry(&id(pair.0), &id(pair.1)).await?;
-            let entry = entry.ok_or_else(|| Failure::new(format!("{pair:?} is not found")))?;
+            let entry = entry.ok_or_else(|| Failure::new(format!("entry {pair:?} is not found")))?;
             expect_eq(entry.message(), Some(&store_core::Message::user(text)))?;
         }
     }
@@ -105,9 +105,9 @@ pub(super) async fn pairs_of_thread_and_entry_never_meet(given: &Given) -> Verdi
 }
 
 /// Ids of different types, and entry ids of different threads, may be equal without any effect on each other.
-pub(super) async fn equal_ids_of_different_types_do_not_meet(given: &Given) -> Verdict {
+pub(super) async fn equal_ids_of_different_types_do_not_collide(given: &Given) -> Verdict {
     let stores = given.tenant("x")?;
-    let commits = stores.commits.clone().ok_or_else(|| Failure::new("no commits"))?;
+    let commits = stores.commits.clone().ok_or_else(|| Failure::new("the store has no commits"))?;
     let has = |contract: &&Contract| match contract {
         Contract::PendingStore => stores.pending.is_some(),
         Contract::EventStore => stores.events.is_some(),
@@ -121,7 +121,7 @@ pub(super) async fn equal_ids_of_different_types_do_not_meet(given: &Given) -> V
         put(**contract, &stores, "x").await.map_err(|failure| failure.about(format!("{contract:?}")))?;
     }
     let other = Commit::new(id("y")).with_key(id("x")).entry(said("x").with_id(id("x")));
-    expect(!commits.commit(other).await?.deduplicated, "the key of another thread counts")?;
+    expect(!commits.commit(other).await?.deduplicated, "two threads share a commit key")?;
     commits.threads().delete_thread(&id("y"), store_core::DeleteRequest::default()).await?;
     for contract in &contracts {
         find(**contract, &stores, "x").await.map_err(|failure| failure.about(format!("{contract:?}")))?;

@@ -52,7 +52,7 @@ const MAKERS: [Maker; 22] = makers!(
 /// A text that is empty, blank, longer than 256 bytes or that contains a control character is `Invalid` as
 /// an id, both when the id is made and when it is read. The error names the type and the reason. Every
 /// other text is an id of every type.
-pub(super) async fn ids_are_checked_when_made(_given: &Given) -> Verdict {
+pub(super) async fn ids_are_validated_when_created(_given: &Given) -> Verdict {
     let mut bad: Vec<String> = ["", " ", " \u{2003}\u{a0} ", "\u{3000}"].map(str::to_owned).to_vec();
     bad.extend([MAX_ID_BYTES + 1, 4096].map(|bytes| "x".repeat(bytes)));
     bad.push("é".repeat(129));
@@ -65,7 +65,7 @@ pub(super) async fn ids_are_checked_when_made(_given: &Given) -> Verdict {
                 error.to_string().starts_with(&format!("invalid {what} id: ")) || error.to_string().contains(what),
                 error.to_string(),
             )?;
-            expect(read.is_err_and(|error| error.to_string().contains(what)), format!("{text:?} is read"))?;
+            expect(read.is_err_and(|error| error.to_string().contains(what)), format!("{text:?} is accepted"))?;
         }
         for text in hostile() {
             let (what, made, read) = make(&text);
@@ -80,7 +80,7 @@ pub(super) async fn ids_are_checked_when_made(_given: &Given) -> Verdict {
 /// Entries and dispatches that were given no id have such ids.
 pub(super) async fn generated_ids_sort_in_order(given: &Given) -> Verdict {
     let made: Vec<_> = (0..10_000).map(|_| Uuids.next_id()).collect();
-    expect(made.is_sorted_by(|a, b| a < b), "generated ids do not sort in order")?;
+    expect(made.is_sorted_by(|a, b| a < b), "generated ids are not in order")?;
     let (stores, mut entries, mut dispatches) = (given.stores()?, Vec::new(), Vec::new());
     if let Some(commits) = &stores.commits {
         let commit = store_core::Commit::new(id("t")).with_key(id("k")).entries((0..50).map(|_| said("x")));
@@ -95,11 +95,11 @@ pub(super) async fn generated_ids_sort_in_order(given: &Given) -> Verdict {
     for text in made.iter().take(100).chain(&entries).chain(&dispatches) {
         let shape: String = text.chars().map(|c| if c.is_ascii_hexdigit() { 'x' } else { c }).collect();
         expect_eq(shape.as_str(), "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx")?;
-        expect(text.as_bytes()[14] == b'7' && b"89ab".contains(&text.as_bytes()[19]), format!("{text} is no UUIDv7"))?;
+        expect(text.as_bytes()[14] == b'7' && b"89ab".contains(&text.as_bytes()[19]), format!("no UUIDv7: {text}"))?;
         expect_eq(&text.to_lowercase(), text)?;
     }
-    expect(entries.is_sorted_by(|a, b| a < b), format!("the ids of entries do not sort: {entries:?}"))?;
-    expect(dispatches.is_sorted_by(|a, b| a < b), format!("the ids of dispatches do not sort: {dispatches:?}"))
+    expect(entries.is_sorted_by(|a, b| a < b), format!("the ids of entries are not in order: {entries:?}"))?;
+    expect(dispatches.is_sorted_by(|a, b| a < b), format!("the ids of dispatches are not in order: {dispatches:?}"))
 }
 
 /// Ids are written as plain JSON strings, and times as whole milliseconds. A time before the epoch, after the
@@ -115,7 +115,7 @@ pub(super) async fn ids_and_times_are_plain_json(_given: &Given) -> Verdict {
     }
     for after in [253_402_300_800_000, u64::MAX] {
         expect_kind(Timestamp::from_millis(after), ErrorKind::Invalid)?;
-        expect(serde_json::from_str::<Timestamp>(&after.to_string()).is_err(), "a late time is read")?;
+        expect(serde_json::from_str::<Timestamp>(&after.to_string()).is_err(), "a time after the year 9999 is read")?;
     }
     for text in ["-1", "1.0", "1e3", "\"1\"", "null", "99999999999999999999"] {
         let read = (serde_json::from_str::<Timestamp>(text).is_ok(), Timestamp::read(text).is_ok());
@@ -126,7 +126,7 @@ pub(super) async fn ids_and_times_are_plain_json(_given: &Given) -> Verdict {
 
 /// The syntax and depth of a JSON value are checked when it is made. White space outside of strings is
 /// removed, and nothing else is changed.
-pub(super) async fn values_are_checked_when_made(_given: &Given) -> Verdict {
+pub(super) async fn json_values_are_validated_when_created(_given: &Given) -> Verdict {
     for text in ["", "{", "nul", "[1,]", "1 2", "01", "NaN", "'a'", "\"\n\"", "{\"a\"}", "+1", "\u{feff}1"] {
         expect_kind(Json::parse(text), ErrorKind::Invalid).map_err(|failure| failure.about(text))?;
     }

@@ -56,7 +56,7 @@ async fn stored(given: &Given, entry: &str) -> Result<std::sync::Arc<Entry>, Fai
 }
 
 /// Text may be any Unicode and comes back equal: in titles, messages, labels, kinds, metadata keys, state keys.
-pub(super) async fn any_text_comes_back_equal(given: &Given) -> Verdict {
+pub(super) async fn any_text_round_trips(given: &Given) -> Verdict {
     for (at, text) in TEXTS.into_iter().enumerate() {
         let (thread, text) = (format!("t-{at}"), text.to_owned());
         let mut fields = ThreadFields::default();
@@ -86,7 +86,7 @@ pub(super) async fn any_text_comes_back_equal(given: &Given) -> Verdict {
 
 /// A JSON value comes back byte for byte: in metadata, state, custom data, tool input, and
 /// the request and state of a run.
-pub(super) async fn json_comes_back_byte_for_byte(given: &Given) -> Verdict {
+pub(super) async fn json_round_trips_byte_for_byte(given: &Given) -> Verdict {
     for (at, text) in VALUES.into_iter().enumerate() {
         let (thread, value) = (format!("t-{at}"), Json::parse(text)?);
         let mut fields = ThreadFields::default();
@@ -118,7 +118,7 @@ const NEWER: &str = concat!(
 );
 
 /// Fields, blocks and kinds that this release does not know are kept, and no read fails because of them.
-pub(super) async fn what_is_unknown_is_kept(given: &Given) -> Verdict {
+pub(super) async fn unknown_fields_blocks_and_kinds_are_kept(given: &Given) -> Verdict {
     let newer = Message::read(NEWER).map_err(|error| Failure::new(error.to_string()))?;
     let unknown = NewBody::Unknown { kind: "hologram".to_owned(), data: Json::parse(r#"{"x":1.50,"x":2}"#)? };
     let commit = Commit::new(id("t")).expecting(Expect::Absent);
@@ -127,7 +127,7 @@ pub(super) async fn what_is_unknown_is_kept(given: &Given) -> Verdict {
     let message = stored(given, "m").await?;
     expect_eq(message.message().map(Codec::encode), Some(NEWER.to_owned()))?;
     let Body::Unknown { kind, data } = &*stored(given, "u").await?.body else {
-        return Err(Failure::new("it is no unknown body any more"));
+        return Err(Failure::new("the body is no longer of an unknown kind"));
     };
     expect_eq((kind.as_str(), data.as_str()), ("hologram", r#"{"x":1.50,"x":2}"#))?;
     expect_eq(given.log(&id("t")).await?.len(), 3)?;

@@ -23,7 +23,7 @@ pub(super) async fn a_dropped_call_on_a_target_leaves_nothing_locked(given: &Giv
         let _earlier = live.open_live(to.clone()).await?;
         drop(cut(live.open_live(to.clone()), polls).await?);
         let opened = timeout(NEXT_CALL, live.open_live(to.clone())).await;
-        let mut receiver = opened.map_err(|_| Failure::new("the next opening waits"))??;
+        let mut receiver = opened.map_err(|_| Failure::new("the next opening does not return"))??;
         cut(live.deliver(DeliverLive::new(to.clone(), word("dropped")).within(MOMENT)), polls).await?;
         let sent = sending(&live, &to, word("next")).await;
         let mut heard = Vec::new();
@@ -34,7 +34,7 @@ pub(super) async fn a_dropped_call_on_a_target_leaves_nothing_locked(given: &Giv
         }
         expect_end(sent, store_core::LiveDelivery::Delivered).await?;
         let dropped = heard.iter().filter(|command| **command == word("dropped")).count();
-        expect(dropped + 1 == heard.len() && dropped <= 1, format!("after {polls} polls it heard {heard:?}"))?;
+        expect(dropped + 1 == heard.len() && dropped <= 1, format!("after {polls} polls the receiver got {heard:?}"))?;
     }
     Ok(())
 }
@@ -46,7 +46,7 @@ pub(super) async fn a_dropped_wait_leaves_nothing_locked(given: &Given) -> Verdi
         cut(wake_ups.wait(MOMENT), polls).await?;
         put(given, [work("t", &format!("d-{polls}"))]).await?;
         let woken = timeout(NEXT_CALL, wake_ups.wait(NEXT_CALL)).await;
-        expect_eq(woken.map_err(|_| Failure::new("the next wait does not end"))??, Waited::Woken)?;
+        expect_eq(woken.map_err(|_| Failure::new("the next wait does not return"))??, Waited::Woken)?;
         let held = expect_some(claim_next(given).await?, "dispatch")?;
         settle(given, &held, ack()).await?;
     }

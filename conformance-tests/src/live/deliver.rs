@@ -73,7 +73,7 @@ pub(super) async fn delivered_means_accepted(given: &Given) -> Verdict {
     hears_nothing(&mut receiver).await?;
     let task = sending(&live, &to, word("a")).await;
     let received = expect_some(next(&mut receiver).await?, "command")?;
-    expect(!task.is_finished(), "it was delivered before it was accepted")?;
+    expect(!task.is_finished(), "the delivery ended before the command was accepted")?;
     expect_eq(received.accept(), Some(word("a")))?;
     expect_end(task, LiveDelivery::Delivered).await?;
     let task = sending(&live, &to, word("b")).await;
@@ -88,7 +88,7 @@ pub(super) async fn delivered_means_accepted(given: &Given) -> Verdict {
 
 /// A delivery that is not answered before its deadline ends with `Unknown`, whether the receiver read the
 /// command or not. The next delivery is a new one.
-pub(super) async fn a_late_answer_is_unknown(given: &Given) -> Verdict {
+pub(super) async fn a_delivery_without_a_timely_answer_is_unknown(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
     let mut receiver = live.open_live(to.clone()).await?;
     let request = |name| DeliverLive::new(to.clone(), word(name)).within(MOMENT);
@@ -174,7 +174,7 @@ pub(super) async fn an_earlier_attempt_gets_nothing(given: &Given) -> Verdict {
 
 /// A command of a kind that its receiver does not know is refused, and its sender is told. The
 /// receiver gets the next command.
-pub(super) async fn what_cannot_be_read_is_refused(given: &Given) -> Verdict {
+pub(super) async fn an_unreadable_command_is_refused(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
     let mut receiver = live.open_live(to.clone()).await?;
     let newer = LiveCommand::Unknown { kind: "pause".to_owned(), data: json("{}") };

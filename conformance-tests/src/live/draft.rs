@@ -70,7 +70,7 @@ pub(super) async fn end<T>(task: Task<T>) -> Result<store_core::Result<T>, Failu
     match timeout(PATIENCE, task).await {
         Ok(Ok(ended)) => Ok(ended),
         Ok(Err(panic)) => Err(Failure::new(panic.to_string())),
-        Err(_) => Err(Failure::new("it does not end")),
+        Err(_) => Err(Failure::new("the call does not return")),
     }
 }
 
@@ -82,7 +82,7 @@ pub(super) async fn expect_end(task: Task<LiveDelivery>, wanted: LiveDelivery) -
 /// The next command of a receiver, or none if the receiver ended. One of the two must happen.
 pub(super) async fn next(receiver: &mut LiveReceiver) -> Result<Option<ReceivedCommand>, Failure> {
     let next = timeout(PATIENCE, receiver.next()).await;
-    Ok(next.map_err(|_| Failure::new("the receiver hears nothing"))??)
+    Ok(next.map_err(|_| Failure::new("the receiver got no command"))??)
 }
 
 /// Accepts the next command, which must be `wanted`.
@@ -94,7 +94,7 @@ pub(super) async fn accept(receiver: &mut LiveReceiver, wanted: &LiveCommand) ->
 
 /// Checks that a receiver gets nothing for a moment.
 pub(super) async fn hears_nothing(receiver: &mut LiveReceiver) -> Verdict {
-    expect(timeout(MOMENT, receiver.next()).await.is_err(), "the receiver hears something")
+    expect(timeout(MOMENT, receiver.next()).await.is_err(), "the receiver got a command")
 }
 
 /// Begins to wait for work, of which there is none yet.
@@ -103,7 +103,7 @@ pub(super) async fn waiting(given: &Given) -> Result<Task<Waited>, Failure> {
     let wake_ups = wake_ups(given)?;
     let task = tokio::spawn(async move { wake_ups.wait(PATIENCE).await });
     sleep(MOMENT).await;
-    expect(!task.is_finished(), "it waits no more, though there is nothing to claim")?;
+    expect(!task.is_finished(), "the wait ended although there is nothing to claim")?;
     Ok(task)
 }
 

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The live channel and the wake-ups have an accessor if and only if the fixture does not declare them as lacking.
-pub(super) async fn what_is_there_is_declared(given: &Given) -> Verdict {
+pub(super) async fn live_channel_and_wake_ups_exist_exactly_if_declared(given: &Given) -> Verdict {
     let stores = given.stores()?;
     let has = |need| given.fixture().lack(need).is_none();
     expect_eq((stores.live().is_some(), stores.wake_ups().is_some()), (has(Need::Live), has(Need::WakeUps)))
@@ -40,7 +40,7 @@ pub(super) async fn closing_ends_receivers(given: &Given) -> Verdict {
         close(given, how).await?;
         expect_kind(end(receiving).await?, ErrorKind::Closed)?;
         let ended = end(task).await?;
-        expect(!matches!(ended, Ok(LiveDelivery::Delivered)), "nobody accepted it")?;
+        expect(!matches!(ended, Ok(LiveDelivery::Delivered)), "the command was delivered, but not accepted")?;
         expect_kind(unread.next().await.map(drop), ErrorKind::Closed)?;
         expect_kind(live.open_live(to.clone()).await.map(drop), ErrorKind::Closed)?;
         expect_kind(live.deliver(DeliverLive::new(to, word("b"))).await, ErrorKind::Closed)?;
@@ -60,7 +60,7 @@ pub(super) async fn closing_ends_waits(given: &Given) -> Verdict {
 }
 
 /// A receiver whose read was dropped loses no command, and a dropped wait takes no wake-up from a later wait.
-pub(super) async fn a_dropped_call_leaves_nothing(given: &Given) -> Verdict {
+pub(super) async fn a_dropped_call_loses_no_command_and_no_wake_up(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
     let mut receiver = live.open_live(to.clone()).await?;
     for name in ["a", "b"] {

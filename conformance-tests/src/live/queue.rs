@@ -23,11 +23,11 @@ async fn queued(given: &Given) -> Result<Vec<EntryId>, Failure> {
 
 /// Messages are delivered to a receiver that accepts them. If no receiver does, or if there is no live channel or no
 /// target, they wait in the queue under the same ids. What breaks a rule of the queue is refused in either case.
-pub(super) async fn input_goes_live_or_waits(given: &Given) -> Verdict {
+pub(super) async fn input_is_delivered_live_or_queued(given: &Given) -> Verdict {
     let (live, pending, to) = (live(given)?, given.commits()?.pending(), target("t", 1));
     let send = |name: &str| DeliverOrQueue::new(id("t"), [input(name)]).to(to.clone());
     let routed = pending.deliver_or_queue(Some(&*live), send("a")).await?;
-    let Routed::Queued(appended) = routed else { return Err(Failure::new("nobody can have accepted it")) };
+    let Routed::Queued(appended) = routed else { return Err(Failure::new("delivered without a receiver")) };
     expect_eq(appended.inputs.iter().map(|input| input.id.as_str()).collect::<Vec<_>>(), vec!["a"])?;
     let mut receiver = live.open_live(to.clone()).await?;
     let (routed, received) = tokio::join!(pending.deliver_or_queue(Some(&*live), send("b")), async {
@@ -36,7 +36,7 @@ pub(super) async fn input_goes_live_or_waits(given: &Given) -> Verdict {
     expect_eq((routed?, received?), (Routed::Delivered, Some(LiveCommand::Input(vec![input("b")]))))?;
     for (channel, request) in [(None, send("c")), (Some(&*live), send("d").to(None))] {
         let routed = pending.deliver_or_queue(channel, request).await?;
-        expect(matches!(routed, Routed::Queued(_)), "nobody can have accepted it")?;
+        expect(matches!(routed, Routed::Queued(_)), "delivered without a receiver")?;
     }
     expect_eq(queued(given).await?, vec![id::<EntryId>("a"), id("c"), id("d")])?;
     let elsewhere = DeliverOrQueue::new(id("u"), [input("e")]).to(to.clone());
@@ -57,7 +57,7 @@ async fn work(
     for turn in 0.. {
         let received = expect_some(receiver.next().await?, "command")?;
         if !matches!(received.command(), LiveCommand::Input(_)) {
-            expect(received.accept().is_some(), "who sent the last command has given up")?;
+            expect(received.accept().is_some(), "the sender of the last command gave up")?;
             break;
         }
         match turn % 4 {
@@ -113,11 +113,11 @@ pub(super) async fn input_enters_the_log_once(given: &Given) -> Verdict {
     stop(&*live, &to).await?;
     worker.await.map_err(|panic| Failure::new(panic.to_string()))??;
     let queue = pending.load_queue(&id("t")).await?;
-    expect(!queue.inputs.is_empty(), "nothing was queued")?;
+    expect(!queue.inputs.is_empty(), "no input was queued")?;
     let inputs = queue.inputs.iter().map(PendingInput::as_ref);
     given.accept(Commit::new(id("t")).with_key(id("rest")).consuming(inputs)).await?;
     let log = given.log(&id("t")).await?;
-    expect(queue.inputs.len() < log.len(), "nothing was accepted")?;
+    expect(queue.inputs.len() < log.len(), "no input was delivered live")?;
     let mut found: Vec<_> = log.iter().map(|entry| entry.id.clone()).collect();
     let mut wanted: Vec<EntryId> = (0..24).flat_map(batch).map(|input| input.id).collect();
     found.sort();

@@ -19,7 +19,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// A waiting worker is woken when a dispatch is enqueued, and when one is put back into the queue. A wait ends
 /// at once if there is work already. All waiting workers are woken.
-pub(super) async fn new_work_wakes_who_waits(given: &Given) -> Verdict {
+pub(super) async fn new_work_wakes_waiting_workers(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     let all = [waiting(given).await?, waiting(given).await?, waiting(given).await?];
     put(given, [work("t", "a")]).await?;
@@ -38,7 +38,7 @@ pub(super) async fn new_work_wakes_who_waits(given: &Given) -> Verdict {
 }
 
 /// A waiting worker is woken when a thread that has queued dispatches is free again, however it became free.
-pub(super) async fn a_freed_thread_wakes_who_waits(given: &Given) -> Verdict {
+pub(super) async fn a_freed_thread_wakes_waiting_workers(given: &Given) -> Verdict {
     for (name, settlement) in [
         ("a", Settlement::Release),
         ("b", retry(Duration::ZERO)),
@@ -59,19 +59,19 @@ pub(super) async fn a_freed_thread_wakes_who_waits(given: &Given) -> Verdict {
     interrupt(given).await?;
     put(given, [work("t", "f")]).await?;
     let task = waiting(given).await?;
-    expect(try_settle(given, &stale, ack()).await?.is_err(), "the claim is stale")?;
+    expect(try_settle(given, &stale, ack()).await?.is_err(), "a stale claim was settled")?;
     expect_woken(task).await?;
     let taken_over = claim(given, "f").await?;
     let task = waiting(given).await?;
     mailbox(given)?.interrupt(Interrupt::new(id("t")).taking_over()).await?;
     put(given, [work("t", "g")]).await?;
     expect_woken(task).await?;
-    expect(try_settle(given, &taken_over, ack()).await?.is_err(), "the claim is stale")?;
+    expect(try_settle(given, &taken_over, ack()).await?.is_err(), "a stale claim was settled")?;
     claim(given, "g").await.map(drop)
 }
 
 /// A commit that settles its claim wakes workers that wait, because its thread has another dispatch queued.
-pub(super) async fn a_commit_that_settles_wakes_who_waits(given: &Given) -> Verdict {
+pub(super) async fn a_settling_commit_wakes_waiting_workers(given: &Given) -> Verdict {
     let held = held(given, "a").await?;
     put(given, [work("t", "b")]).await?;
     let task = waiting(given).await?;
@@ -97,12 +97,12 @@ pub(super) async fn a_wait_ends_at_its_timeout(given: &Given) -> Verdict {
 
 /// A waiting worker is woken when a dispatch becomes available, and not before. The dispatch was there when the
 /// wait began, or it came since and is due earlier, or it is retried.
-pub(super) async fn what_becomes_due_wakes_who_waits(given: &Given) -> Verdict {
+pub(super) async fn a_dispatch_that_becomes_due_wakes_waiting_workers(given: &Given) -> Verdict {
     put(given, [later("t", "a", MINUTE)]).await?;
     let task = waiting(given).await?;
     given.advance(MINUTE - TICK).await;
     tokio::time::sleep(MOMENT).await;
-    expect(!task.is_finished(), "it was woken before there was something")?;
+    expect(!task.is_finished(), "the worker was woken before the dispatch was due")?;
     given.advance(TICK).await;
     expect_woken(task).await?;
     let held = claim(given, "a").await?;
@@ -122,7 +122,7 @@ pub(super) async fn what_becomes_due_wakes_who_waits(given: &Given) -> Verdict {
 }
 
 /// A waiting worker is woken when a lease has expired, even that of a claim that was made during the wait.
-pub(super) async fn the_end_of_a_lease_wakes_who_waits(given: &Given) -> Verdict {
+pub(super) async fn an_expired_lease_wakes_waiting_workers(given: &Given) -> Verdict {
     held(given, "a").await?;
     let task = waiting(given).await?;
     given.advance(LEASE).await;

@@ -68,7 +68,7 @@ async fn write_rounds(
 
 /// An entry that names no parent gets as its parent the entry before it in the commit, side entries not counted. The
 /// first entry gets the head.
-pub(crate) async fn entries_hang_below_each_other(given: &Given) -> Verdict {
+pub(crate) async fn each_entry_is_the_parent_of_the_next(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), note("beside a"), user("b"), note("beside b")]).await?;
     writer.accept([note("also beside b"), user("c")]).await?;
     for (name, parent) in
@@ -82,7 +82,7 @@ pub(crate) async fn entries_hang_below_each_other(given: &Given) -> Verdict {
 }
 
 /// Every entry that is not a side entry becomes the head when it is committed, whatever its body and its parent are.
-pub(crate) async fn an_entry_of_the_path_becomes_the_head(given: &Given) -> Verdict {
+pub(crate) async fn every_entry_but_a_side_entry_becomes_the_head(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
     expect_eq(writer.head().await?, "b")?;
     let receipt = writer.append([user("c").below(id("a"))]).await?;

@@ -24,7 +24,7 @@ fn to_label(name: &str) -> NewEntry {
 async fn number(writer: &Writer<'_>, name: &str) -> Result<u64, Failure> {
     match &*writer.entry(name).await?.body {
         Body::Checkpoint(checkpoint) => Ok(checkpoint.number),
-        other => Err(Failure::new(format!("`{name}` is no checkpoint but {other:?}"))),
+        other => Err(Failure::new(format!("`{name}` is not a checkpoint, but {other:?}"))),
     }
 }
 
@@ -55,7 +55,7 @@ pub(crate) async fn checkpoints_are_numbered_along_their_path(given: &Given) -> 
 }
 
 /// A context has the number that the next checkpoint will get, for the head and for any other entry.
-pub(crate) async fn the_next_number_comes_with_the_context(given: &Given) -> Verdict {
+pub(crate) async fn a_context_has_the_next_checkpoint_number(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a"])).await?;
     expect_eq(writer.context().await?.next_checkpoint, 0)?;
     writer.accept([checkpoint("zero", None), numbered("nine", 9), note("beside"), user("b")]).await?;
@@ -69,7 +69,7 @@ pub(crate) async fn the_next_number_comes_with_the_context(given: &Given) -> Ver
 }
 
 /// A checkpoint with an announcement is written in one commit with the announcement, which is then in the context.
-pub(crate) async fn an_announcement_comes_with_its_checkpoint(given: &Given) -> Verdict {
+pub(crate) async fn an_announcement_is_written_with_its_checkpoint(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a"])).await?;
     let before = writer.load().await?;
     let new = NewCheckpoint::new().with_label("saved").announced_by(Message::user("checkpoint 0"));
@@ -125,7 +125,7 @@ pub(crate) async fn a_rewind_finds_the_nearest_label(given: &Given) -> Verdict {
 }
 
 /// After a rewind to checkpoint n, the next checkpoint on that path gets the number n again.
-pub(crate) async fn a_number_comes_again_after_a_rewind(given: &Given) -> Verdict {
+pub(crate) async fn a_checkpoint_number_is_reused_after_a_rewind(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), checkpoint("zero", None), user("b")]).await?;
     writer.accept([checkpoint("one", None), user("c"), checkpoint("two", None), user("d")]).await?;
     writer.accept([to_number(1)]).await?;
@@ -144,7 +144,7 @@ pub(crate) async fn numbers_end(given: &Given) -> Verdict {
     writer.context().await?;
     let commit = writer.commit().await?.entry(checkpoint("next", None));
     match given.commits()?.commit(commit).await {
-        Ok(_) => return Err(Failure::new("there is a checkpoint behind the largest number")),
+        Ok(_) => return Err(Failure::new("a checkpoint got a number after the largest one")),
         Err(error) => expect(error.outcome() == Outcome::NotApplied, format!("{error:?}"))?,
     }
     writer.accept([user("b"), to_number(u64::MAX)]).await?;

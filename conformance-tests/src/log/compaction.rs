@@ -41,7 +41,7 @@ pub(crate) async fn an_interval_lies_on_the_path(given: &Given) -> Verdict {
 
 /// Two intervals on one path have nothing in common, or one of them contains all of the other. A compaction whose
 /// interval breaks this rule is refused.
-pub(crate) async fn intervals_do_not_cut_each_other(given: &Given) -> Verdict {
+pub(crate) async fn intervals_do_not_partially_overlap(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e", "f", "g", "h"])).await?;
     writer.accept([compaction("first", "c", "e"), user("i")]).await?;
     for (from, to) in [("a", "c"), ("b", "d"), ("d", "f"), ("e", "i"), ("d", "first"), ("a", "d")] {

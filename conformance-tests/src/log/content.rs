@@ -92,12 +92,12 @@ fn message(role: Role, blocks: Vec<Block>) -> Message {
 }
 
 /// Every block is read back equal, including the opaque data of its provider and blocks of unknown kinds.
-pub(crate) async fn every_block_comes_back_equal(given: &Given) -> Verdict {
+pub(crate) async fn every_block_round_trips(given: &Given) -> Verdict {
     blocks_come_back(given, false).await
 }
 
 /// Every block is read back equal after a reopen.
-pub(crate) async fn every_block_outlives_a_reopen(given: &Given) -> Verdict {
+pub(crate) async fn every_block_survives_a_reopen(given: &Given) -> Verdict {
     blocks_come_back(given, true).await
 }
 
@@ -140,12 +140,12 @@ fn bodies() -> Vec<(NewBody, Body)> {
 }
 
 /// Every body is read back equal, including bodies of kinds that this release does not know.
-pub(crate) async fn every_body_comes_back_equal(given: &Given) -> Verdict {
+pub(crate) async fn every_body_round_trips(given: &Given) -> Verdict {
     bodies_come_back(given, false).await
 }
 
 /// Every body is read back equal after a reopen.
-pub(crate) async fn every_body_outlives_a_reopen(given: &Given) -> Verdict {
+pub(crate) async fn every_body_survives_a_reopen(given: &Given) -> Verdict {
     bodies_come_back(given, true).await
 }
 
@@ -160,12 +160,12 @@ async fn bodies_come_back(given: &Given, reopened: bool) -> Verdict {
 }
 
 /// Payloads of hundreds of KiB are read back without loss.
-pub(crate) async fn large_payloads_come_back_whole(given: &Given) -> Verdict {
+pub(crate) async fn large_payloads_round_trip(given: &Given) -> Verdict {
     payloads_come_back(given, false).await
 }
 
 /// Payloads of hundreds of KiB are read back without loss after a reopen.
-pub(crate) async fn large_payloads_outlive_a_reopen(given: &Given) -> Verdict {
+pub(crate) async fn large_payloads_survive_a_reopen(given: &Given) -> Verdict {
     payloads_come_back(given, true).await
 }
 
@@ -195,7 +195,7 @@ async fn payloads_come_back(given: &Given, reopened: bool) -> Verdict {
 
 /// Times, runs, steps and origins that the caller gives are kept. An entry without them gets the time of its commit,
 /// and nothing else is invented.
-pub(crate) async fn what_was_given_is_kept_and_nothing_made_up(given: &Given) -> Verdict {
+pub(crate) async fn given_fields_are_kept_and_none_are_invented(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     let run = RunChange::new(id("r"), RunStatus::Running).with_agent(id("agent"));
     given.accept(writer.commit().await?.with_run(run)).await?;

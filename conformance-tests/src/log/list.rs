@@ -32,7 +32,7 @@ pub(crate) async fn a_path_is_listed_from_either_end(given: &Given) -> Verdict {
     }
     expect_eq(writer.path("unknown").await?, "")?;
     let elsewhere = threads.list_entries(&id("unknown"), EntryQuery::path_of(id("z"))).await?;
-    expect(elsewhere.items.is_empty() && elsewhere.next.is_none(), "a path of an unknown thread")
+    expect(elsewhere.items.is_empty() && elsewhere.next.is_none(), "an unknown thread has a path")
 }
 
 /// A long path is listed completely in one page, from either end.
@@ -49,7 +49,7 @@ pub(crate) async fn a_long_path_is_listed_whole(given: &Given) -> Verdict {
 }
 
 /// A list of a path continues on that path, whatever is committed between two pages.
-pub(crate) async fn a_path_stays_while_it_is_walked(given: &Given) -> Verdict {
+pub(crate) async fn a_path_is_stable_while_it_is_listed(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d"])).await?;
     for direction in [Direction::Forward, Direction::Backward] {
         let query = EntryQuery::path_of(id("d")).with_direction(direction);

@@ -21,7 +21,7 @@ fn result(id: &str) -> Block {
 
 /// Tool calls occur only in assistant messages. Each has an id and a name that are not blank, and no id occurs twice
 /// in a message.
-pub(crate) async fn calls_stand_in_assistant_messages(given: &Given) -> Verdict {
+pub(crate) async fn tool_calls_occur_only_in_assistant_messages(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a")]).await?;
     for (role, blocks) in [
         (Role::System, vec![call("c", "n")]),
@@ -41,7 +41,7 @@ pub(crate) async fn calls_stand_in_assistant_messages(given: &Given) -> Verdict 
 
 /// Tool results occur only in tool messages, and name a call by an id that is not blank. A tool message has at least
 /// one result.
-pub(crate) async fn results_stand_in_tool_messages(given: &Given) -> Verdict {
+pub(crate) async fn tool_results_occur_only_in_tool_messages(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a")]).await?;
     for (role, blocks) in [
         (Role::System, vec![result("c")]),
@@ -77,7 +77,7 @@ pub(crate) async fn unpaired_calls_and_results_are_accepted(given: &Given) -> Ve
 
 /// A body or a block of unknown kind is refused if its kind has the name of a known one, because it would be read
 /// back as that kind.
-pub(crate) async fn an_unknown_kind_is_not_a_known_one(given: &Given) -> Verdict {
+pub(crate) async fn an_unknown_kind_with_a_known_name_is_refused(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a")]).await?;
     for kind in ["message", "compaction", "checkpoint", "usage", "label", "rewind", "custom"] {
         let body = NewBody::Unknown { kind: kind.to_owned(), data: json("1") };

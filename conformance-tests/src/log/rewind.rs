@@ -32,7 +32,7 @@ pub(crate) async fn a_rewind_moves_the_head(given: &Given) -> Verdict {
 
 /// A rewind is refused if its target does not exist, belongs to another thread, comes later in the commit, or is a
 /// side entry.
-pub(crate) async fn a_rewind_wants_an_entry_of_the_path(given: &Given) -> Verdict {
+pub(crate) async fn a_rewind_needs_a_valid_target(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), note("beside"), rewind("a").with_id(id("back"))]).await?;
     Writer::having(given, "other", users(&["foreign"])).await?;
     for target in ["unknown", "foreign", "beside", "back", "later"] {
@@ -45,7 +45,7 @@ pub(crate) async fn a_rewind_wants_an_entry_of_the_path(given: &Given) -> Verdic
 
 /// The first entry after a rewind in the same commit gets the target of the rewind as its parent: the two take effect
 /// as one.
-pub(crate) async fn a_rewind_and_what_follows_it_are_one(given: &Given) -> Verdict {
+pub(crate) async fn a_rewind_and_the_entries_after_it_take_effect_together(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
     writer.accept([user("c"), rewind("a"), note("beside a"), user("d"), clear(), user("e"), user("f")]).await?;
     for (name, parent) in [("c", "b"), ("beside a", "a"), ("d", "a"), ("e", ""), ("f", "e")] {
@@ -70,7 +70,7 @@ pub(crate) async fn an_abandoned_branch_stays_as_it_was(given: &Given) -> Verdic
 }
 
 /// A rewind is always a side entry. A draft that says otherwise is refused, or is stored as a side entry.
-pub(crate) async fn a_rewind_lies_beside_the_path(given: &Given) -> Verdict {
+pub(crate) async fn a_rewind_is_always_a_side_entry(given: &Given) -> Verdict {
     let targets = [
         RewindTo::Start,
         RewindTo::Entry(id("a")),
@@ -85,7 +85,7 @@ pub(crate) async fn a_rewind_lies_beside_the_path(given: &Given) -> Verdict {
         let draft = NewEntry::new(target).with_id(id(&name)).with_side(false);
         let commit = writer.commit().await?.entry(draft);
         match given.commits()?.commit(commit).await {
-            Ok(_) => expect(writer.entry(&name).await?.side, format!("{name} lies on the path"))?,
+            Ok(_) => expect(writer.entry(&name).await?.side, format!("`{name}` is not a side entry"))?,
             Err(error) => expect_eq(error.kind(), ErrorKind::Invalid)?,
         }
     }
@@ -107,7 +107,7 @@ pub(crate) async fn clearing_keeps_the_log(given: &Given) -> Verdict {
 }
 
 /// `fork`, `rewind`, `clear` and `label` make one commit each, under the guard that they are given.
-pub(crate) async fn short_ways_are_single_commits(given: &Given) -> Verdict {
+pub(crate) async fn convenience_methods_make_single_commits(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
     let (commits, first) = (given.commits()?, writer.load().await?);
     let fork = Fork::below(id("a")).entries(users(&["c", "d"]));

@@ -73,7 +73,7 @@ pub(crate) async fn a_name_is_restored_from_any_branch(given: &Given) -> Verdict
 
 /// The target of a label is an earlier entry of the thread or of the commit. It may be on any branch, and may be a
 /// side entry.
-pub(crate) async fn a_label_wants_an_existing_target(given: &Given) -> Verdict {
+pub(crate) async fn a_label_needs_an_existing_target(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), note("beside"), user("b"), rewind("a")]).await?;
     Writer::having(given, "other", users(&["foreign"])).await?;
     for target in ["unknown", "foreign", "later"] {

@@ -43,13 +43,13 @@ pub(crate) async fn a_new_root_can_be_started(given: &Given) -> Verdict {
 
 /// A side entry has a parent, does not move the head, and is not a leaf. It is on no path, not even on that of
 /// entries with the same parent.
-pub(crate) async fn a_side_entry_lies_beside_the_path(given: &Given) -> Verdict {
+pub(crate) async fn a_side_entry_is_on_no_path(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
     let receipt = writer.append([note("x"), user("y").with_side(true), note("z").below(id("a"))]).await?;
     expect_eq(receipt.head, Some(id("b")))?;
     expect_eq(receipt.version.number(), 5)?;
     for (name, parent) in [("x", "b"), ("y", "b"), ("z", "a")] {
-        expect(writer.entry(name).await?.side, format!("`{name}` is no side entry"))?;
+        expect(writer.entry(name).await?.side, format!("`{name}` is not a side entry"))?;
         expect_eq(writer.parent(name).await?, parent)?;
     }
     expect_eq(writer.leaves().await?, "b")?;
@@ -116,8 +116,8 @@ pub(crate) async fn paths_of_a_large_tree_follow_the_parents(given: &Given) -> V
     let mut parents = vec![None];
     let mut entries = vec![user("0")];
     for at in 1..SIZE {
-        // Most entries are below the entry before them. Every 17th is below the root.
-        let parent = if at % 17 == 0 { (at * 7_919) % at } else { at - 1 };
+        // Most entries are below the entry before them. Every 17th begins a branch at an entry further up.
+        let parent = if at % 17 == 0 { at * 7 / 17 } else { at - 1 };
         parents.push(Some(parent));
         entries.push(user(&at.to_string()).below(id(&parent.to_string())));
     }

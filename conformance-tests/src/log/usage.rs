@@ -29,7 +29,7 @@ async fn start(writer: &Writer<'_>, name: &str) -> Verdict {
 }
 
 /// The tokens that messages and usage records report are summed for the thread and for each run, on every branch.
-pub(crate) async fn what_was_spent_is_summed(given: &Given) -> Verdict {
+pub(crate) async fn token_usage_is_summed(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     start(&writer, "one").await?;
     start(&writer, "two").await?;
@@ -74,7 +74,7 @@ pub(crate) async fn sums_are_exact_under_concurrent_writers(given: &Given) -> Ve
 
 /// A context has the newest context size: that of a usage record below an entry of the path, or that of the usage of
 /// a message.
-pub(crate) async fn the_newest_context_size_comes_with_the_context(given: &Given) -> Verdict {
+pub(crate) async fn a_context_has_the_newest_context_size(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a"])).await?;
     expect_eq(writer.context().await?.context_size, None)?;
     for (entry, size) in [(sized("s1", 100), 100), (user("b"), 100), (sized("s2", 50), 50), (sized("s3", 70), 70)] {

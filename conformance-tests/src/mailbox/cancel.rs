@@ -15,7 +15,7 @@ use crate::{
     check::{expect_eq, expect_some},
     given::id,
     sweep::{LITTLE_LATER, Sweep, Target, cut},
-    unknown::{FindOut, Known, undocumented, unknown_ends_are_found_out},
+    unknown::{FindOut, Known, undocumented, unknown_outcomes_can_be_resolved},
 };
 
 /// The number of claims that are dropped, after one, two or three polls.
@@ -25,7 +25,7 @@ const LOOKS: usize = 500;
 
 /// A claim whose future is dropped before its answer was received is given back within 10 s. The dispatch has its
 /// attempts as they were.
-pub(super) async fn a_claim_that_nobody_received_is_given_back(given: &Given) -> Verdict {
+pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> Verdict {
     put(given, [work("t", "a")]).await?;
     for claim in 0..CLAIMS {
         let store = mailbox(given)?;
@@ -47,7 +47,7 @@ async fn given_back(given: &Given) -> Result<ClaimedDispatch, Failure> {
         }
         tokio::time::sleep(LITTLE_LATER).await;
     }
-    Err(Failure::new("nothing was given back within 10 s"))
+    Err(Failure::new("the dispatch of a dropped claim was not released within 10 s"))
 }
 
 /// The calls that change something in the mailbox that [`Work`] prepares.
@@ -246,29 +246,29 @@ impl FindOut for Lapsed {
 
 /// A call on a mailbox that is dropped at any await has its whole effect before the next call of its handle, or
 /// never. A dropped claim is given back.
-pub(super) async fn a_dropped_call_on_a_mailbox_is_whole_or_nothing(given: &Given) -> Verdict {
+pub(super) async fn a_dropped_call_on_a_mailbox_is_all_or_nothing(given: &Given) -> Verdict {
     Sweep::new(Work(mailbox(given)?)).run(given, &CHANGING).await
 }
 
 /// A `reclaim` that is dropped at any await has its whole effect before the next call of its handle, or never.
-pub(super) async fn a_dropped_reclaim_is_whole_or_nothing(given: &Given) -> Verdict {
+pub(super) async fn a_dropped_reclaim_is_all_or_nothing(given: &Given) -> Verdict {
     Sweep::new(Lapsed(mailbox(given)?)).run(given, &["reclaim"]).await
 }
 
 /// If the answer of a call on a mailbox is lost, the caller finds out its effect as the documentation of the method
 /// says.
-pub(super) async fn an_unknown_end_on_a_mailbox_is_found_out(given: &Given) -> Verdict {
-    unknown_ends_are_found_out(given, Work(mailbox(given)?), &CHANGING).await
+pub(super) async fn an_unknown_outcome_on_a_mailbox_can_be_resolved(given: &Given) -> Verdict {
+    unknown_outcomes_can_be_resolved(given, Work(mailbox(given)?), &CHANGING).await
 }
 
 /// If the answer of a `reclaim` is lost, the caller finds out its effect as the documentation of the method says.
-pub(super) async fn an_unknown_reclaim_is_found_out(given: &Given) -> Verdict {
-    unknown_ends_are_found_out(given, Lapsed(mailbox(given)?), &["reclaim"]).await
+pub(super) async fn an_unknown_outcome_of_a_reclaim_can_be_resolved(given: &Given) -> Verdict {
+    unknown_outcomes_can_be_resolved(given, Lapsed(mailbox(given)?), &["reclaim"]).await
 }
 
 /// If the answer of a claim is lost, its dispatch can be claimed again when the lease has expired, once, and the
 /// attempt is counted.
-pub(super) async fn an_unknown_claim_comes_back_when_its_lease_is_over(given: &Given) -> Verdict {
+pub(super) async fn an_unknown_claim_becomes_claimable_when_its_lease_expires(given: &Given) -> Verdict {
     put(given, [work("t", "a"), work("u", "b")]).await?;
     let store = mailbox(given)?;
     drop(store.claim(request()).await?);

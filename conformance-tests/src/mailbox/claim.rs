@@ -18,7 +18,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// A claim gets at most as many dispatches as it asks for, each of a different thread and each with a token of its
 /// own.
-pub(super) async fn a_claim_gives_one_of_each_thread(given: &Given) -> Verdict {
+pub(super) async fn a_claim_returns_at_most_one_dispatch_per_thread(given: &Given) -> Verdict {
     let drafts = ["a1", "a2", "b1", "b2", "c1"].map(|name| work(&name[..1], name));
     put(given, drafts).await?;
     let store = mailbox(given)?;
@@ -49,7 +49,7 @@ pub(super) async fn a_claim_may_name_a_thread(given: &Given) -> Verdict {
 }
 
 /// No dispatch is claimed before its `available_at`; from then on it can be.
-pub(super) async fn nothing_comes_before_its_time(given: &Given) -> Verdict {
+pub(super) async fn no_dispatch_is_claimed_before_it_is_available(given: &Given) -> Verdict {
     put(given, [later("t", "a", MINUTE), later("u", "b", MINUTE + TICK)]).await?;
     nothing_to_claim(given).await?;
     given.advance(MINUTE - TICK).await;
@@ -64,7 +64,7 @@ pub(super) async fn nothing_comes_before_its_time(given: &Given) -> Verdict {
 
 /// After store time has gone back, a dispatch that was available and was not claimed cannot be claimed until its time
 /// comes again.
-pub(super) async fn time_that_goes_back_gives_nothing_early(given: &Given) -> Verdict {
+pub(super) async fn nothing_is_claimed_early_after_the_clock_goes_back(given: &Given) -> Verdict {
     put(given, [later("t", "a", MINUTE), later("u", "b", MINUTE)]).await?;
     given.advance(MINUTE).await;
     claim(given, "a").await?;
@@ -78,7 +78,7 @@ pub(super) async fn time_that_goes_back_gives_nothing_early(given: &Given) -> Ve
 
 /// Within a thread the dispatch with the lower priority number goes first, then the one enqueued earlier. A dispatch
 /// that is not yet available does not block others.
-pub(super) async fn priority_comes_first_inside_of_a_thread(given: &Given) -> Verdict {
+pub(super) async fn priority_decides_within_a_thread(given: &Given) -> Verdict {
     let of = |name: &str, priority: u8| work("t", name).with_priority(priority);
     put(given, [of("c", 128), of("e", 255), later("t", "late", MINUTE).with_priority(0)]).await?;
     put(given, [of("d", 128), of("b", 1), of("a", 0), of("f", 255)]).await?;
@@ -88,7 +88,7 @@ pub(super) async fn priority_comes_first_inside_of_a_thread(given: &Given) -> Ve
 }
 
 /// Among threads the priority of the first available dispatch decides, then how long the thread has waited.
-pub(super) async fn priority_comes_first_among_threads(given: &Given) -> Verdict {
+pub(super) async fn priority_decides_among_threads(given: &Given) -> Verdict {
     let drafts = [("a", "a1", 128), ("b", "b1", 128), ("c", "c1", 0), ("d", "d1", 200), ("e", "e1", 0)];
     for (thread, name, priority) in drafts {
         put(given, [work(thread, name).with_priority(priority)]).await?;
@@ -102,7 +102,7 @@ pub(super) async fn priority_comes_first_among_threads(given: &Given) -> Verdict
 
 /// A thread waits from the time when it becomes free. After its turn it comes behind the threads that were ready
 /// before.
-pub(super) async fn who_waited_longest_comes_first(given: &Given) -> Verdict {
+pub(super) async fn the_thread_that_waited_longest_comes_first(given: &Given) -> Verdict {
     put(given, [work("a", "a1"), work("a", "a2"), work("a", "a3")]).await?;
     given.advance(Duration::from_secs(2)).await;
     put(given, [work("b", "b1"), later("c", "c1", Duration::from_secs(1)), work("b", "b2")]).await?;
@@ -140,7 +140,7 @@ pub(super) async fn a_claim_by_id_says_why_not(given: &Given) -> Verdict {
 
 /// A lease ends at store time plus the requested length. A claim or an extension with a length of zero, or of more
 /// than 24 hours, is refused.
-pub(super) async fn a_lease_has_its_length(given: &Given) -> Verdict {
+pub(super) async fn a_lease_has_the_requested_length(given: &Given) -> Verdict {
     const DAY: Duration = Duration::from_hours(24);
     put(given, [work("t", "a"), work("u", "b")]).await?;
     let store = mailbox(given)?;
@@ -165,7 +165,7 @@ pub(super) async fn claim_numbers_grow(given: &Given) -> Verdict {
     let (store, mut last) = (mailbox(given)?, None);
     for round in 0..5 {
         let claimed = held(given, &format!("d{round}")).await?;
-        expect(last.is_none_or(|last| last < claimed.number), format!("{} behind {last:?}", claimed.number))?;
+        expect(last.is_none_or(|last| last < claimed.number), format!("claim {} follows {last:?}", claimed.number))?;
         last = Some(claimed.number);
         let settlement = if round % 2 == 0 { ack() } else { Settlement::Cancel { reason: "no".to_owned() } };
         settle(given, &claimed, settlement).await?;
@@ -178,14 +178,14 @@ pub(super) async fn claim_numbers_grow(given: &Given) -> Verdict {
 }
 
 /// The claim numbers of a tenant that is created again are above those of the deleted tenant.
-pub(super) async fn an_emptied_mailbox_goes_on_above_its_claims(given: &Given) -> Verdict {
+pub(super) async fn claim_numbers_continue_to_grow_in_a_recreated_tenant(given: &Given) -> Verdict {
     let first = held(given, "a").await?;
     settle(given, &first, Settlement::Release).await?;
     let second = claim(given, "a").await?;
     given.store().delete_tenant(&id("default")).await?;
     let anew = held(given, "a").await?;
-    expect(anew.number > second.number, format!("{} after {}", anew.number, second.number))?;
-    expect(anew.number.incarnation > first.number.incarnation, "the incarnation is the same")
+    expect(anew.number > second.number, format!("claim {} follows {}", anew.number, second.number))?;
+    expect(anew.number.incarnation > first.number.incarnation, "the incarnation did not increase")
 }
 
 /// A claim returns at once with nothing if the mailbox is empty, the thread is unknown, or an interrupt superseded

@@ -26,7 +26,7 @@ fn full() -> NewDispatch {
 }
 
 /// An enqueued dispatch is queued, has no attempts, has the epoch of its thread, and has every field as it was given.
-pub(super) async fn a_dispatch_is_as_it_was_given(given: &Given) -> Verdict {
+pub(super) async fn an_enqueued_dispatch_has_the_given_fields(given: &Given) -> Verdict {
     super::draft::interrupt(given).await?;
     let answers = put(given, [full(), work("t", "plain")]).await?;
     let (found, new) = (is_now(given, "full", DispatchStatus::Queued).await?, full());
@@ -38,7 +38,7 @@ pub(super) async fn a_dispatch_is_as_it_was_given(given: &Given) -> Verdict {
     let plain = is_now(given, "plain", DispatchStatus::Queued).await?;
     expect_eq((plain.priority, plain.max_attempts, plain.payload), (128, 5, None))?;
     expect_eq((plain.available_at, plain.updated_at), (plain.created_at, plain.created_at))?;
-    expect(plain.number > found.number, "numbers do not grow")?;
+    expect(plain.number > found.number, "the numbers of dispatches do not increase")?;
     let unnamed = put(given, [NewDispatch::new(id("t"), id("r"))]).await?;
     load(given, unnamed[0].id.as_str()).await.map(drop)
 }
@@ -61,10 +61,10 @@ pub(super) async fn answers_are_independent(given: &Given) -> Verdict {
 
 /// An id is used once. An enqueue that gives the same as the first one gets the first answer, whatever happened to
 /// the dispatch since then. Any other enqueue with the id is refused.
-pub(super) async fn an_equal_enqueue_gets_the_first_answer(given: &Given) -> Verdict {
+pub(super) async fn a_repeated_enqueue_returns_the_first_answer(given: &Given) -> Verdict {
     let draft = || keyed("t", "a", "k").available(When::In(Duration::ZERO));
     let first = put(given, [draft()]).await?.remove(0);
-    expect(!first.deduplicated, "the first is a repeat")?;
+    expect(!first.deduplicated, "the first enqueue was deduplicated")?;
     let claimed = claim(given, "a").await?;
     let mut wanted = first.clone();
     wanted.deduplicated = true;
@@ -86,7 +86,7 @@ pub(super) async fn an_equal_enqueue_gets_the_first_answer(given: &Given) -> Ver
 
 /// A dedupe key is taken while a queued or claimed dispatch of the thread has it. Another thread can use the same
 /// key.
-pub(super) async fn a_key_is_taken_until_its_dispatch_is_over(given: &Given) -> Verdict {
+pub(super) async fn a_key_is_taken_until_its_dispatch_ends(given: &Given) -> Verdict {
     put(given, [keyed("t", "a", "k")]).await?;
     taken_by(given, keyed("t", "b", "k"), "a").await?;
     put(given, [keyed("u", "other", "k"), keyed("t", "c", "other")]).await?;
@@ -103,7 +103,7 @@ pub(super) async fn a_key_is_taken_until_its_dispatch_is_over(given: &Given) -> 
 }
 
 /// An interrupt releases the keys of the dispatches that it supersedes, but not the key of the claimed one.
-pub(super) async fn an_interrupt_frees_the_keys_of_what_was_queued(given: &Given) -> Verdict {
+pub(super) async fn an_interrupt_frees_the_keys_of_queued_dispatches(given: &Given) -> Verdict {
     put(given, [keyed("t", "held", "h")]).await?;
     let held = claim(given, "held").await?;
     put(given, [keyed("t", "a", "k")]).await?;
@@ -117,7 +117,7 @@ pub(super) async fn an_interrupt_frees_the_keys_of_what_was_queued(given: &Given
 
 /// An enqueue that wants the key of a claim whose lease has expired ends that attempt first. If the dispatch is
 /// queued then, its key stays taken.
-pub(super) async fn a_lost_lease_gives_up_its_key_with_the_last_attempt(given: &Given) -> Verdict {
+pub(super) async fn a_lost_lease_frees_its_key_only_with_the_last_attempt(given: &Given) -> Verdict {
     for (name, attempts) in [("more", 2), ("last", 1)] {
         put(given, [keyed(name, name, "k").with_max_attempts(attempts)]).await?;
         claim(given, name).await?;
@@ -136,7 +136,7 @@ pub(super) async fn a_lost_lease_gives_up_its_key_with_the_last_attempt(given: &
 }
 
 /// A dispatch with a `max_attempts` of 0 is refused. The thread and the run need not exist.
-pub(super) async fn a_dispatch_has_an_attempt_and_needs_no_thread(given: &Given) -> Verdict {
+pub(super) async fn a_dispatch_needs_an_attempt_but_no_thread(given: &Given) -> Verdict {
     expect_kind(try_put(given, work("t", "a").with_max_attempts(0)).await?, ErrorKind::Invalid)?;
     expect_eq(mailbox(given)?.load_dispatch(&id("a")).await?, None)?;
     put(given, [work("no such thread", "a").with_max_attempts(1)]).await?;
@@ -145,7 +145,7 @@ pub(super) async fn a_dispatch_has_an_attempt_and_needs_no_thread(given: &Given)
 
 /// A queued dispatch can be cancelled. For a claimed or finished dispatch the call is refused, and the error names
 /// the dispatch and its status. An unknown dispatch is not found.
-pub(super) async fn only_what_is_queued_is_cancelled(given: &Given) -> Verdict {
+pub(super) async fn only_a_queued_dispatch_can_be_cancelled(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     expect_kind(store.cancel(&id("unknown")).await, ErrorKind::NotFound)?;
     put(given, [work("t", "a"), later("t", "b", LATER)]).await?;

@@ -17,7 +17,7 @@ use crate::{
 
 /// An interrupt raises the epoch and supersedes the queued dispatches. From then on every reader sees them
 /// superseded, with the time and the reason of the interrupt. The claimed dispatch stays claimed.
-pub(super) async fn an_interrupt_supersedes_what_is_queued(given: &Given) -> Verdict {
+pub(super) async fn an_interrupt_supersedes_queued_dispatches(given: &Given) -> Verdict {
     let claimed = held(given, "held").await?;
     put(given, [work("t", "a"), later("t", "b", LEASE), keyed("t", "c", "k")]).await?;
     given.advance(TICK).await;
@@ -29,7 +29,7 @@ pub(super) async fn an_interrupt_supersedes_what_is_queued(given: &Given) -> Ver
             (dispatch.finished_at, dispatch.reason.as_deref(), dispatch.epoch),
             (Some(done.at), Some("stop"), 0),
         )?;
-        expect(dispatch.updated_at >= done.at, "it did not change")?;
+        expect(dispatch.updated_at >= done.at, "the dispatch was not updated")?;
         expect_kind(mailbox(given)?.cancel(&id(name)).await, ErrorKind::InvalidTransition)?;
     }
     is_now(given, "held", DispatchStatus::Claimed).await?;
@@ -41,7 +41,7 @@ pub(super) async fn an_interrupt_supersedes_what_is_queued(given: &Given) -> Ver
 }
 
 /// Each dispatch shows the interrupt that superseded it, and not a later one.
-pub(super) async fn each_shows_its_own_interrupt(given: &Given) -> Verdict {
+pub(super) async fn each_dispatch_shows_the_interrupt_that_superseded_it(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     let mut times = Vec::new();
     for (name, reason) in [("a", "first"), ("b", "second"), ("c", "third")] {
@@ -65,7 +65,7 @@ pub(super) async fn a_key_makes_an_interrupt_repeatable(given: &Given) -> Verdic
     let first = keyed("k0").await?;
     put(given, [work("t", "b")]).await?;
     let mut again = keyed("k0").await?;
-    expect(again.deduplicated, "it interrupts again")?;
+    expect(again.deduplicated, "the repeated interrupt was not deduplicated")?;
     again.deduplicated = false;
     expect_eq(again, first)?;
     is_now(given, "b", DispatchStatus::Queued).await?;
@@ -75,7 +75,7 @@ pub(super) async fn a_key_makes_an_interrupt_repeatable(given: &Given) -> Verdic
         expect_eq(keyed(&format!("k{at}")).await?.epoch, at + 1)?;
     }
     interrupt(given).await?;
-    expect(keyed("k0").await?.deduplicated && keyed("k19").await?.deduplicated, "one of the last 20 is forgotten")?;
+    expect(keyed("k0").await?.deduplicated && keyed("k19").await?.deduplicated, "a key of the last 20 was forgotten")?;
     expect_eq(store.load_epoch(&id("t")).await?, 21)
 }
 
@@ -96,7 +96,7 @@ pub(super) async fn epochs_never_fall(given: &Given) -> Verdict {
 
 /// A dispatch that is enqueued after an interrupt has the new epoch, and can be claimed as soon as the thread is
 /// free.
-pub(super) async fn what_comes_after_an_interrupt_is_claimable(given: &Given) -> Verdict {
+pub(super) async fn a_dispatch_enqueued_after_an_interrupt_can_be_claimed(given: &Given) -> Verdict {
     let claimed = held(given, "held").await?;
     put(given, [work("t", "old")]).await?;
     interrupt(given).await?;
@@ -110,7 +110,7 @@ pub(super) async fn what_comes_after_an_interrupt_is_claimable(given: &Given) ->
 }
 
 /// If an enqueue and an interrupt run at the same time, the dispatch is superseded or has the new epoch.
-pub(super) async fn an_enqueue_races_with_an_interrupt(given: &Given) -> Verdict {
+pub(super) async fn an_enqueue_takes_effect_before_or_after_an_interrupt(given: &Given) -> Verdict {
     for round in 0..30 {
         let (thread, name) = (format!("t{round}"), format!("d{round}"));
         let (one, two) = (mailbox(given)?, mailbox(given)?);
@@ -129,7 +129,7 @@ pub(super) async fn an_enqueue_races_with_an_interrupt(given: &Given) -> Verdict
 }
 
 /// An interrupt affects only its own thread.
-pub(super) async fn an_interrupt_is_of_one_thread(given: &Given) -> Verdict {
+pub(super) async fn an_interrupt_affects_only_its_thread(given: &Given) -> Verdict {
     put(given, [work("t", "a"), work("u", "b")]).await?;
     interrupt(given).await?;
     expect_eq(mailbox(given)?.load_epoch(&id("u")).await?, 0)?;
@@ -161,7 +161,7 @@ pub(super) async fn a_holder_loses_its_claim_to_an_interrupt(given: &Given) -> V
 
 /// If a thread was interrupted and the lease of its claim has expired, the next claim supersedes the dispatch and
 /// does not get it.
-pub(super) async fn a_stale_lease_is_superseded(given: &Given) -> Verdict {
+pub(super) async fn the_expired_claim_of_an_interrupted_thread_is_superseded(given: &Given) -> Verdict {
     held(given, "a").await?;
     interrupt(given).await?;
     given.advance(LEASE).await;
@@ -178,19 +178,19 @@ pub(super) async fn a_take_over_frees_the_thread(given: &Given) -> Verdict {
     let request = Interrupt::new(id("t")).because("mine").with_key(id("k")).taking_over();
     let done = store.interrupt(request.clone()).await?;
     let fence = expect_some(done.fence.clone(), "fence")?;
-    expect(fence.claim > claimed.number, "the claim number was used before")?;
+    expect(fence.claim > claimed.number, "the claim number did not increase")?;
     let dispatch = is_now(given, "a", DispatchStatus::Superseded).await?;
     expect_eq((dispatch.reason.as_deref(), done.claimed), (Some("mine"), Some(id("a"))))?;
     expect_eq(store.interrupt(request).await?.fence, Some(fence.clone()))?;
     refuse_holder(given, &claimed, ErrorKind::StaleEpoch).await?;
     let next = held(given, "b").await?;
-    expect(next.number > fence.claim, "the claim number is used again")?;
+    expect(next.number > fence.claim, "the claim number did not increase")?;
     settle(given, &next, Settlement::Release).await.map(drop)
 }
 
 /// With its fence, the caller of an interrupt that took over can write to the thread until the next claim. The old
 /// holder cannot.
-pub(super) async fn a_take_over_is_a_fence(given: &Given) -> Verdict {
+pub(super) async fn a_take_over_fences_out_the_old_holder(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
     let done = mailbox(given)?.interrupt(Interrupt::new(id("t")).taking_over()).await?;
     let fence = expect_some(done.fence, "fence")?;
@@ -204,16 +204,16 @@ pub(super) async fn a_take_over_is_a_fence(given: &Given) -> Verdict {
     let mut forged = fence.clone();
     forged.token = ClaimToken::new("forged");
     let refused = given.commits()?.commit(commit("forged", user("f")).fenced(forged)).await;
-    expect(refused.is_err_and(|error| error.kind() != ErrorKind::Unavailable), "a forged fence writes")?;
+    expect(refused.is_err_and(|error| error.kind() != ErrorKind::Unavailable), "a forged fence was accepted")?;
     let next = held(given, "b").await?;
     given.accept(commit("next", user("d")).fenced(next.fence())).await?;
     let refused = given.commits()?.commit(commit("over", user("e")).fenced(fence)).await;
-    let error = refused.err().ok_or_else(|| crate::Failure::new("the old fence still writes"))?;
+    let error = refused.err().ok_or_else(|| crate::Failure::new("the old fence was accepted"))?;
     expect(matches!(error.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch), format!("{error:?}"))
 }
 
 /// The dispatches that an interrupt superseded are found by their epoch.
-pub(super) async fn what_was_superseded_is_found_by_epoch(given: &Given) -> Verdict {
+pub(super) async fn superseded_dispatches_are_found_by_epoch(given: &Given) -> Verdict {
     put(given, [work("t", "a"), work("t", "b")]).await?;
     interrupt(given).await?;
     put(given, [work("t", "c")]).await?;

@@ -16,7 +16,7 @@ use crate::{
 
 /// At exactly `lease_until` a lease has expired. The next claim takes the dispatch and counts the lost attempt, and
 /// the old token is invalid. Until that claim the dispatch is read as claimed.
-pub(super) async fn a_lease_that_is_over_is_claimable(given: &Given) -> Verdict {
+pub(super) async fn an_expired_lease_can_be_claimed(given: &Given) -> Verdict {
     let first = held(given, "a").await?;
     given.advance(LEASE - TICK).await;
     nothing_to_claim(given).await?;
@@ -26,7 +26,7 @@ pub(super) async fn a_lease_that_is_over_is_claimable(given: &Given) -> Verdict 
     let ready = mailbox(given)?.list_ready_threads(PageRequest::default()).await?.items;
     expect_eq(ready.iter().map(|ready| ready.next.as_str()).collect::<Vec<_>>(), vec!["a"])?;
     let second = claim(given, "a").await?;
-    expect(second.number > first.number && second.token != first.token, "the claim is the same")?;
+    expect(second.number > first.number && second.token != first.token, "the second claim is not a new one")?;
     expect_eq((second.dispatch.attempts, second.dispatch.last_error.as_deref()), (1, Some("lease expired")))?;
     let lost = second.dispatch.history.last().map(|attempt| (attempt.end, attempt.claim));
     expect_eq(lost, Some((AttemptEnd::LeaseExpired, first.number)))?;
@@ -102,7 +102,7 @@ pub(super) async fn an_old_holder_writes_nothing(given: &Given) -> Verdict {
 
 /// If an old holder and the new holder of a thread settle in one call, in whatever order, the old one is refused and
 /// the new one is accepted.
-pub(super) async fn an_old_holder_is_refused_beside_the_new_one(given: &Given) -> Verdict {
+pub(super) async fn an_old_holder_is_refused_in_the_same_call_as_the_new_one(given: &Given) -> Verdict {
     for (old, new, turned) in [("a", "b", false), ("c", "d", true)] {
         put(given, [work("t", old).with_max_attempts(1), work("t", new)]).await?;
         let lost = claim(given, old).await?;
@@ -126,7 +126,7 @@ pub(super) async fn an_old_holder_is_refused_beside_the_new_one(given: &Given) -
 }
 
 /// If the holder settles while another worker claims, after the lease has expired, exactly one of the two succeeds.
-pub(super) async fn a_settlement_races_with_a_claim(given: &Given) -> Verdict {
+pub(super) async fn a_settlement_and_a_competing_claim_have_one_winner(given: &Given) -> Verdict {
     for round in 0..20 {
         let claimed = held(given, &format!("d{round}")).await?;
         given.advance(LEASE).await;
@@ -175,7 +175,7 @@ pub(super) async fn work_is_started_once(given: &Given) -> Verdict {
 
 /// `reclaim` ends claims whose lease has expired as a claim would, up to a given number, and reports what each
 /// dispatch became.
-pub(super) async fn a_reclaim_ends_what_is_over(given: &Given) -> Verdict {
+pub(super) async fn a_reclaim_ends_expired_claims(given: &Given) -> Verdict {
     let drafts = [("a", "a1", 2), ("b", "b1", 1), ("t", "c1", 2), ("z", "d1", 2)];
     put(given, drafts.map(|(thread, name, attempts)| work(thread, name).with_max_attempts(attempts))).await?;
     let store = mailbox(given)?;
@@ -195,7 +195,7 @@ pub(super) async fn a_reclaim_ends_what_is_over(given: &Given) -> Verdict {
 }
 
 /// If several reclaims run at the same time, each ended claim is counted by one of them.
-pub(super) async fn reclaims_count_each_once(given: &Given) -> Verdict {
+pub(super) async fn concurrent_reclaims_count_each_claim_once(given: &Given) -> Verdict {
     put(given, (0..40).map(|at| work(&format!("t{at}"), &format!("d{at}")))).await?;
     let store = mailbox(given)?;
     store.claim(request().up_to(40)).await?;
@@ -215,7 +215,7 @@ pub(super) async fn reclaims_count_each_once(given: &Given) -> Verdict {
 }
 
 /// Nothing of a lost attempt, or of a dead letter that was requeued, shows except in `history` and `last_error`.
-pub(super) async fn a_lost_attempt_leaves_no_trace_beside_history(given: &Given) -> Verdict {
+pub(super) async fn a_lost_attempt_leaves_traces_only_in_the_history(given: &Given) -> Verdict {
     let first = held(given, "a").await?;
     let store = mailbox(given)?;
     store.start(&first.claim(), id("i")).await?;
@@ -235,7 +235,7 @@ pub(super) async fn a_lost_attempt_leaves_no_trace_beside_history(given: &Given)
 }
 
 /// A jump of store time may end a lease early or late, and never gives one dispatch two holders.
-pub(super) async fn jumps_of_time_give_no_two_holders(given: &Given) -> Verdict {
+pub(super) async fn clock_jumps_never_give_a_dispatch_two_holders(given: &Given) -> Verdict {
     let first = held(given, "a").await?;
     given.set_back(Duration::from_hours(1)).await;
     nothing_to_claim(given).await?;
@@ -244,7 +244,7 @@ pub(super) async fn jumps_of_time_give_no_two_holders(given: &Given) -> Verdict 
     expect_kind(try_settle(given, &first, ack()).await?, ErrorKind::ClaimLost)?;
     given.set_back(Duration::from_hours(1)).await;
     let third = mailbox(given)?.extend(&second.claim(), LEASE).await?;
-    expect(third.lease_until >= third.claimed_at, "the lease ended before it began")?;
+    expect(third.lease_until >= third.claimed_at, "the lease expires before the claim began")?;
     given.advance(Duration::from_hours(10)).await;
     let last = claim(given, "a").await?;
     expect_kind(try_settle(given, &second, ack()).await?, ErrorKind::ClaimLost)?;

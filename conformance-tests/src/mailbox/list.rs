@@ -42,7 +42,7 @@ async fn some_of_each(given: &Given) -> Verdict {
 
 /// Dispatches are filtered by thread, run, statuses, worker, epoch and dedupe key. Filters that are given together
 /// must all hold.
-pub(super) async fn filters_name_what_is_wanted(given: &Given) -> Verdict {
+pub(super) async fn dispatches_are_filtered_by_all_given_fields(given: &Given) -> Verdict {
     use DispatchStatus::{Acked, Claimed, DeadLetter, Queued, Superseded};
     some_of_each(given).await?;
     let any = DispatchFilter::default;
@@ -78,7 +78,7 @@ pub(super) async fn filters_name_what_is_wanted(given: &Given) -> Verdict {
 
 /// The order by end has the finished dispatches in the order in which they ended, including superseded ones. Listed
 /// backwards, each order is the same in reverse.
-pub(super) async fn orders_by_creation_and_end(given: &Given) -> Verdict {
+pub(super) async fn dispatches_are_ordered_by_creation_or_end(given: &Given) -> Verdict {
     some_of_each(given).await?;
     put(given, [work("u", "v"), work("u", "w")]).await?;
     mailbox(given)?.interrupt(store_core::Interrupt::new(id("u"))).await?;
@@ -93,7 +93,7 @@ pub(super) async fn orders_by_creation_and_end(given: &Given) -> Verdict {
 
 /// Dispatches of several threads that ended at the same time are listed by id, whether an interrupt or a settlement
 /// ended them.
-pub(super) async fn what_ended_in_one_moment_is_in_order(given: &Given) -> Verdict {
+pub(super) async fn dispatches_that_ended_at_the_same_time_are_ordered_by_id(given: &Given) -> Verdict {
     let store = &mailbox(given)?;
     put(given, [work("w", "b")]).await?;
     let held = claim(given, "b").await?;
@@ -115,7 +115,7 @@ pub(super) async fn what_ended_in_one_moment_is_in_order(given: &Given) -> Verdi
 
 /// The order of claims exists within one thread only. It has the queued dispatches by priority and number, due or
 /// not.
-pub(super) async fn the_order_of_claims_is_that_of_a_thread(given: &Given) -> Verdict {
+pub(super) async fn the_order_of_claims_exists_only_within_a_thread(given: &Given) -> Verdict {
     put(given, [work("t", "old")]).await?;
     interrupt(given).await?;
     put(given, [work("t", "c"), later("t", "b", LEASE).with_priority(1), work("t", "d"), work("u", "x")]).await?;

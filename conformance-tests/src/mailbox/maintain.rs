@@ -16,7 +16,7 @@ use crate::{
 
 /// A purge removes dispatches that ended strictly before a given time, up to a limit, and says how many. A dry run
 /// changes nothing. Queued and claimed dispatches stay.
-pub(super) async fn a_purge_removes_what_ended_before(given: &Given) -> Verdict {
+pub(super) async fn a_purge_removes_records_that_ended_before_its_time(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     let mut ends = Vec::new();
     for name in ["a", "b", "c"] {
@@ -46,7 +46,7 @@ pub(super) async fn a_purge_removes_what_ended_before(given: &Given) -> Verdict 
 
 /// A superseded dispatch ended at the time of its interrupt, and is purged by that time. The limit of a purge counts
 /// each of them.
-pub(super) async fn what_was_superseded_is_purged_by_its_interrupt(given: &Given) -> Verdict {
+pub(super) async fn superseded_dispatches_are_purged_by_the_time_of_their_interrupt(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     put(given, [keyed("t", "a", "k"), work("t", "b"), later("t", "c", LEASE)]).await?;
     given.advance(LEASE).await;
@@ -67,7 +67,7 @@ pub(super) async fn what_was_superseded_is_purged_by_its_interrupt(given: &Given
 
 /// A dead letter that is requeued has all its attempts available again, keeps its history, and has the current epoch
 /// of its thread. Each dead letter has its own answer.
-pub(super) async fn dead_letters_go_back_into_the_queue(given: &Given) -> Verdict {
+pub(super) async fn dead_letters_can_be_requeued(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     put(given, [work("t", "a").with_max_attempts(1), work("t", "b")]).await?;
     let claimed = claim(given, "a").await?;

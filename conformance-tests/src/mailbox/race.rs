@@ -41,7 +41,7 @@ pub(super) async fn enqueues_lose_nothing(given: &Given) -> Verdict {
     let mut seen = BTreeSet::new();
     for end in ends {
         let (own, found) = end?;
-        expect(own && found.is_sorted(), "somebody else's answers")?;
+        expect(own && found.is_sorted(), "a call got the answers of another call")?;
         seen.extend(found);
     }
     expect_eq(seen.len(), 200)?;
@@ -49,7 +49,7 @@ pub(super) async fn enqueues_lose_nothing(given: &Given) -> Verdict {
 }
 
 /// Concurrent purges remove and count each dispatch once, and leave dispatches that are enqueued meanwhile.
-pub(super) async fn purges_that_meet_remove_each_once(given: &Given) -> Verdict {
+pub(super) async fn concurrent_purges_remove_each_dispatch_once(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     for round in 0..20 {
         let names: Vec<_> = (0..10).map(|at| format!("{round}-{at}")).collect();

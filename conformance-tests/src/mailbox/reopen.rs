@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// After a reopen a mailbox has everything that it had: dispatches, claims, keys, epochs, claim numbers, history.
-pub(super) async fn a_mailbox_outlives_a_reopen(given: &Given) -> Verdict {
+pub(super) async fn a_mailbox_survives_a_reopen(given: &Given) -> Verdict {
     put(given, [work("t", "old")]).await?;
     interrupt(given).await?;
     let first = held(given, "a").await?;
@@ -35,17 +35,17 @@ pub(super) async fn a_mailbox_outlives_a_reopen(given: &Given) -> Verdict {
     expect_eq(mailbox(given)?.count_dispatches(None).await?, counts)?;
     expect_eq(mailbox(given)?.load_epoch(&id("t")).await?, 1)?;
     taken_by(given, keyed("t", "e", "k"), "b").await?;
-    expect(settle(given, &first, retry(Duration::from_secs(60))).await?.deduplicated, "it was settled again")?;
+    expect(settle(given, &first, retry(Duration::from_secs(60))).await?.deduplicated, "the repeat settled again")?;
     settle(given, &claimed, ack()).await?;
     given.advance(Duration::from_secs(60)).await;
     let claims = mailbox(given)?.claim(request().up_to(9)).await?.claimed;
     expect_eq(claims.len(), 2)?;
     let again = expect_some(claims.iter().find(|again| again.dispatch.id.as_str() == "a"), "retry")?;
-    expect(again.number > claimed.number, "a claim number is used again")
+    expect(again.number > claimed.number, "the claim number did not increase")
 }
 
 /// Another worker can claim the dispatch of a lost worker when the lease has expired.
-pub(super) async fn the_work_of_a_lost_worker_goes_on(given: &Given) -> Verdict {
+pub(super) async fn another_worker_can_claim_the_work_of_a_lost_one(given: &Given) -> Verdict {
     let lost = held(given, "a").await?;
     given.reopen().await?;
     nothing_to_claim(given).await?;
@@ -77,7 +77,7 @@ async fn outlives(given: &Given, change: &str) -> Verdict {
 }
 
 /// After a reopen the mailbox has every change of a claim that does not finish its dispatch.
-pub(super) async fn every_step_of_a_claim_outlives_a_reopen(given: &Given) -> Verdict {
+pub(super) async fn every_step_of_a_claim_survives_a_reopen(given: &Given) -> Verdict {
     put(given, [work("t", "a"), keyed("t", "b", "k"), later("t", "c", LEASE)]).await?;
     outlives(given, "enqueue").await?;
     let first = claim(given, "a").await?;
@@ -100,7 +100,7 @@ pub(super) async fn every_step_of_a_claim_outlives_a_reopen(given: &Given) -> Ve
 }
 
 /// After a reopen the mailbox has every end of a dispatch, and every requeue and purge after it.
-pub(super) async fn every_end_outlives_a_reopen(given: &Given) -> Verdict {
+pub(super) async fn every_end_of_a_dispatch_survives_a_reopen(given: &Given) -> Verdict {
     let last = held(given, "a").await?;
     settle(given, &last, Settlement::DeadLetter { error: "broken".to_owned() }).await?;
     outlives(given, "dead letter").await?;
@@ -120,7 +120,7 @@ pub(super) async fn every_end_outlives_a_reopen(given: &Given) -> Verdict {
 }
 
 /// A dispatch that a refused write of its holder superseded is still superseded after a reopen.
-pub(super) async fn a_loss_by_trying_outlives_a_reopen(given: &Given) -> Verdict {
+pub(super) async fn superseding_by_a_refused_write_survives_a_reopen(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
     interrupt(given).await?;
     expect_kind(try_settle(given, &claimed, ack()).await?, ErrorKind::StaleEpoch)?;
@@ -131,7 +131,7 @@ pub(super) async fn a_loss_by_trying_outlives_a_reopen(given: &Given) -> Verdict
 }
 
 /// After a reopen the keys of interrupts are remembered: a repeat interrupts nothing.
-pub(super) async fn the_keys_of_interrupts_outlive_a_reopen(given: &Given) -> Verdict {
+pub(super) async fn the_keys_of_interrupts_survive_a_reopen(given: &Given) -> Verdict {
     let keyed = || Interrupt::new(id("t")).with_key(id("k"));
     put(given, [work("t", "a")]).await?;
     let first = mailbox(given)?.interrupt(keyed()).await?;
@@ -143,12 +143,12 @@ pub(super) async fn the_keys_of_interrupts_outlive_a_reopen(given: &Given) -> Ve
 }
 
 /// No claim number is used twice, even if the mailbox was emptied and reopened, in either order.
-pub(super) async fn claim_numbers_grow_over_emptying_and_reopening(given: &Given) -> Verdict {
+pub(super) async fn claim_numbers_grow_across_emptying_and_reopening(given: &Given) -> Verdict {
     let mut last: Option<ClaimedDispatch> = None;
     for round in 0..6 {
         let claimed = held(given, &format!("d{round}")).await?;
         if let Some(last) = &last {
-            expect(claimed.number > last.number, format!("{} after {}", claimed.number, last.number))?;
+            expect(claimed.number > last.number, format!("claim {} follows {}", claimed.number, last.number))?;
         }
         settle(given, &claimed, ack()).await?;
         last = Some(claimed);

@@ -56,7 +56,7 @@ pub(super) async fn the_last_retry_makes_a_dead_letter(given: &Given) -> Verdict
 }
 
 /// A snooze or a release uses up no attempt, however often it is repeated.
-pub(super) async fn putting_off_costs_no_attempt(given: &Given) -> Verdict {
+pub(super) async fn a_snooze_or_release_uses_up_no_attempt(given: &Given) -> Verdict {
     put(given, [work("t", "a").with_max_attempts(1)]).await?;
     for _ in 0..3 {
         let claimed = claim(given, "a").await?;
@@ -81,7 +81,7 @@ pub(super) async fn settlements_are_independent(given: &Given) -> Verdict {
     let answers = store.settle(pairs).await?;
     let kinds: Vec<_> = answers.iter().map(kind).collect();
     expect_eq(kinds, vec![None, Some(ErrorKind::ClaimLost), None, None])?;
-    expect(answers[3].as_ref().is_ok_and(|settled| settled.deduplicated), "it is settled twice")?;
+    expect(answers[3].as_ref().is_ok_and(|settled| settled.deduplicated), "the repeat was not deduplicated")?;
     is_now(given, "b", DispatchStatus::Claimed).await.map(drop)
 }
 
@@ -119,13 +119,13 @@ pub(super) async fn twenty_attempts_are_remembered(given: &Given) -> Verdict {
     let history = load(given, "a").await?.history;
     let numbers: Vec<_> = history.iter().map(|attempt| attempt.claim).collect();
     expect_eq(numbers, claims.iter().skip(2).map(|claimed| claimed.number).collect::<Vec<_>>())?;
-    expect(settle(given, &claims[2], Settlement::Release).await?.deduplicated, "it was settled again")?;
+    expect(settle(given, &claims[2], Settlement::Release).await?.deduplicated, "the repeat was not deduplicated")?;
     expect_kind(try_settle(given, &claims[1], Settlement::Release).await?, ErrorKind::ClaimLost).map(drop)
 }
 
 /// A dispatch that is retried or snoozed after a delay cannot be claimed before the delay has passed, and then it
 /// can.
-pub(super) async fn a_retry_waits_its_time(given: &Given) -> Verdict {
+pub(super) async fn a_retried_dispatch_waits_for_its_delay(given: &Given) -> Verdict {
     for settlement in [retry(MINUTE), Settlement::Snooze { after: MINUTE }] {
         let claimed = held(given, &format!("{:?}", std::mem::discriminant(&settlement))).await?;
         settle(given, &claimed, settlement).await?;
@@ -139,7 +139,7 @@ pub(super) async fn a_retry_waits_its_time(given: &Given) -> Verdict {
 }
 
 /// A result, an error and a reason are read back as given. A long error is cut and ends in `…`.
-pub(super) async fn outcomes_come_back_as_given(given: &Given) -> Verdict {
+pub(super) async fn results_errors_and_reasons_round_trip(given: &Given) -> Verdict {
     let result = json("{\"b\":1.50,\"a\":[1e3],\"b\":2}");
     let a = held(given, "a").await?;
     settle(given, &a, Settlement::Ack { result: Some(result.clone()) }).await?;
@@ -157,13 +157,22 @@ pub(super) async fn outcomes_come_back_as_given(given: &Given) -> Verdict {
 }
 
 /// Once a dispatch is settled, its thread is free for the next one, however it was settled.
-pub(super) async fn a_settled_thread_is_free(given: &Given) -> Verdict {
-    let settlements = [ack(), retry(MINUTE), Settlement::Cancel { reason: "no".to_owned() }];
-    put(given, (0..4).map(|at| work("t", &format!("d{at}")))).await?;
+pub(super) async fn a_thread_is_free_after_any_settlement(given: &Given) -> Verdict {
+    let text = || "no".to_owned();
+    let settlements = [
+        ack(),
+        retry(MINUTE),
+        Settlement::Snooze { after: MINUTE },
+        Settlement::DeadLetter { error: text() },
+        Settlement::Cancel { reason: text() },
+        Settlement::Release,
+    ];
+    put(given, (0..settlements.len()).map(|at| work("t", &format!("d{at}")))).await?;
     for (at, settlement) in settlements.into_iter().enumerate() {
         let claimed = claim(given, &format!("d{at}")).await?;
         nothing_to_claim(given).await?;
         settle(given, &claimed, settlement).await?;
     }
-    claim(given, "d3").await.map(drop)
+    // The released dispatch can be claimed again at once.
+    claim(given, "d5").await.map(drop)
 }

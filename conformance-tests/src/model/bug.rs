@@ -26,7 +26,7 @@ macro_rules! bugs {
 
 bugs! {
     /// A guard that is one below the version is accepted.
-    VersionOffByOne = "commit::a_guard_is_judged_by_the_version",
+    VersionOffByOne = "commit::a_guard_is_checked_against_the_version",
     /// A guard is accepted if the entry at its version has the same time as the newest entry.
     VersionByTime = "commit::any_makes_a_thread_that_never_existed",
     /// A commit of entries is acknowledged but not written if the new version is divisible by four.
@@ -34,37 +34,37 @@ bugs! {
     /// The guard of a commit is checked before the lock is taken.
     GuardOutsideTheLock = "commit::one_guard_has_one_winner",
     /// A commit that repeats a commit key is applied again.
-    KeyIgnored = "commit::a_key_is_applied_once",
+    KeyIgnored = "commit::commits_with_the_same_key_are_applied_once",
     /// A commit with the key of an earlier commit returns its receipt, even if the content is different.
-    KeyContentIgnored = "commit::other_content_is_a_mismatch",
+    KeyContentIgnored = "commit::the_same_key_with_other_content_is_a_mismatch",
     /// The commit keys of one thread count for all threads of the tenant.
     KeysOfAllThreads = "commit::keys_belong_to_one_thread",
     /// A refused commit uses up its key.
-    RefusedKeyStays = "commit::a_refused_commit_leaves_no_key",
+    RefusedKeyStays = "commit::a_refused_commit_does_not_use_up_its_key",
     /// A commit that is refused with `Conflict` is written nevertheless.
-    RefusedButApplied = "commit::no_part_of_a_refused_commit_comes_later",
+    RefusedButApplied = "commit::no_part_of_a_refused_commit_appears_after_a_reopen",
     /// The state changes of a refused commit are written.
-    StateWithoutEntries = "commit::no_part_of_a_refused_commit_is_there",
+    StateWithoutEntries = "commit::no_part_of_a_refused_commit_is_stored",
     /// The entries of a refused commit are written up to the one that is refused.
     EntriesBeforeTheBadOne = "log::a_parent_is_an_earlier_entry",
     /// A refused commit restores the data from the beginning of the call, and so undoes what others wrote since.
-    RefusalRollsBack = "commit::a_refused_commit_disturbs_nobody",
+    RefusalRollsBack = "commit::a_refused_commit_does_not_affect_other_writers",
     /// A write is accepted although a higher claim number wrote before.
-    FenceIgnored = "commit::no_lower_claim_writes_after_a_higher",
+    FenceIgnored = "commit::no_lower_claim_writes_after_a_higher_one",
     /// A late commit creates a deleted thread again.
-    LateCommitRevives = "thread::a_late_write_does_not_bring_it_back",
+    LateCommitRevives = "thread::a_late_write_does_not_restore_a_deleted_thread",
     /// A deleted id is forgotten at once.
     DeletionForgetsTheId = "thread::deleted_ids_are_remembered_for_thirty_days",
     /// A thread that is created under a deleted id has generation 1 again.
-    GenerationForgotten = "thread::a_thread_made_anew_is_another_one",
+    GenerationForgotten = "thread::a_recreated_thread_is_a_different_thread",
     /// A thread that is created under a deleted id has the log of the old thread.
     OldLogReturns = "thread::a_deletion_removes_everything_of_the_thread",
     /// A commit raises the revision of the thread.
-    CommitMovesTheRevision = "thread::updates_and_commits_keep_out_of_each_others_guards",
+    CommitMovesTheRevision = "thread::updates_and_commits_do_not_affect_each_others_guards",
     /// An update of metadata removes the keys that it does not name.
-    UpdateForgetsMetadata = "thread::unguarded_updates_of_different_keys_all_land",
+    UpdateForgetsMetadata = "thread::unguarded_updates_of_different_keys_all_take_effect",
     /// An update that changes nothing raises the revision.
-    UnchangedCounts = "thread::an_update_that_changes_nothing_raises_nothing",
+    UnchangedCounts = "thread::an_update_without_effect_raises_no_revision",
     /// `updated_at` goes back when the clock is set back.
     TimeGoesBack = "thread::activity_never_goes_back",
     /// A parent that does not exist is accepted.
@@ -76,7 +76,7 @@ bugs! {
     /// A deletion with `Detach` leaves the children with a parent that no longer exists.
     DetachForgotten = "thread::detach_leaves_children_without_a_parent",
     /// A deletion with `Detach` detaches the children in a step of its own, after which the call can be dropped.
-    DetachBeforeDeletion = "thread::a_dropped_write_is_whole_or_nothing",
+    DetachBeforeDeletion = "thread::a_dropped_write_is_all_or_nothing",
     /// A deletion with `Cascade` deletes the children, but not their children.
     CascadeStopsEarly = "thread::cascade_deletes_all_descendants",
     /// `prune_threads` deletes threads with open runs.
@@ -88,43 +88,43 @@ bugs! {
     /// A fork becomes the parent of the entries that were already children of its parent.
     ForkTakesTheBranch = "log::a_fork_leaves_other_branches_alone",
     /// A side entry becomes the head.
-    SideEntryIsHead = "log::a_side_entry_lies_beside_the_path",
+    SideEntryIsHead = "log::a_side_entry_is_on_no_path",
     /// Checkpoints are numbered across all branches.
     CheckpointsCountTheLog = "log::checkpoints_are_numbered_along_their_path",
     /// The token counts of a thread are twice as large as they should be.
-    SumsCountedTwice = "log::what_was_spent_is_summed",
+    SumsCountedTwice = "log::token_usage_is_summed",
     /// NUL characters are removed from texts.
-    NulStripped = "ids::any_text_comes_back_equal",
+    NulStripped = "ids::any_text_round_trips",
     /// Texts are cut at 65,535 bytes.
     LongTextsCut = "errors::any_size_up_to_the_limit_is_kept",
     /// JSON values are parsed and written again, which changes their numbers.
-    NumbersRewritten = "ids::json_comes_back_byte_for_byte",
+    NumbersRewritten = "ids::json_round_trips_byte_for_byte",
     /// Thread ids are compared without case.
-    CaseFolded = "ids::hostile_ids_are_kept_as_they_are",
+    CaseFolded = "ids::hostile_ids_are_stored_unchanged",
     /// The dedupe keys of dispatches are compared without the blanks at their ends.
     DedupeKeysTrimmed = "ids::hostile_ids_work_everywhere",
     /// `load_entry` looks up the thread id and the entry id as one key, joined with a dot.
-    IdsJoined = "ids::pairs_of_thread_and_entry_never_meet",
+    IdsJoined = "ids::pairs_of_thread_and_entry_never_collide",
     /// A compaction of another branch changes the context.
     ForeignCompaction = "context::a_compaction_of_another_branch_has_no_effect",
     /// The context contains results without a call.
     OrphanResultsKept = "context::a_result_without_its_call_is_left_out",
     /// The context contains messages with visibility `aside`.
-    AsideIsSent = "context::a_context_has_what_a_model_may_see",
+    AsideIsSent = "context::a_context_has_only_messages_visible_to_the_model",
     /// A run that is done can be written again.
     DoneRunChanges = "run::a_done_run_never_changes",
     /// A run that is not done can change to any status.
-    AnyTransition = "run::a_status_becomes_what_the_table_allows",
+    AnyTransition = "run::status_transitions_follow_the_table",
     /// A commit can use the run id of another thread.
     RunTakenOver = "run::a_run_belongs_to_one_thread",
     /// `add` sets the value instead of adding to it.
-    AddSets = "commit::an_operation_works_on_what_is_stored",
+    AddSets = "commit::an_operation_applies_to_the_stored_value",
     /// A page leaves out records that have the same time as the last record of the page before.
     CursorSkipsTies = "page::orders_are_total",
     /// A page begins with the last record of the page before.
-    CursorRepeats = "page::writing_between_pages_skips_and_repeats_nothing",
+    CursorRepeats = "page::a_walk_with_writes_between_pages_skips_and_repeats_nothing",
     /// Lists are in the order in which their records were created.
-    InsertionOrder = "thread::orders_by_activity_and_creation",
+    InsertionOrder = "thread::threads_are_ordered_by_activity_or_creation",
     /// A page ignores its limit and contains the rest of the list.
     LimitIgnored = "page::a_page_holds_at_most_limit",
     /// A cursor is accepted for any filter and order of its list.
@@ -134,13 +134,13 @@ bugs! {
     /// A tenant sees the data of tenants whose names begin with its own name.
     TenantByPrefix = "tenant::tenants_see_only_their_own",
     /// A deletion also deletes the threads of tenants whose names differ only in case.
-    DeletionFoldsCase = "tenant::nothing_of_another_tenant_is_reached",
+    DeletionFoldsCase = "tenant::no_data_of_another_tenant_can_be_reached",
     /// A claim that finds nothing claims from tenants whose names end with the name of its own tenant.
-    ClaimsBySuffix = "tenant::nothing_of_another_tenant_is_reached",
+    ClaimsBySuffix = "tenant::no_data_of_another_tenant_can_be_reached",
     /// A subscription treats a tenant's name that ends with `*` as a pattern.
-    FollowsByPattern = "tenant::nothing_of_another_tenant_is_reached",
+    FollowsByPattern = "tenant::no_data_of_another_tenant_can_be_reached",
     /// A list of threads that continues from a cursor shows the tenant as it was before its deletion.
-    DeletedTenantReturns = "page::a_cursor_brings_no_deleted_tenant_back",
+    DeletedTenantReturns = "page::an_old_cursor_shows_nothing_of_a_deleted_tenant",
     /// Handles of a deleted tenant still work.
     DeletedTenantAnswers = "process::a_deleted_tenant_refuses_every_call",
     /// A closed store still works.
@@ -150,21 +150,21 @@ bugs! {
     /// Consumed input comes after the other entries of its commit.
     ConsumedComesLast = "pending::consumed_input_comes_first_in_the_order_given",
     /// A commit consumes an input without checking its revision.
-    ConsumeUnguarded = "pending::what_is_consumed_is_as_it_was_seen",
+    ConsumeUnguarded = "pending::only_pending_input_of_the_named_revision_is_consumed",
     /// Calls on a queue do not notice that an id is already in the log.
-    ConsumedIdIsFree = "pending::what_was_consumed_stays_as_it_is",
+    ConsumedIdIsFree = "pending::consumed_input_can_no_longer_be_changed",
     /// A commit can give an entry the id of a pending input.
-    PendingIdIsFree = "pending::a_pending_id_is_taken",
+    PendingIdIsFree = "pending::an_entry_cannot_take_the_id_of_pending_input",
     /// An append is written although some of its inputs are already pending.
     AppendInPart = "pending::an_append_is_all_or_none",
     /// An append writes its first input in a step of its own, after which the call can be dropped.
-    InputsOneByOne = "pending::a_dropped_call_on_a_queue_is_whole_or_nothing",
+    InputsOneByOne = "pending::a_dropped_call_on_a_queue_is_all_or_nothing",
     /// A changed input moves to the end of the queue.
     UpdateMovesToTheEnd = "pending::a_change_keeps_the_place",
     /// A change of an input is made without checking the expected revision.
     UpdateUnguarded = "pending::a_stale_change_is_refused",
     /// A new order is accepted without checking the revision of the queue.
-    ReorderUnguarded = "pending::an_order_names_the_whole_queue",
+    ReorderUnguarded = "pending::a_reorder_names_the_whole_queue",
     /// The revision of a queue returns to 0 when the last input is retracted.
     RetractForgetsTheRevision = "pending::revisions_never_fall",
     /// A ticket can be decided more than once.
@@ -176,49 +176,49 @@ bugs! {
     /// An append that repeats a key appends its events again.
     EventKeyIgnored = "event::a_repeat_gives_the_first_events",
     /// Events are numbered first and become visible when their append returns, some after later events.
-    EventsSeenLater = "event::no_event_comes_before_an_earlier_one",
+    EventsSeenLater = "event::no_event_becomes_visible_before_an_earlier_one",
     /// An append does not check what it expects of a scope.
-    EventsUnguarded = "event::an_expectation_is_of_the_counter",
+    EventsUnguarded = "event::an_expectation_counts_all_events_ever_appended",
     /// A cursor below the floor is accepted.
     TrimmedCursorGoesOn = "event::a_cursor_below_the_floor_is_refused",
     /// Trimming a scope also trims all other scopes of the trimmed events.
     TrimTakesBothScopes = "event::an_event_stays_in_its_other_scope",
     /// `list_events` ignores its filter and returns internal events too.
-    InternalEventsShown = "event::the_public_sees_public_events",
+    InternalEventsShown = "event::a_filter_for_public_events_returns_no_others",
     /// A subscription that starts at `Now` begins with the last stored event.
-    NowIsEarlier = "event::now_is_behind_all_that_is_there",
+    NowIsEarlier = "event::now_starts_after_all_existing_events",
     /// A subscription leaves out the event after every fifth one.
-    SubscriberSkips = "event::a_subscriber_gets_history_and_what_comes",
+    SubscriberSkips = "event::a_subscriber_gets_stored_events_and_then_new_ones",
     /// The events of a refused commit are appended.
     RefusedEventsStay = "event::a_refused_commit_appends_nothing",
     /// Any token can settle, extend and start a claimed dispatch.
     TokenUnchecked = "mailbox::an_old_holder_writes_nothing",
     /// An `extend` with the token of an earlier claim takes the dispatch away from the current holder.
-    ExtendRevives = "mailbox::a_lease_that_is_over_is_claimable",
+    ExtendRevives = "mailbox::an_expired_lease_can_be_claimed",
     /// An interrupt supersedes the queued dispatches, but does not raise the epoch.
-    InterruptLeavesTheEpoch = "mailbox::an_interrupt_supersedes_what_is_queued",
+    InterruptLeavesTheEpoch = "mailbox::an_interrupt_supersedes_queued_dispatches",
     /// A dispatch releases its dedupe key when it is claimed.
-    KeyFreedByAClaim = "mailbox::a_key_is_taken_until_its_dispatch_is_over",
+    KeyFreedByAClaim = "mailbox::a_key_is_taken_until_its_dispatch_ends",
     /// A finished dispatch keeps its dedupe key.
-    KeyNeverFreed = "mailbox::an_interrupt_frees_the_keys_of_what_was_queued",
+    KeyNeverFreed = "mailbox::an_interrupt_frees_the_keys_of_queued_dispatches",
     /// A lease expires one millisecond after its end.
-    LeaseJudgedLate = "mailbox::a_lease_that_is_over_is_claimable",
+    LeaseJudgedLate = "mailbox::an_expired_lease_can_be_claimed",
     /// A lease expires one millisecond before its end.
     LeaseJudgedEarly = "mailbox::an_extension_counts_from_now",
     /// A retried dispatch is available at once, whatever its delay.
-    RetryComesEarly = "mailbox::a_retry_waits_its_time",
+    RetryComesEarly = "mailbox::a_retried_dispatch_waits_for_its_delay",
     /// A dispatch whose lease expires does not count the attempt.
     LostLeaseIsNoAttempt = "mailbox::the_last_lost_lease_makes_a_dead_letter",
     /// The repeat of a settlement counts one more attempt.
     SettledTwice = "mailbox::a_repeat_gets_the_first_answer",
     /// Within a thread, claims follow the order of the enqueues and ignore the priority.
-    PriorityIgnored = "mailbox::priority_comes_first_inside_of_a_thread",
+    PriorityIgnored = "mailbox::priority_decides_within_a_thread",
     /// A claim can take a superseded dispatch.
     SupersededIsGivenOut = "mailbox::an_empty_mailbox_gives_nothing",
     /// A claim can take a dispatch of a thread that already has a claimed dispatch.
     BusyThreadsGiveMore = "mailbox::a_dispatch_goes_to_one_claimant",
     /// A purge also removes dispatches that ended exactly at the given time.
-    PurgeTakesTheMoment = "mailbox::a_purge_removes_what_ended_before",
+    PurgeTakesTheMoment = "mailbox::a_purge_removes_records_that_ended_before_its_time",
     /// The fence of a commit is checked by its claim number only, and not by the mailbox.
     ClaimUnchecked = "commit::a_lost_claim_writes_nothing",
     /// A commit settles its claim before its guard is checked; the settlement stays if the commit is refused.
@@ -228,39 +228,39 @@ bugs! {
     /// A row is written although its dedupe key is taken.
     RowKeyIgnored = "outbox::the_same_key_gives_the_first_row",
     /// A row whose dedupe key is taken is answered with the first row, even if the content is different.
-    RowKeyContentIgnored = "outbox::other_content_refuses_the_commit",
+    RowKeyContentIgnored = "outbox::a_key_with_other_content_refuses_the_commit",
     /// A final row releases its dedupe key before it is purged.
     RowKeyFreedEarly = "outbox::a_key_is_taken_until_its_row_is_purged",
     /// Any token can settle and extend a claimed row.
     RowTokenIgnored = "outbox::without_the_token_nothing_changes",
     /// A claim call waits after it has claimed; if it is dropped there, its dispatches stay claimed.
-    ClaimKept = "mailbox::a_claim_that_nobody_received_is_given_back",
+    ClaimKept = "mailbox::a_claim_that_was_not_received_is_released",
     /// A claim call of the outbox waits after it has claimed; if it is dropped there, its rows stay claimed.
-    RowClaimKept = "outbox::a_claim_that_nobody_received_is_given_back",
+    RowClaimKept = "outbox::a_claim_that_was_not_received_is_released",
     /// The lease of a row expires one millisecond after its end.
-    RowLeaseEndsLate = "outbox::a_lease_that_is_over_frees_the_row",
+    RowLeaseEndsLate = "outbox::an_expired_lease_frees_its_row",
     /// A row whose lease expires does not count the attempt.
     LostLeaseUncounted = "outbox::lost_leases_use_up_attempts",
     /// A row does not count failed attempts.
     AttemptUncounted = "outbox::attempts_run_out",
     /// A retried row is available at once, whatever its delay.
-    RetriedAtOnce = "outbox::a_retried_row_waits",
+    RetriedAtOnce = "outbox::a_retried_row_waits_for_its_delay",
     /// A claim can take a dead letter of the outbox.
     DeadLetterClaimed = "outbox::final_rows_are_never_claimed",
     /// Several rows with one order key can be claimed at the same time.
     OrderKeyIgnored = "outbox::rows_of_an_order_key_go_one_after_the_other",
     /// A row can be claimed before an earlier row of its order key that is not yet available.
-    WaitingRowOvertaken = "outbox::a_row_that_waits_blocks_those_behind_it",
+    WaitingRowOvertaken = "outbox::a_waiting_row_blocks_later_rows_of_its_order_key",
     /// A requeued row comes after all other rows with its order key.
     RequeuedComesLast = "outbox::a_requeued_row_has_its_old_place",
     /// A purge also removes rows that ended exactly at the given time.
-    PurgeTakesTheBound = "outbox::a_purge_removes_what_ended_before",
+    PurgeTakesTheBound = "outbox::a_purge_removes_records_that_ended_before_its_time",
     /// A command counts as delivered as soon as it is sent.
     DeliveredWhenSent = "live::delivered_means_accepted",
     /// A command without a receiver waits for the next receiver of its target.
     CommandKept = "live::delivered_means_accepted",
     /// When the deadline passes, the delivery is `NoReceiver` instead of `Unknown`.
-    LateIsNoReceiver = "live::a_late_answer_is_unknown",
+    LateIsNoReceiver = "live::a_delivery_without_a_timely_answer_is_unknown",
     /// Opening a target again does not end the earlier receiver.
     EarlierReceiverStays = "live::opening_again_ends_the_earlier_receiver",
     /// The command that was sent last is received first.
@@ -268,7 +268,7 @@ bugs! {
     /// All attempts of a dispatch have the same target.
     AttemptIgnored = "live::an_earlier_attempt_gets_nothing",
     /// The delivery of a command that its receiver cannot read is `NoReceiver`.
-    UnreadableDropped = "live::what_cannot_be_read_is_refused",
+    UnreadableDropped = "live::an_unreadable_command_is_refused",
     /// All tenants share their targets.
     TargetsOfAllTenants = "live::tenants_have_their_own_targets",
     /// A receiver goes on waiting after the store is closed.
@@ -276,9 +276,9 @@ bugs! {
     /// An append checks whether its ids are in the log, and writes the inputs some time later.
     AppendLooksEarly = "live::input_enters_the_log_once",
     /// No work ends a wait before its timeout.
-    NewWorkWakesNobody = "live::new_work_wakes_who_waits",
+    NewWorkWakesNobody = "live::new_work_wakes_waiting_workers",
     /// A wait does not end when work becomes available because time passes.
-    DueWorkWakesNobody = "live::what_becomes_due_wakes_who_waits",
+    DueWorkWakesNobody = "live::a_dispatch_that_becomes_due_wakes_waiting_workers",
     /// A wait ends at once, even if there is no work.
     WakesAtOnce = "live::a_wait_ends_at_its_timeout",
     /// A wait goes on after the store is closed.
@@ -286,19 +286,19 @@ bugs! {
     /// A claim finds nothing before a worker has called `wait`.
     ClaimWantsAWait = "live::polling_alone_finds_everything",
     /// An enqueue with an id that is in use is refused, even if it repeats the first enqueue exactly.
-    EnqueueForgetsItsAnswer = "mailbox::an_unknown_end_on_a_mailbox_is_found_out",
+    EnqueueForgetsItsAnswer = "mailbox::an_unknown_outcome_on_a_mailbox_can_be_resolved",
     /// A claim of rows that finds none returns rows that were claimed before, with their tokens.
-    ClaimedRowGivenAgain = "outbox::an_unknown_end_on_an_outbox_is_found_out",
+    ClaimedRowGivenAgain = "outbox::an_unknown_outcome_on_an_outbox_can_be_resolved",
     /// The reset of a fence does nothing.
-    FenceKept = "errors::an_unknown_end_of_maintenance_is_found_out",
+    FenceKept = "errors::an_unknown_outcome_of_maintenance_can_be_resolved",
     /// A commit settles its claim in a step of its own, after which the call can be dropped.
-    SettledFirst = "commit::a_dropped_turn_is_whole_or_nothing",
+    SettledFirst = "commit::a_dropped_turn_is_all_or_nothing",
     /// A reclaim counts lost attempts in a step of its own, after which the call can be dropped.
-    ReclaimInTwoSteps = "mailbox::a_dropped_reclaim_is_whole_or_nothing",
+    ReclaimInTwoSteps = "mailbox::a_dropped_reclaim_is_all_or_nothing",
     /// If a deletion of a tenant is dropped halfway, its repeat removes nothing.
     DeletionNotGoneOnWith = "process::a_dropped_call_on_a_store_leaves_nothing_locked",
     /// A store that is dropped closes the handles of its tenants.
     HandlesEndWithTheStore = "process::handles_keep_the_store_open",
     /// Commit keys are lost when the store is opened again.
-    ReopenForgetsKeys = "commit::a_key_outlives_a_reopen",
+    ReopenForgetsKeys = "commit::a_commit_key_survives_a_reopen",
 }

@@ -121,7 +121,7 @@ fn check_events(slot: &Slot, commit: &Commit) -> Result<()> {
     };
     for (index, draft) in commit.events.iter().flat_map(|events| &events.drafts).enumerate() {
         if !draft.scopes.iter().all(own) {
-            return Err(Error::invalid("scopes", "it is not of the commit").in_part(format!("events[{index}]")));
+            return Err(Error::invalid("scopes", "it is not a scope of the commit").in_part(format!("events[{index}]")));
         }
     }
     Ok(())

@@ -149,10 +149,10 @@ impl<'a> Draft<'a> {
         let refuse = |reason: &str| Err(Error::invalid("compaction", reason));
         let path = Tree(&self.entries).path(parent);
         let Some((from, to)) = interval(&path, compaction) else {
-            return refuse("it covers entries that do not lie on its path");
+            return refuse("it covers entries that are not on its path");
         };
         if covers.from != covers.to && to < from {
-            return refuse("`from` lies after `to`");
+            return refuse("`from` comes after `to`");
         }
         for earlier in &path {
             let Body::Compaction(other) = &*earlier.body else { continue };
@@ -161,7 +161,7 @@ impl<'a> Draft<'a> {
             let inside = other_from <= from && to <= other_to;
             let around = from <= other_from && other_to <= to;
             if !(apart || inside || around) {
-                return refuse("it covers part of what an earlier one covers");
+                return refuse("it overlaps an earlier compaction");
             }
         }
         Ok(())

@@ -285,14 +285,14 @@ fn ordered(drafts: &[NewEvent]) -> Vec<NewEvent> {
 
 pub(super) fn check_request(request: &AppendEvents, limits: &Limits) -> Result<()> {
     if request.drafts.is_empty() || (request.key.is_some() && request.writer.is_none()) {
-        return Err(Error::invalid("events", "there are none, or a key without a writer"));
+        return Err(Error::invalid("events", "there is no event, or a key without a writer"));
     }
     check_limit("events", request.drafts.len() as u64, limits.commit_events)?;
     for draft in &request.drafts {
         let threads = draft.scopes.iter().filter(|scope| matches!(scope, Scope::Thread(_))).count();
         let runs = draft.scopes.len() - threads;
         if threads > 1 || runs > 1 || threads + runs == 0 || draft.schema_version == 0 {
-            return Err(Error::invalid("event", "its scopes or its version cannot be"));
+            return Err(Error::invalid("event", "its scopes or its schema version are not allowed"));
         }
         let bytes = draft.payload.as_ref().map_or(0, |payload| payload.as_str().len());
         check_limit("record bytes", bytes as u64, limits.record_bytes)?;
@@ -301,7 +301,7 @@ pub(super) fn check_request(request: &AppendEvents, limits: &Limits) -> Result<(
     if request.expect.iter().all(|(scope, _)| named(scope)) {
         fenced_thread(request).map(drop)
     } else {
-        Err(Error::invalid("expect", "a scope of no event"))
+        Err(Error::invalid("expect", "it names a scope that no event has"))
     }
 }
 

@@ -54,7 +54,7 @@ impl Fixture for ModelFixture {
 
     fn lack(&self, need: Need) -> Option<Lack> {
         match need {
-            Need::Damage => Some(Lack::Unsupported("it stores no bytes")),
+            Need::Damage => Some(Lack::Unsupported("the model stores no bytes")),
             Need::Reopen
             | Need::Time
             | Need::Still

@@ -157,7 +157,7 @@ impl Handle {
     }
 
     /// Settles the claim of a commit, and writes the rest in a second step: other calls can write in between.
-    async fn commit_behind_its_settlement(&self, mut commit: Commit) -> Result<Receipt> {
+    async fn commit_after_its_settlement(&self, mut commit: Commit) -> Result<Receipt> {
         if commit.settle.is_some() {
             let _refused = self.write(|tenant, setting| commit::settle(tenant, &commit, &setting));
             (commit.settle, commit.fence) = (None, None);
@@ -243,7 +243,7 @@ impl CommitCoordinator for Handle {
             Some(Bug::GuardOutsideTheLock) => self.commit_unlocked(commit).await,
             Some(Bug::RefusalRollsBack) => self.commit_with_rollback(&commit).await,
             Some(Bug::AckWithoutWriting) => self.commit_nearly_always(&commit),
-            Some(Bug::SettledFirst) => self.commit_behind_its_settlement(commit).await,
+            Some(Bug::SettledFirst) => self.commit_after_its_settlement(commit).await,
             _ => self.write(|tenant, setting| commit::commit(tenant, &commit, setting)),
         }
     }

@@ -66,7 +66,7 @@ pub(super) fn check(commit: &Commit, limits: &store_core::Limits) -> Result<()> 
     for (at, draft) in commit.outbox.iter().enumerate() {
         let part = |e: Error| e.in_part(format!("outbox[{at}]"));
         if draft.max_attempts == 0 {
-            return Err(part(Error::invalid("max_attempts", "it is 0")));
+            return Err(part(Error::invalid("max_attempts", "it must be at least 1")));
         }
         check_limit("record bytes", draft.payload.as_str().len() as u64, limits.record_bytes).map_err(part)?;
     }
@@ -119,12 +119,16 @@ fn made(commit: &Commit, draft: &NewOutboxRow, setting: &Setting<'_>) -> Result<
 }
 
 fn check_count(limit: u32) -> Result<()> {
-    if (1..=1_000).contains(&limit) { Ok(()) } else { Err(Error::invalid("limit", "it is 1 to 1,000")) }
+    if (1..=1_000).contains(&limit) { Ok(()) } else { Err(Error::invalid("limit", "it must be from 1 to 1000")) }
 }
 
 fn check_lease(lease: std::time::Duration) -> Result<()> {
     let day = std::time::Duration::from_secs(86_400);
-    if lease.is_zero() || lease > day { Err(Error::invalid("lease", "it is up to a day")) } else { Ok(()) }
+    if lease.is_zero() || lease > day {
+        Err(Error::invalid("lease", "it must be above 0 and at most 24 hours"))
+    } else {
+        Ok(())
+    }
 }
 
 /// Claims rows for a consumer, after it has ended the claims whose leases have expired.

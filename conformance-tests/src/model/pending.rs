@@ -103,7 +103,7 @@ fn check(request: &AppendPending, setting: &Setting<'_>) -> Result<()> {
                     || delivery.barrier
                     || delivery.boundary != Boundary::ResumeInput
                 {
-                    return Err(Error::invalid("decision", "it may not stand so"));
+                    return Err(Error::invalid("decision", "its ticket, target, boundary or barrier is not allowed"));
                 }
             }
         }
@@ -144,7 +144,7 @@ fn check_ticket(tenant: &Tenant, slot: &Slot, decision: &Decision) -> Result<()>
         RunStatus::Waiting(waiting) => waiting.tickets.iter().any(|ticket| ticket.id == decision.ticket),
         _ => false,
     });
-    if waits { Ok(()) } else { Err(Error::invalid("decision", "its run does not wait for it")) }
+    if waits { Ok(()) } else { Err(Error::invalid("decision", "its run does not wait for this ticket")) }
 }
 
 /// Returns the place of an input that may be changed or, if `retracts` is set, removed. A decision is never changed,
@@ -152,7 +152,7 @@ fn check_ticket(tenant: &Tenant, slot: &Slot, decision: &Decision) -> Result<()>
 fn place(slot: &Slot, id: &EntryId, bug: Option<Bug>, retracts: bool) -> Result<usize> {
     match slot.queue.iter().position(|pending| pending.id == *id) {
         Some(place) if slot.queue.get(place).is_some_and(|input| stays(slot, input, retracts)) => {
-            Err(Error::invalid("decision", "it stays as it is"))
+            Err(Error::invalid("decision", "it cannot be changed or removed now"))
         }
         Some(place) => Ok(place),
         None => Err(in_log(slot, id, bug).unwrap_or_else(|| Error::not_found("pending input", id))),
@@ -236,7 +236,7 @@ pub(super) fn reorder(tenant: &mut Tenant, request: &Reorder, setting: &Setting<
             None => {
                 let pending = slot.queue.iter().any(|pending| pending.id == *id);
                 let consumed = if pending { None } else { in_log(&slot, id, setting.bug) };
-                return Err(consumed.unwrap_or_else(|| Error::invalid("order", "it names no input")));
+                return Err(consumed.unwrap_or_else(|| Error::invalid("order", "it names no input, or one twice")));
             }
         }
     }

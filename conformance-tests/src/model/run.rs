@@ -46,7 +46,7 @@ fn written(stored: Option<&Run>, commit: &Commit, change: &RunChange, at: (u64, 
     }
     for range in change.input.iter().chain(&change.output) {
         if range.from < 1 || range.to < range.from || length < range.to {
-            return Err(Error::invalid("range", "it lies outside of the log"));
+            return Err(Error::invalid("range", "it is not within the log"));
         }
     }
     run.manifest = run.manifest.or_else(|| change.manifest.clone());
@@ -73,7 +73,7 @@ fn written(stored: Option<&Run>, commit: &Commit, change: &RunChange, at: (u64, 
 }
 
 fn new(commit: &Commit, change: &RunChange, now: Timestamp) -> Result<Run> {
-    let agent = change.agent.as_ref().ok_or_else(|| Error::invalid("agent", "a new run needs one"))?;
+    let agent = change.agent.as_ref().ok_or_else(|| Error::invalid("agent", "a new run needs an agent"))?;
     let mut run: Run = record(&json!({
         "id": change.id, "thread": commit.thread, "agent": agent, "status": {"created": {}},
         "created_at": now, "updated_at": now,
@@ -98,7 +98,7 @@ fn check_transition(stored: &Run, change: &RunChange, bug: Option<Bug>) -> Resul
 
 fn check_fixed(stored: &Run, change: &RunChange) -> Result<()> {
     let changes = |field: &str, differs: bool| {
-        if differs { Err(Error::invalid(format!("run.{field}"), "it may not change so")) } else { Ok(()) }
+        if differs { Err(Error::invalid(format!("run.{field}"), "this change is not allowed")) } else { Ok(()) }
     };
     changes("agent", change.agent.as_ref().is_some_and(|agent| *agent != stored.agent))?;
     changes("parent_run", change.parent_run.is_some() && change.parent_run != stored.parent_run)?;

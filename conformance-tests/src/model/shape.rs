@@ -45,17 +45,17 @@ pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
     if let Some(settlement) = &commit.settle {
         super::mailbox::check_settlement(settlement, limits).map_err(|e| e.in_part("settle"))?;
         if fence.is_none() {
-            return Err(Error::invalid("settle", "it has no fence"));
+            return Err(Error::invalid("settle", "it needs the fence of its claim"));
         }
     }
     if let Some(events) = &commit.events {
         let foreign = |scope: &Scope| matches!(scope, Scope::Thread(thread) if *thread != commit.thread);
         super::events::check_request(events, limits)?;
         if events.fence.is_some() {
-            return Err(Error::invalid("events", "with a fence of their own"));
+            return Err(Error::invalid("events", "they must not have a fence of their own"));
         }
         if let Some(index) = events.drafts.iter().position(|draft| draft.scopes.iter().any(foreign)) {
-            return Err(Error::invalid("events", "of another thread").in_part(format!("events[{index}]")));
+            return Err(Error::invalid("events", "they belong to another thread").in_part(format!("events[{index}]")));
         }
     }
     super::outbox::check(commit, limits)?;
@@ -83,7 +83,7 @@ fn check_entry(entry: &NewEntry, limits: &Limits) -> Result<()> {
     let check_label = |text: &str| check_limit("label bytes", text.len() as u64, limits.text_bytes);
     check_body(&entry.body)?;
     match &entry.body {
-        NewBody::Decision(_) => Err(Error::invalid("decision", "it comes as pending input")),
+        NewBody::Decision(_) => Err(Error::invalid("decision", "it must be appended as pending input")),
         NewBody::Checkpoint { label, .. } => check_label(label.as_deref().unwrap_or_default()),
         NewBody::Label(label) => check_label(label.text.as_deref().unwrap_or_default()),
         NewBody::Rewind(_) if entry.side == Some(false) => Err(Error::invalid("rewind", "it is always a side entry")),
@@ -102,7 +102,7 @@ fn check_state(state: &StateChange, limits: &Limits) -> Result<()> {
         match op {
             StateOp::Set(value) => check_limit("record bytes", value.as_str().len() as u64, limits.record_bytes)?,
             StateOp::Merge(value) if !value.is_object() => {
-                return Err(Error::invalid("state", "what is merged is no object"));
+                return Err(Error::invalid("state", "only an object can be merged"));
             }
             _ => {}
         }

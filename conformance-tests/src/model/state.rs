@@ -45,7 +45,7 @@ fn value(old: Option<&Json>, op: &StateOp, bug: Option<Bug>) -> Result<Option<Js
             let mut list: Vec<Json> = match old {
                 None => Vec::new(),
                 Some(list) if list.is_array() => list.to()?,
-                Some(_) => return Err(Error::invalid("state", "it is no list")),
+                Some(_) => return Err(Error::invalid("state", "the stored value is not a list")),
             };
             list.extend(items.iter().cloned());
             Some(Json::of(&list)?)
@@ -56,7 +56,7 @@ fn value(old: Option<&Json>, op: &StateOp, bug: Option<Bug>) -> Result<Option<Js
 }
 
 fn number(old: Option<&Json>) -> Result<Option<i64>> {
-    let parse = |json: &Json| json.as_str().parse().map_err(|_| Error::invalid("state", "it is no whole number"));
+    let parse = |json: &Json| json.as_str().parse().map_err(|_| Error::invalid("state", "it is not a whole number"));
     old.map(parse).transpose()
 }
 
@@ -65,7 +65,7 @@ fn number(old: Option<&Json>) -> Result<Option<i64>> {
 fn merge(old: Option<&Json>, new: &Json) -> Result<Json> {
     let mut merged: Vec<(String, Json)> = Vec::new();
     for object in old.into_iter().chain([new]) {
-        let no_object = |_| Error::invalid("state", "it is no object");
+        let no_object = |_| Error::invalid("state", "the value is not an object");
         for (name, raw) in Fields::parse(object.as_str()).map_err(no_object)?.into_pairs() {
             let value = Json::parse(raw)?;
             match merged.iter_mut().find(|(known, _)| *known == name) {

@@ -16,7 +16,7 @@ use crate::{
     check::{expect_eq, expect_some},
     given::id,
     sweep::{LITTLE_LATER, Sweep, Target, cut},
-    unknown::{FindOut, Known, undocumented, unknown_ends_are_found_out},
+    unknown::{FindOut, Known, undocumented, unknown_outcomes_can_be_resolved},
 };
 
 /// How many claims are dropped, each after 1 to 3 polls.
@@ -25,7 +25,7 @@ const CLAIMS: usize = 30;
 const LOOKS: usize = 500;
 
 /// A claim whose future is dropped before its answer was received is given back soon, with its attempts as they were.
-pub(super) async fn a_claim_that_nobody_received_is_given_back(given: &Given) -> Verdict {
+pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> Verdict {
     send(given, [row("a")]).await?;
     for number in 0..CLAIMS {
         let store = outbox(given)?;
@@ -47,7 +47,7 @@ async fn given_back(given: &Given) -> Result<ClaimedOutboxRow, Failure> {
         }
         tokio::time::sleep(LITTLE_LATER).await;
     }
-    Err(Failure::new("nothing was given back within 10 s"))
+    Err(Failure::new("the row of a dropped claim was not released within 10 s"))
 }
 
 /// Calls that change something.
@@ -194,18 +194,18 @@ fn rows(given: &Given) -> Result<Rows, Failure> {
 
 /// Every call on an outbox, dropped at any await, takes effect in full before the next call of its handle, or
 /// never. A claim is given back.
-pub(super) async fn a_dropped_call_on_an_outbox_is_whole_or_nothing(given: &Given) -> Verdict {
+pub(super) async fn a_dropped_call_on_an_outbox_is_all_or_nothing(given: &Given) -> Verdict {
     Sweep::new(rows(given)?).run(given, &CHANGING).await
 }
 
 /// If the answer of a call on an outbox was lost, its outcome is resolved as its documentation says.
-pub(super) async fn an_unknown_end_on_an_outbox_is_found_out(given: &Given) -> Verdict {
-    unknown_ends_are_found_out(given, rows(given)?, &CHANGING).await
+pub(super) async fn an_unknown_outcome_on_an_outbox_can_be_resolved(given: &Given) -> Verdict {
+    unknown_outcomes_can_be_resolved(given, rows(given)?, &CHANGING).await
 }
 
 /// If the answer of a claim was lost, its row can be claimed again when the lease has ended,
 /// once, with the attempt counted.
-pub(super) async fn an_unknown_claim_comes_back_when_its_lease_is_over(given: &Given) -> Verdict {
+pub(super) async fn an_unknown_claim_becomes_claimable_when_its_lease_expires(given: &Given) -> Verdict {
     send(given, [row("a")]).await?;
     drop(outbox(given)?.claim_outbox(mail(1)).await?);
     expect_eq(claim(given, 1).await?.len(), 0)?;

@@ -39,10 +39,10 @@ pub(super) async fn every_row_has_its_own_token(given: &Given) -> Verdict {
         let row = &held.row;
         tokens.insert(held.token.as_str().to_owned());
         expect_eq((row.status, row.attempts), (OutboxStatus::Claimed, 0))?;
-        let claim = row.claim.as_ref().ok_or_else(|| crate::Failure::new("no claim"))?;
+        let claim = row.claim.as_ref().ok_or_else(|| crate::Failure::new("the row has no claim"))?;
         expect_eq(&claim.worker, &id("w"))?;
         expect_eq(claim.lease_until, row.updated_at.saturating_add(LEASE))?;
-        expect(!format!("{held:?}").contains(held.token.as_str()), "a token is shown")?;
+        expect(!format!("{held:?}").contains(held.token.as_str()), "the debug text shows the token")?;
     }
     expect_eq(tokens.len(), 3)?;
     expect_eq(all(given).await?, rows.iter().map(|held| held.row.clone()).collect::<Vec<_>>())?;
@@ -97,7 +97,7 @@ pub(super) async fn a_row_has_one_holder(given: &Given) -> Verdict {
 
 /// Until its lease has ended, no other consumer gets a row. After that the next claim gets it,
 /// with the lost attempt counted.
-pub(super) async fn a_lease_that_is_over_frees_the_row(given: &Given) -> Verdict {
+pub(super) async fn an_expired_lease_frees_its_row(given: &Given) -> Verdict {
     send_each(given, &["a", "b"]).await?;
     let lost = claim_one(given).await?;
     given.advance(LEASE.saturating_sub(Duration::from_millis(1))).await;
@@ -122,11 +122,11 @@ pub(super) async fn lost_leases_use_up_attempts(given: &Given) -> Verdict {
     let found = load(given, &row_id).await?;
     expect_eq((found.status, found.attempts), (OutboxStatus::DeadLetter, 3))?;
     expect_eq(found.last_error.as_deref(), Some("lease expired"))?;
-    expect(found.finished_at.is_some() && found.claim.is_none(), "a dead letter is not finished")
+    expect(found.finished_at.is_some() && found.claim.is_none(), "the dead letter has no end or still has a claim")
 }
 
 /// A row is not claimed before its time, and from then on it can be. A row that has to wait does not block others.
-pub(super) async fn nothing_is_given_out_before_its_time(given: &Given) -> Verdict {
+pub(super) async fn no_row_is_claimed_before_it_is_available(given: &Given) -> Verdict {
     let now = load(given, &send(given, [row("now")]).await?[0]).await?.created_at;
     send(given, [row("later").not_before(now.saturating_add(Duration::from_secs(60)))]).await?;
     send(given, [row("soon").not_before(now.saturating_add(Duration::from_secs(30)))]).await?;
@@ -137,7 +137,7 @@ pub(super) async fn nothing_is_given_out_before_its_time(given: &Given) -> Verdi
     expect_eq(claimed(&claim(given, 1).await?), "now")?;
     expect_claim(given, "soon").await?;
     given.advance(Duration::from_secs(30)).await;
-    expect(claimed(&claim(given, 9).await?).contains("later"), "a row that is due is not given out")
+    expect(claimed(&claim(given, 9).await?).contains("later"), "a row that is due was not claimed")
 }
 
 /// A row that was delivered or is a dead letter is never claimed again.

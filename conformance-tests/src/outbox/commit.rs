@@ -16,7 +16,7 @@ use crate::{
 
 /// The rows of a commit are there with the commit, pending and without attempts, with their ids in the order
 /// given. A commit with nothing but rows needs no guard and does not change the version.
-pub(super) async fn rows_come_with_their_commit(given: &Given) -> Verdict {
+pub(super) async fn outbox_rows_are_written_with_their_commit(given: &Given) -> Verdict {
     let draft = to("mail", "ada", "x").with_order_key(id("o")).with_dedupe_key(id("d")).with_max_attempts(3);
     let commit = say_keyed(&id("t"), "k", "x").with_outbox([draft, row("y")]);
     let receipt = given.commit(commit).await?;
@@ -62,7 +62,7 @@ pub(super) async fn a_repeat_of_a_commit_gives_its_rows(given: &Given) -> Verdic
     expect_eq((again.deduplicated, again.outbox), (true, first.outbox))?;
     expect_kind(given.commits()?.commit(commit("b")).await, ErrorKind::IdempotencyMismatch)?;
     let guarded = commit("a").expecting(Expect::Absent);
-    expect(given.commit(guarded).await?.deduplicated, "a guard is no content")?;
+    expect(given.commit(guarded).await?.deduplicated, "the guard counts as content")?;
     expect_eq(texts(&all(given).await?), "a")
 }
 
@@ -93,7 +93,7 @@ pub(super) async fn consumers_see_whole_commits(given: &Given) -> Verdict {
 
 /// Rows, claims and settlements are there after the store was opened again. A claim from before can be
 /// settled, and no row is claimed twice.
-pub(super) async fn rows_outlive_a_reopen(given: &Given) -> Verdict {
+pub(super) async fn outbox_rows_survive_a_reopen(given: &Given) -> Verdict {
     send(given, ["a", "b", "c"].map(row)).await?;
     let (first, second) = (claim_one(given).await?, claim_one(given).await?);
     settle(given, &first, OutboxSettlement::Delivered).await??;
@@ -107,7 +107,7 @@ pub(super) async fn rows_outlive_a_reopen(given: &Given) -> Verdict {
 }
 
 /// The deletion of a thread leaves the rows of its commits, and they can be claimed and settled as before.
-pub(super) async fn a_deleted_thread_leaves_its_rows(given: &Given) -> Verdict {
+pub(super) async fn outbox_rows_survive_the_deletion_of_their_thread(given: &Given) -> Verdict {
     send(given, ["a", "b"].map(row)).await?;
     let held = claim_one(given).await?;
     let threads = given.threads()?;
@@ -120,7 +120,7 @@ pub(super) async fn a_deleted_thread_leaves_its_rows(given: &Given) -> Verdict {
 }
 
 /// A row that allows no attempt is refused.
-pub(super) async fn a_row_is_tried_at_least_once(given: &Given) -> Verdict {
+pub(super) async fn a_row_needs_at_least_one_attempt(given: &Given) -> Verdict {
     let commit = Commit::new(id("t")).with_outbox([row("a"), row("b").with_max_attempts(0)]);
     let error = expect_kind(given.commits()?.commit(commit).await, ErrorKind::Invalid)?;
     expect_eq(error.part(), Some("outbox[1]"))?;

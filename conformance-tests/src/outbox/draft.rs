@@ -59,7 +59,7 @@ pub(super) fn mail(limit: u32) -> ClaimOutbox {
 
 /// Claims one row of the lane `mail`, which must be there.
 pub(super) async fn claim_one(given: &Given) -> Result<ClaimedOutboxRow, Failure> {
-    claim(given, 1).await?.pop().ok_or_else(|| Failure::new("nothing to claim"))
+    claim(given, 1).await?.pop().ok_or_else(|| Failure::new("there is no row to claim"))
 }
 
 /// Settles a claimed row.
@@ -69,7 +69,7 @@ pub(super) async fn settle(
     settlement: OutboxSettlement,
 ) -> Result<store_core::Result<OutboxStatus>, Failure> {
     let mut answers = outbox(given)?.settle_outbox(vec![row.settle(settlement)]).await?;
-    answers.pop().ok_or_else(|| Failure::new("a settlement without an answer"))
+    answers.pop().ok_or_else(|| Failure::new("the settlement got no answer"))
 }
 
 /// A settlement of a failed attempt that is to be repeated after so many seconds.
@@ -84,7 +84,7 @@ pub(super) fn dead() -> OutboxSettlement {
 
 /// Loads a row that must exist.
 pub(super) async fn load(given: &Given, id: &OutboxId) -> Result<OutboxRow, Failure> {
-    outbox(given)?.load_outbox(id).await?.ok_or_else(|| Failure::new(format!("no row `{id}`")))
+    outbox(given)?.load_outbox(id).await?.ok_or_else(|| Failure::new(format!("outbox row `{id}` does not exist")))
 }
 
 /// Every row that matches a filter, read in small pages.

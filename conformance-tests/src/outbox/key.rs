@@ -27,7 +27,7 @@ pub(super) async fn the_same_key_gives_the_first_row(given: &Given) -> Verdict {
 
 /// A commit that uses a key with another payload, order key, time or number of attempts is refused, and
 /// the earlier row stays as it is.
-pub(super) async fn other_content_refuses_the_commit(given: &Given) -> Verdict {
+pub(super) async fn a_key_with_other_content_refuses_the_commit(given: &Given) -> Verdict {
     let keyed = |text: &str| row(text).with_dedupe_key(id("k"));
     send(given, [keyed("x")]).await?;
     let before = all(given).await?;
@@ -49,11 +49,11 @@ pub(super) async fn other_content_refuses_the_commit(given: &Given) -> Verdict {
 }
 
 /// The same key in another lane, or for another target, is another key.
-pub(super) async fn a_key_is_of_its_lane_and_target(given: &Given) -> Verdict {
+pub(super) async fn a_key_is_scoped_to_its_lane_and_target(given: &Given) -> Verdict {
     let drafts = [to("mail", "ada", "a"), to("mail", "bob", "b"), to("hook", "ada", "c")];
     let drafts = drafts.map(|draft| draft.with_dedupe_key(id("k")));
     let ids = send(given, drafts).await?;
-    expect(ids[0] != ids[1] && ids[1] != ids[2], "two rows have one id")?;
+    expect(ids[0] != ids[1] && ids[1] != ids[2], "two rows have the same id")?;
     expect_eq(texts(&all(given).await?), "a b c")
 }
 
@@ -69,7 +69,7 @@ pub(super) async fn a_key_is_taken_until_its_row_is_purged(given: &Given) -> Ver
     expect_eq(store.purge_outbox(PurgeOutbox::new(Timestamp::MAX)).await?, 1)?;
     expect_eq(store.load_outbox(&first[0]).await?, None)?;
     let next = send(given, [draft()]).await?;
-    expect(next != first, "a purged row is still the answer")?;
+    expect(next != first, "the key still returns the purged row")?;
     expect_eq(send(given, [draft()]).await?, next)
 }
 
@@ -89,6 +89,6 @@ pub(super) async fn one_key_has_one_row(given: &Given) -> Verdict {
         }
     });
     let ids = ended.await.into_iter().collect::<store_core::Result<Vec<_>>>()?;
-    expect(ids.iter().all(|other| *other == ids[0]), "two rows were given for one key")?;
+    expect(ids.iter().all(|other| *other == ids[0]), "one key returned two rows")?;
     expect_eq(all(given).await?.len(), 10)
 }

@@ -69,7 +69,7 @@ pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
 }
 
 /// Dead letters are requeued with all their attempts available again, by id or by lane. Each id has its own answer.
-pub(super) async fn dead_letters_are_taken_back(given: &Given) -> Verdict {
+pub(super) async fn dead_letters_are_requeued_with_all_their_attempts(given: &Given) -> Verdict {
     send(given, [row("a").with_max_attempts(1), row("b"), row("c"), to("hook", "ada", "d")]).await?;
     for held in claim(given, 2).await? {
         settle(given, &held, dead()).await??;
@@ -94,7 +94,7 @@ pub(super) async fn dead_letters_are_taken_back(given: &Given) -> Verdict {
 }
 
 /// Of the dead letters that match a filter the oldest are requeued, as many as the request says.
-pub(super) async fn as_many_dead_letters_are_taken_back_as_asked(given: &Given) -> Verdict {
+pub(super) async fn the_oldest_dead_letters_are_requeued_up_to_the_limit(given: &Given) -> Verdict {
     send_each(given, &["a", "b", "c"]).await?;
     for held in claim(given, 3).await? {
         settle(given, &held, dead()).await??;
@@ -109,7 +109,7 @@ pub(super) async fn as_many_dead_letters_are_taken_back_as_asked(given: &Given) 
 
 /// A purge removes final rows that ended strictly before the given time, up to the given number, and nothing
 /// else. A dry run says how many these are and changes nothing.
-pub(super) async fn a_purge_removes_what_ended_before(given: &Given) -> Verdict {
+pub(super) async fn a_purge_removes_records_that_ended_before_its_time(given: &Given) -> Verdict {
     send_each(given, &["a", "b", "c", "d"]).await?;
     for settlement in [OutboxSettlement::Delivered, dead(), OutboxSettlement::Delivered] {
         let held = claim_one(given).await?;

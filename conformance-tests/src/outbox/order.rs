@@ -37,20 +37,20 @@ pub(super) async fn rows_of_an_order_key_go_one_after_the_other(given: &Given) -
 }
 
 /// An earlier row that is not yet due, or that waits for its next attempt, blocks those behind it.
-pub(super) async fn a_row_that_waits_blocks_those_behind_it(given: &Given) -> Verdict {
+pub(super) async fn a_waiting_row_blocks_later_rows_of_its_order_key(given: &Given) -> Verdict {
     let now = load(given, &send(given, [row("x")]).await?[0]).await?.created_at;
     send(given, [behind("a1").not_before(now.saturating_add(Duration::from_secs(60))), behind("a2")]).await?;
     expect_claim(given, "x").await?;
     given.advance(Duration::from_secs(60)).await;
     let rows = claim(given, 9).await?;
     let first = rows.iter().find(|held| held.row.payload.as_str() == "\"a1\"");
-    let first = first.ok_or_else(|| Failure::new("no a1"))?;
-    expect(!claimed(&rows).contains("a2"), "a row overtakes another")?;
+    let first = first.ok_or_else(|| Failure::new("row `a1` was not claimed"))?;
+    expect(!claimed(&rows).contains("a2"), "a row was claimed before an earlier one")?;
     settle(given, first, retry(100)).await??;
     given.advance(Duration::from_secs(99)).await;
-    expect(!claimed(&claim(given, 9).await?).contains('a'), "a row overtakes one that is retried")?;
+    expect(!claimed(&claim(given, 9).await?).contains('a'), "a row was claimed before a retried one")?;
     given.advance(Duration::from_secs(1)).await;
-    expect(claimed(&claim(given, 9).await?).contains("a1"), "the first one is not given out")
+    expect(claimed(&claim(given, 9).await?).contains("a1"), "the first row was not claimed")
 }
 
 /// A row that was delivered or is a dead letter blocks no other row.
@@ -84,7 +84,7 @@ pub(super) async fn a_requeued_row_has_its_old_place(given: &Given) -> Verdict {
 
 /// Commits of several threads use one order key at the same time. The rows of each thread stay in their order,
 /// every row is claimed once, and none is blocked forever.
-pub(super) async fn order_is_that_of_the_commits(given: &Given) -> Verdict {
+pub(super) async fn rows_keep_the_order_of_their_commits(given: &Given) -> Verdict {
     let commits = given.commits()?;
     let store = outbox(given)?;
     let ended = race(5, |task| {
@@ -114,7 +114,7 @@ pub(super) async fn order_is_that_of_the_commits(given: &Given) -> Verdict {
     expect_eq(taken + rest.len(), 60)?;
     for task in 0..3 {
         let own: Vec<_> = rest.iter().filter(|text| text.starts_with(&format!("\"{task}."))).collect();
-        expect(own.is_sorted(), "a row overtook an earlier one")?;
+        expect(own.is_sorted(), "a row was claimed before an earlier one")?;
     }
-    expect(all(given).await?.iter().all(|row| row.finished_at.is_some()), "a row is left")
+    expect(all(given).await?.iter().all(|row| row.finished_at.is_some()), "a row is not finished")
 }

@@ -32,7 +32,7 @@ pub(super) async fn settlements_end_an_attempt(given: &Given) -> Verdict {
     expect_eq(told, vec![(0, None), (1, Some("refused")), (1, Some("gone")), (0, None)])?;
     let ended: Vec<_> = found.iter().map(|row| row.finished_at.is_some()).collect();
     expect_eq(ended, vec![true, false, true, false])?;
-    expect(found.iter().all(|row| row.claim.is_none()), "a settled row is claimed")
+    expect(found.iter().all(|row| row.claim.is_none()), "a settled row still has a claim")
 }
 
 /// A settlement or an extension without the token of the live claim is refused, and changes nothing.
@@ -80,7 +80,7 @@ pub(super) async fn attempts_run_out(given: &Given) -> Verdict {
 }
 
 /// A retried row is not claimed before its time, and from then on it can be.
-pub(super) async fn a_retried_row_waits(given: &Given) -> Verdict {
+pub(super) async fn a_retried_row_waits_for_its_delay(given: &Given) -> Verdict {
     send_each(given, &["a", "b"]).await?;
     let held = claim_one(given).await?;
     settle(given, &held, retry(60)).await??;
@@ -88,7 +88,7 @@ pub(super) async fn a_retried_row_waits(given: &Given) -> Verdict {
     let found = load(given, &held.row.id).await?;
     expect_eq(found.available_at, found.updated_at.saturating_add(Duration::from_secs(60)))?;
     given.advance(Duration::from_millis(59_999)).await;
-    expect(!claimed(&claim(given, 9).await?).contains('a'), "a retried row is given out too early")?;
+    expect(!claimed(&claim(given, 9).await?).contains('a'), "a retried row was claimed too early")?;
     given.advance(Duration::from_millis(1)).await;
     expect_claim(given, "a").await
 }

@@ -18,7 +18,7 @@ use crate::{
 /// The cursor behind the first two records.
 async fn cursor(probe: &dyn Probe, stores: &TenantStores, direction: Direction) -> Result<Cursor, Failure> {
     let page = probe.list(stores, direction, PageRequest::first(2)).await?;
-    page.next.ok_or_else(|| Failure::new("no cursor").about(probe.name()))
+    page.next.ok_or_else(|| Failure::new("the page has no cursor").about(probe.name()))
 }
 
 /// A cursor has at most 1 KiB, even behind the longest ids.
@@ -122,7 +122,7 @@ fn harmless(ended: store_core::Result<Page<Item>>, own: &[String]) -> Verdict {
     match ended {
         Ok(page) => {
             let foreign: Vec<_> = page.items.iter().filter(|item| !own.contains(&item.id)).collect();
-            expect(foreign.is_empty(), format!("foreign records {foreign:?}"))
+            expect(foreign.is_empty(), format!("the page has foreign records: {foreign:?}"))
         }
         refused => expect_kind(refused, ErrorKind::InvalidCursor).map(drop),
     }
@@ -141,7 +141,9 @@ pub(super) async fn a_forged_cursor_is_refused(given: &Given) -> Verdict {
                 let ended = probe.list(&stores, direction, request).await;
                 harmless(ended, &names(5)).map_err(|f| f.about(format!("{} {direction:?} {bad:.99}", probe.name())))?;
                 let Some(begun) = probe.follow(&stores, Cursor::from_text(&bad)).await else { continue };
-                harmless_stream(begun, &names(5)).await.map_err(|f| f.about(format!("behind {bad:.99}")))?;
+                harmless_stream(begun, &names(5))
+                    .await
+                    .map_err(|f| f.about(format!("subscription after {bad:.99}")))?;
             }
         }
     }
@@ -155,12 +157,12 @@ async fn harmless_stream(begun: store_core::Result<EventStream>, own: &[String])
     };
     let Ok(Some(event)) = timeout(Duration::from_millis(20), next(&mut events)).await else { return Ok(()) };
     let kind = event?.kind;
-    expect(own.iter().any(|own| own == kind.as_str()), format!("a foreign event {kind}"))
+    expect(own.iter().any(|own| own == kind.as_str()), format!("the subscription shows a foreign event `{kind}`"))
 }
 
 /// A cursor from before its tenant was deleted is refused with `InvalidCursor`, or leads to what the
 /// new tenant of that name holds.
-pub(super) async fn a_cursor_brings_no_deleted_tenant_back(given: &Given) -> Verdict {
+pub(super) async fn an_old_cursor_shows_nothing_of_a_deleted_tenant(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let old = given.tenant(probe.name())?;
         probe.write_all(&old, &names(5)).await?;
@@ -201,7 +203,7 @@ pub(super) async fn a_cursor_of_another_store_is_refused(given: &Given) -> Verdi
 }
 
 /// A cursor still works after the store was opened again: the walk continues where it was.
-pub(super) async fn a_cursor_stays_valid_over_a_reopen(given: &Given) -> Verdict {
+pub(super) async fn a_cursor_stays_valid_after_a_reopen(given: &Given) -> Verdict {
     let mut walks = Vec::new();
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;

@@ -63,7 +63,7 @@ pub(super) async fn limits_are_checked(given: &Given) -> Verdict {
         for &direction in probe.directions() {
             let page = probe.list(&stores, direction, PageRequest::default()).await?;
             expect_eq(page.items.len(), 50)?;
-            let cursor = page.next.ok_or_else(|| Failure::new("no cursor").about(probe.name()))?;
+            let cursor = page.next.ok_or_else(|| Failure::new("the page has no cursor").about(probe.name()))?;
             for limit in [0, 1001, u32::MAX] {
                 let first = PageRequest::first(limit);
                 for request in [first.clone(), first.after(cursor.clone())] {
@@ -80,7 +80,7 @@ pub(super) async fn limits_are_checked(given: &Given) -> Verdict {
 
 /// If nothing is found, the page is empty and has no cursor, and there is no error. A
 /// tenant may never have been used.
-pub(super) async fn nothing_found_is_an_empty_page(given: &Given) -> Verdict {
+pub(super) async fn finding_nothing_returns_an_empty_page(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;
         for &direction in probe.directions() {
@@ -89,7 +89,7 @@ pub(super) async fn nothing_found_is_an_empty_page(given: &Given) -> Verdict {
                 expect(page.items.is_empty() && page.next.is_none(), format!("{}: {page:?}", probe.name()))?;
             }
         }
-        expect(!probe.has(&stores, "x").await?, "something is found where nothing is")?;
+        expect(!probe.has(&stores, "x").await?, "a record that was never written is found")?;
     }
     Ok(())
 }

@@ -12,18 +12,18 @@ macro_rules! page {
         $crate::$then! { [$($with)*] page
             limit: a_page_holds_at_most_limit ["PG-1"] [];
             limit: limits_are_checked ["PG-1"] [];
-            limit: nothing_found_is_an_empty_page ["PG-2"] [];
+            limit: finding_nothing_returns_an_empty_page ["PG-2"] [];
             walk: orders_are_total ["PG-8", "PG-11", "PG-4"] [];
-            walk: writing_between_pages_skips_and_repeats_nothing ["PG-3", "PG-4"] [];
-            walk: walking_under_writes_gives_each_record_once ["PG-3", "PG-4"] [Race];
+            walk: a_walk_with_writes_between_pages_skips_and_repeats_nothing ["PG-3", "PG-4"] [];
+            walk: a_walk_during_writes_returns_each_record_once ["PG-3", "PG-4"] [Race];
             cursor: a_cursor_has_at_most_a_kibibyte ["PG-6"] [];
             cursor: the_limit_may_change_between_pages ["PG-6"] [];
             cursor: a_cursor_is_bound_to_its_list ["PG-6"] [];
             cursor: a_cursor_is_bound_to_its_tenant ["PG-6", "TN-5"] [];
             cursor: a_forged_cursor_is_refused ["PG-7"] [];
-            cursor: a_cursor_brings_no_deleted_tenant_back ["PG-7", "TN-8"] [];
+            cursor: an_old_cursor_shows_nothing_of_a_deleted_tenant ["PG-7", "TN-8"] [];
             cursor: a_cursor_of_another_store_is_refused ["PG-7"] [];
-            cursor: a_cursor_stays_valid_over_a_reopen ["PG-12"] [Reopen];
+            cursor: a_cursor_stays_valid_after_a_reopen ["PG-12"] [Reopen];
         }
     };
 }

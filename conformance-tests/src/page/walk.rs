@@ -40,7 +40,7 @@ pub(super) async fn orders_are_total(given: &Given) -> Verdict {
 
 /// Records that are written between two pages make a walk leave out nothing and repeat nothing. Every record
 /// that existed at the start comes exactly once.
-pub(super) async fn writing_between_pages_skips_and_repeats_nothing(given: &Given) -> Verdict {
+pub(super) async fn a_walk_with_writes_between_pages_skips_and_repeats_nothing(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         for &direction in probe.directions() {
             let stores = given.tenant(&format!("{} {direction:?}", probe.name()))?;
@@ -67,7 +67,7 @@ pub(super) async fn writing_between_pages_skips_and_repeats_nothing(given: &Give
 }
 
 /// A walk during writes returns every record that existed at the start exactly once, and ends.
-pub(super) async fn walking_under_writes_gives_each_record_once(given: &Given) -> Verdict {
+pub(super) async fn a_walk_during_writes_returns_each_record_once(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;
         probe.write_all(&stores, &names(30)).await?;

@@ -29,7 +29,7 @@ pub(super) async fn inputs_are_appended_in_order(given: &Given) -> Verdict {
 }
 
 /// Message, delivery and times come back as they were given, also after the store was opened again.
-pub(super) async fn inputs_come_back_as_they_were_given(given: &Given) -> Verdict {
+pub(super) async fn pending_inputs_round_trip(given: &Given) -> Verdict {
     let queue = Queue::of(given, "t");
     let mut message = Message::user("x\0y");
     message.metadata.insert("n".to_owned(), json("1.50"));
@@ -39,7 +39,7 @@ pub(super) async fn inputs_come_back_as_they_were_given(given: &Given) -> Verdic
     let found = before.inputs.first();
     expect_eq(found.map(|input| &input.body), Some(&PendingBody::Message(message)))?;
     expect_eq(found.map(|input| &input.delivery), Some(&delivery))?;
-    expect(found.is_some_and(|input| input.created_at == input.updated_at), "a new input has two times")?;
+    expect(found.is_some_and(|input| input.created_at == input.updated_at), "the times of a new input differ")?;
     given.reopen().await?;
     expect_eq(queue.load().await?, before)
 }
@@ -57,7 +57,7 @@ pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
 }
 
 /// An append whose inputs are all pending as given returns the same inputs again and writes nothing.
-pub(super) async fn an_equal_append_gives_the_first_answer(given: &Given) -> Verdict {
+pub(super) async fn a_repeated_append_returns_the_first_inputs(given: &Given) -> Verdict {
     let queue = Queue::of(given, "t");
     let inputs = || [input("a"), delivered("b", Delivery::at(Boundary::Interrupt))];
     let first = queue.append(inputs()).await?;
@@ -83,7 +83,7 @@ pub(super) async fn an_id_in_use_is_refused(given: &Given) -> Verdict {
 }
 
 /// A message that could not be an entry is refused when it is appended, and when it replaces another message.
-pub(super) async fn messages_follow_their_rules(given: &Given) -> Verdict {
+pub(super) async fn an_input_with_an_invalid_message_is_refused(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a"]).await?;
     let misplaced = || Message::new(Role::User, vec![Block::tool_use("c", "tool", json("{}"))]);
     queue.refuse([NewInput::message(misplaced())], ErrorKind::Invalid).await?;

@@ -9,11 +9,11 @@ use crate::{
 const CHANGING: [&str; 4] = ["append_pending", "update_pending", "retract_pending", "reorder_pending"];
 
 /// A call on a queue that is dropped at any await takes effect in full or not at all, and leaves nothing locked.
-pub(super) async fn a_dropped_call_on_a_queue_is_whole_or_nothing(given: &Given) -> Verdict {
+pub(super) async fn a_dropped_call_on_a_queue_is_all_or_nothing(given: &Given) -> Verdict {
     sweep(given, |stores, t, before| of_pending(&*stores.pending, t, before.queue), &CHANGING).await
 }
 
 /// If the answer of a call on a queue was lost, its outcome is resolved as its documentation says.
-pub(super) async fn an_unknown_end_on_a_queue_is_found_out(given: &Given) -> Verdict {
+pub(super) async fn an_unknown_outcome_on_a_queue_can_be_resolved(given: &Given) -> Verdict {
     find_out(given, |stores, t, before| of_pending(&*stores.pending, t, before.queue), &CHANGING).await
 }

@@ -63,7 +63,7 @@ pub(super) async fn a_stale_change_is_refused(given: &Given) -> Verdict {
 }
 
 /// A change to what the input already is raises no revision.
-pub(super) async fn a_change_of_nothing_changes_nothing(given: &Given) -> Verdict {
+pub(super) async fn an_input_update_without_effect_raises_no_revision(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a"]).await?;
     let before = queue.load().await?;
     for same in [update("a"), saying("a", "a"), update("a").with_delivery(Delivery::default())] {
@@ -74,7 +74,7 @@ pub(super) async fn a_change_of_nothing_changes_nothing(given: &Given) -> Verdic
 }
 
 /// A retraction returns the input as it was and removes it. The revisions of the other inputs stay.
-pub(super) async fn a_retracted_input_is_given_back(given: &Given) -> Verdict {
+pub(super) async fn a_retraction_returns_the_input(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
     queue.store()?.update_pending(saying("b", "new")).await?;
     let (before, others) = (find(&queue, "b").await?, [find(&queue, "a").await?, find(&queue, "c").await?]);
@@ -89,7 +89,7 @@ pub(super) async fn a_retracted_input_is_given_back(given: &Given) -> Verdict {
 
 /// An order names every input once, and the revision of the queue. It raises that
 /// revision, and not those of the inputs.
-pub(super) async fn an_order_names_the_whole_queue(given: &Given) -> Verdict {
+pub(super) async fn a_reorder_names_the_whole_queue(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
     let revision = queue.store()?.reorder_pending(Reorder::new(id("t"), 1, ids(&["c", "a", "b"]))).await?;
     expect_eq(revision, 2)?;
@@ -108,7 +108,7 @@ pub(super) async fn an_order_names_the_whole_queue(given: &Given) -> Verdict {
 
 /// An order with a stale revision, or with an input that is missing, foreign or named twice,
 /// is refused and changes nothing.
-pub(super) async fn a_refused_order_changes_nothing(given: &Given) -> Verdict {
+pub(super) async fn a_refused_reorder_changes_nothing(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
     Queue::having(given, "u", &["x"]).await?;
     let before = queue.load().await?;
@@ -129,7 +129,7 @@ pub(super) async fn a_refused_order_changes_nothing(given: &Given) -> Verdict {
 }
 
 /// An input in the log can be neither changed nor retracted nor reordered, and it cannot be appended again.
-pub(super) async fn what_was_consumed_stays_as_it_is(given: &Given) -> Verdict {
+pub(super) async fn consumed_input_can_no_longer_be_changed(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     queue.consume(&["a"]).await?;
     let store = queue.store()?;
@@ -165,14 +165,14 @@ pub(super) async fn revisions_never_fall(given: &Given) -> Verdict {
         queue.store()?.retract_pending(&id("t"), &id("a")).await?;
         queue.append([input("a")]).await?;
         let now = queue.get("a").await?.revision;
-        expect(now > last, format!("revision {now} after {last}"))?;
+        expect(now > last, format!("revision {now} follows revision {last}"))?;
         last = now;
     }
     Ok(())
 }
 
 /// Changes, retractions and orders are there after the store was opened again.
-pub(super) async fn changes_outlive_a_reopen(given: &Given) -> Verdict {
+pub(super) async fn changes_of_a_queue_survive_a_reopen(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b", "c", "d"]).await?;
     queue.store()?.update_pending(saying("b", "new")).await?;
     queue.store()?.retract_pending(&id("t"), &id("c")).await?;

@@ -50,7 +50,7 @@ pub(super) async fn consumed_input_comes_first_in_the_order_given(given: &Given)
 }
 
 /// A consumed id must be pending, with the revision that the commit names.
-pub(super) async fn what_is_consumed_is_as_it_was_seen(given: &Given) -> Verdict {
+pub(super) async fn only_pending_input_of_the_named_revision_is_consumed(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     let seen = queue.consuming(&["a"]).await?;
     let changed = store_core::PendingUpdate::new(id("t"), id("a")).with_message(Message::user("new"));
@@ -102,7 +102,7 @@ pub(super) async fn a_refused_commit_consumes_nothing(given: &Given) -> Verdict 
 
 /// Consumed input counts as entries: it needs a guard or a key, and a guard with the version
 /// before it is stale afterwards.
-pub(super) async fn consumed_input_wants_a_guard_or_a_key(given: &Given) -> Verdict {
+pub(super) async fn consumed_input_needs_a_guard_or_a_key(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     let thread = given.thread(&id("t")).await?;
     let unguarded = queue.consuming(&["a"]).await?.expecting(Expect::Any);
@@ -136,7 +136,7 @@ pub(super) async fn a_commit_consumes_a_thousand_inputs_at_most(given: &Given) -
 }
 
 /// An entry cannot take the id of a pending input, not even in the commit that consumes the input.
-pub(super) async fn a_pending_id_is_taken(given: &Given) -> Verdict {
+pub(super) async fn an_entry_cannot_take_the_id_of_pending_input(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     let writer = Writer::new(given, "t");
     writer.refuse([user("a")], ErrorKind::AlreadyExists).await?;
@@ -151,7 +151,7 @@ pub(super) async fn a_pending_id_is_taken(given: &Given) -> Verdict {
 
 /// After the store was opened again, consumed input is in the log and not in the queue,
 /// and other input is where it was.
-pub(super) async fn consumption_outlives_a_reopen(given: &Given) -> Verdict {
+pub(super) async fn consumption_survives_a_reopen(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
     queue.consume(&["b"]).await?;
     let (before, log) = (queue.load().await?, given.log(&id("t")).await?);

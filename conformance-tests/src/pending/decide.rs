@@ -34,7 +34,7 @@ pub(super) async fn a_decision_becomes_an_entry(given: &Given) -> Verdict {
 
 /// A decision names a waiting run of the thread, and one of the tickets of that run. It
 /// is delivered to that run only.
-pub(super) async fn a_decision_wants_a_waiting_run(given: &Given) -> Verdict {
+pub(super) async fn a_decision_needs_a_waiting_run(given: &Given) -> Verdict {
     wait(given, "t", "r", &["k", "l"]).await?;
     write(given, "t", change("running", store_core::RunStatus::Running)).await?;
     write(given, "t", done("done")).await?;
@@ -91,7 +91,7 @@ pub(super) async fn a_ticket_stays_decided_after_consumption(given: &Given) -> V
 }
 
 /// A decision for an open run can be neither changed nor retracted. A new order of the queue may move it.
-pub(super) async fn a_decision_stays_as_it_is(given: &Given) -> Verdict {
+pub(super) async fn a_decision_of_an_open_run_cannot_be_changed(given: &Given) -> Verdict {
     wait(given, "t", "r", &["k"]).await?;
     let queue = Queue::of(given, "t");
     queue.append([NewInput::decision(resume("r", "k")).with_id(id("d")), input("a")]).await?;
@@ -128,7 +128,7 @@ pub(super) async fn one_of_several_decisions_counts(given: &Given) -> Verdict {
 }
 
 /// A decision whose run is done decides nothing any more, and can be retracted.
-pub(super) async fn a_decision_without_its_run_can_be_retracted(given: &Given) -> Verdict {
+pub(super) async fn a_decision_of_a_finished_run_can_be_retracted(given: &Given) -> Verdict {
     wait(given, "t", "r", &["k"]).await?;
     let queue = Queue::of(given, "t");
     queue.append([NewInput::decision(resume("r", "k")).with_id(id("d"))]).await?;

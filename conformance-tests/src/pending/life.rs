@@ -39,7 +39,7 @@ pub(super) async fn threads_with_input_are_listed(given: &Given) -> Verdict {
 }
 
 /// A deleted thread leaves no input, and a new thread under its id begins with an empty queue.
-pub(super) async fn a_deletion_takes_the_queue(given: &Given) -> Verdict {
+pub(super) async fn deleting_a_thread_deletes_its_queue(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
     queue.expect("").await?;
@@ -67,7 +67,7 @@ pub(super) async fn a_thread_with_input_is_not_pruned(given: &Given) -> Verdict 
 }
 
 /// Changes of a queue leave the version, revision, head and last activity of the thread as they are.
-pub(super) async fn input_leaves_the_thread_alone(given: &Given) -> Verdict {
+pub(super) async fn queue_changes_do_not_change_the_thread(given: &Given) -> Verdict {
     let before = given.a_log("t", &["x"]).await?;
     given.advance(Duration::from_mins(1)).await;
     let queue = Queue::having(given, "t", &["a", "b"]).await?;

@@ -80,7 +80,7 @@ pub(super) async fn a_change_and_a_consumption_exclude_each_other(given: &Given)
             }
         })
         .await;
-        expect(consumed.is_ok() != changed.is_ok(), format!("{consumed:?} and {changed:?}"))?;
+        expect(consumed.is_ok() != changed.is_ok(), format!("not exactly one succeeded: {consumed:?}, {changed:?}"))?;
         let log = given.log(&id(&name)).await?.len();
         expect_eq(log, usize::from(consumed.is_ok()))?;
         if let Err(error) = changed {
@@ -91,7 +91,7 @@ pub(super) async fn a_change_and_a_consumption_exclude_each_other(given: &Given)
 }
 
 /// An append whose future is dropped takes effect in full or not at all, and before every call that is made after it.
-pub(super) async fn a_dropped_append_had_its_effect_or_none(given: &Given) -> Verdict {
+pub(super) async fn a_dropped_append_is_all_or_nothing(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a"]).await?;
     let mut wanted = 1;
     for round in 0..20_usize {
@@ -107,7 +107,7 @@ pub(super) async fn a_dropped_append_had_its_effect_or_none(given: &Given) -> Ve
             }
         }
         let before = queue.load().await?.inputs.len();
-        expect(before == wanted || before == wanted + 2, format!("{before} inputs after {wanted}"))?;
+        expect(before == wanted || before == wanted + 2, format!("{before} inputs, neither {wanted} nor two more"))?;
         queue.append(names.iter().map(|name| input(name))).await?;
         wanted += 2;
         expect_eq(queue.load().await?.inputs.len(), wanted)?;

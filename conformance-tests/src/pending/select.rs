@@ -48,7 +48,7 @@ pub(super) async fn inputs_are_taken_at_their_boundary(given: &Given) -> Verdict
 
 /// An input with a target is taken inside that run. A new run takes it only if the target is
 /// done and the input allows that.
-pub(super) async fn a_target_is_a_run(given: &Given) -> Verdict {
+pub(super) async fn a_targeted_input_is_taken_by_its_run(given: &Given) -> Verdict {
     for run in [running("r"), running("busy"), done("over")] {
         write(given, "t", run).await?;
     }
@@ -86,7 +86,7 @@ pub(super) async fn a_barrier_ends_the_scan(given: &Given) -> Verdict {
 }
 
 /// An input of granularity `one` is taken first and alone, or not at all.
-pub(super) async fn an_input_may_want_to_be_alone(given: &Given) -> Verdict {
+pub(super) async fn an_input_of_granularity_one_is_taken_alone(given: &Given) -> Verdict {
     let (now, late) = (|| Delivery::at(Interrupt), || Delivery::at(NewRun));
     for (at, (deliveries, wanted)) in [
         (vec![now().alone(), now()], "a"),

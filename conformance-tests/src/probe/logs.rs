@@ -117,7 +117,7 @@ impl Probe for BranchPoints {
         let page = threads.list_branch_points(&log(self), page).await?;
         let mut items = Vec::new();
         for point in &page.items {
-            let entry = point.entry.as_ref().ok_or_else(|| Error::corrupt("several roots"))?;
+            let entry = point.entry.as_ref().ok_or_else(|| Error::corrupt("the log has several roots"))?;
             let found = threads.load_entry(&log(self), entry).await?.ok_or_else(|| Error::not_found("entry", entry))?;
             items.push(Item::new(found.seq, entry));
         }

@@ -101,16 +101,16 @@ async fn swept(given: &Given, sweep: Sweep, in_order: bool) -> Verdict {
         let seen = shown(&stores, &t).await?;
         tokio::time::sleep(LITTLE_LATER).await;
         let later = shown(&stores, &t).await?;
-        let what = format!("after {polls} polls {seen:?}, a little later {later:?}");
+        let what = format!("after {polls} polls a read shows {seen:?}, a little later {later:?}");
         expect(sweep.ends.contains(&later.as_str()), &what)?;
-        expect(!ended || seen == sweep.ends[1], format!("it ended without its effect: {what}"))?;
-        expect(!in_order || seen == later, format!("the dropped call came later: {what}"))?;
+        expect(!ended || seen == sweep.ends[1], format!("the call ended without its effect: {what}"))?;
+        expect(!in_order || seen == later, format!("the dropped call took effect later: {what}"))?;
         is_free(given, &stores, &t).await?;
         if ended {
             return Ok(());
         }
     }
-    Err(Failure::new("the call does not end"))
+    Err(Failure::new("the call does not return"))
 }
 
 /// Creates a thread with a child.
@@ -125,7 +125,7 @@ async fn a_parent(given: &Given, t: &ThreadId, child: &str) -> Verdict {
 /// Describes the thread as the handle shows it. The read must not wait for long.
 async fn shown(stores: &TenantStores, t: &ThreadId) -> Result<String, Failure> {
     let threads = stores.threads.as_ref().ok_or_else(|| Failure::new("the store has no threads"))?;
-    let found = timeout(NEXT_CALL, threads.load_thread(t)).await.map_err(|_| Failure::new("the next call waits"))?;
+    let found = timeout(NEXT_CALL, threads.load_thread(t)).await.map_err(|_| Failure::new("the next call hangs"))?;
     Ok(found?.map_or_else(String::new, |t| {
         format!("{} entries, revision {}, {:?}", t.version.number(), t.revision.number(), t.title)
     }))
@@ -138,30 +138,30 @@ async fn is_free(given: &Given, stores: &TenantStores, t: &ThreadId) -> Verdict 
     let next = there.map(|_| say_keyed(t, "next", "x"));
     for commit in next.into_iter().chain([say_keyed(&id(&format!("{t} new")), "next", "x")]) {
         let written = timeout(NEXT_CALL, commits.commit(commit)).await;
-        let _receipt = written.map_err(|_| Failure::new(format!("{t}: a lock is left")))??;
+        let _receipt = written.map_err(|_| Failure::new(format!("{t}: a lock is still held")))??;
     }
     Ok(())
 }
 
 /// A creation that is dropped at any await created the thread or did not, and no later call waits for it.
-pub(super) async fn a_dropped_creation_is_whole_or_nothing(given: &Given) -> Verdict {
+pub(super) async fn a_dropped_creation_is_all_or_nothing(given: &Given) -> Verdict {
     swept(given, CREATION, false).await
 }
 
 /// A commit that is dropped at any await takes effect in full or not at all, and no later call waits for it.
-pub(super) async fn a_dropped_commit_is_whole_or_nothing(given: &Given) -> Verdict {
+pub(super) async fn a_dropped_commit_is_all_or_nothing(given: &Given) -> Verdict {
     swept(given, FIRST_COMMIT, false).await?;
     swept(given, COMMIT, false).await
 }
 
 /// An update that is dropped at any await takes effect or does not, and no later call waits for it.
-pub(super) async fn a_dropped_update_is_whole_or_nothing(given: &Given) -> Verdict {
+pub(super) async fn a_dropped_update_is_all_or_nothing(given: &Given) -> Verdict {
     swept(given, UPDATE, false).await
 }
 
 /// A deletion that is dropped at any await takes effect on the thread and its child or not at all,
 /// and no later call waits for it.
-pub(super) async fn a_dropped_deletion_is_whole_or_nothing(given: &Given) -> Verdict {
+pub(super) async fn a_dropped_deletion_is_all_or_nothing(given: &Given) -> Verdict {
     swept(given, DELETION, false).await?;
     let given = given.another().await?;
     for polls in 0..20 {
@@ -182,13 +182,13 @@ pub(super) async fn a_dropped_prune_harms_nothing(given: &Given) -> Verdict {
 }
 
 /// A dropped commit takes effect before any later call of its handle on its thread, including reads, or never.
-pub(super) async fn a_dropped_commit_does_not_come_later(given: &Given) -> Verdict {
+pub(super) async fn a_dropped_commit_does_not_take_effect_late(given: &Given) -> Verdict {
     swept(given, FIRST_COMMIT, true).await?;
     swept(given, COMMIT, true).await
 }
 
 /// A dropped creation, update or deletion takes effect before any later call of its handle on its thread, or never.
-pub(super) async fn a_dropped_change_does_not_come_later(given: &Given) -> Verdict {
+pub(super) async fn a_dropped_change_does_not_take_effect_late(given: &Given) -> Verdict {
     for sweep in [CREATION, UPDATE, DELETION] {
         swept(given, sweep, true).await?;
     }
@@ -212,7 +212,7 @@ pub(super) async fn many_dropped_calls_leave_a_store_that_works(given: &Given) -
     ends.await;
     for at in 0..4 {
         let t: ThreadId = id(&format!("t-{at}"));
-        let _gone = timeout(NEXT_CALL, delete(&stores, t.clone())).await.map_err(|_| Failure::new("a lock is left"))?;
+        let _gone = timeout(NEXT_CALL, delete(&stores, t.clone())).await.map_err(|_| Failure::new("a lock is held"))?;
         let receipt = given.commit(say_keyed(&t, "last", "x").expecting(Expect::Absent)).await?;
         expect_eq((receipt.version.number(), given.log(&t).await?.len()), (1, 1))?;
     }

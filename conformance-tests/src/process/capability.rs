@@ -31,7 +31,7 @@ pub(super) async fn capabilities_are_those_declared(given: &Given) -> Verdict {
 
 /// `sync` returns if acknowledged data survives a power cut, and is `Unsupported` if nothing survives. If data
 /// survives the end of the process only, both are right.
-pub(super) async fn sync_is_had_or_unsupported(given: &Given) -> Verdict {
+pub(super) async fn sync_succeeds_or_is_unsupported(given: &Given) -> Verdict {
     first(given.contract()).write(&given.stores()?, "x").await?;
     let ended = given.store().sync().await;
     match given.store().capabilities().survives {
@@ -46,7 +46,7 @@ pub(super) async fn sync_is_had_or_unsupported(given: &Given) -> Verdict {
 
 /// Times that the caller does not give are the store's: they follow store time, and the clock of
 /// this process does not matter.
-pub(super) async fn times_are_those_of_the_store(given: &Given) -> Verdict {
+pub(super) async fn times_come_from_the_clock_of_the_store(given: &Given) -> Verdict {
     let thread = given.a_thread("t").await?;
     for days in [1, 400, 4000] {
         let before = given.thread(&thread.id).await?.updated_at;
@@ -54,12 +54,12 @@ pub(super) async fn times_are_those_of_the_store(given: &Given) -> Verdict {
         given.advance(by).await;
         let receipt = given.commit(say_keyed(&thread.id, &format!("{days}"), "x")).await?;
         let moved = Duration::from_millis(receipt.time.as_millis() - before.as_millis());
-        expect(moved >= by && moved < by + Duration::from_secs(60), format!("{moved:?} instead of {by:?}"))?;
+        expect(moved >= by && moved < by + Duration::from_secs(60), format!("time moved {moved:?} instead of {by:?}"))?;
         let entry = given.threads()?.load_entry(&thread.id, &receipt.entry_ids[0]).await?;
         expect_eq(entry.map(|entry| entry.timestamp), Some(receipt.time))?;
         let made = given.a_thread(&format!("t-{days}")).await?.created_at;
         let moved = Duration::from_millis(made.as_millis().saturating_sub(receipt.time.as_millis()));
-        expect(made >= receipt.time && moved < Duration::from_secs(60), format!("{moved:?} behind the commit"))?;
+        expect(made >= receipt.time && moved < Duration::from_secs(60), format!("created {moved:?} after the commit"))?;
     }
     Ok(())
 }
@@ -82,11 +82,11 @@ pub(super) async fn handles_are_shared_between_threads(given: &Given) -> Verdict
 }
 
 /// The `threads()` of a coordinator are the same store that it writes to.
-pub(super) async fn a_coordinator_gives_its_own_threads(given: &Given) -> Verdict {
+pub(super) async fn a_coordinator_returns_its_own_thread_store(given: &Given) -> Verdict {
     let (commits, threads) = (given.commits()?, given.threads()?);
     let _receipt = commits.commit(say_keyed(&id("t"), "k", "x")).await?;
     let own = Arc::clone(&commits).threads();
     expect_eq(own.load_thread(&id("t")).await?, threads.load_thread(&id("t")).await?)?;
     threads.create_thread(store_core::NewThread::new(id("u"))).await?;
-    expect(own.load_thread(&id("u")).await?.is_some(), "the two are different stores")
+    expect(own.load_thread(&id("u")).await?.is_some(), "the coordinator has another thread store")
 }

@@ -81,10 +81,10 @@ pub(super) async fn a_deleted_tenant_refuses_every_call(given: &Given) -> Verdic
     given.store().delete_tenant(&id("default")).await?;
     every_call_is_refused(&stores).await?;
     let new = given.stores()?;
-    expect(!has(contract, &new, "t").await?, "what was written is there through a new handle")?;
+    expect(!has(contract, &new, "t").await?, "a new handle shows deleted data")?;
     write(contract, &new, "u").await?;
     every_call_is_refused(&stores).await?;
-    expect(has(contract, &new, "u").await?, "a call through an old handle reached what is new")
+    expect(has(contract, &new, "u").await?, "a call through an old handle changed new data")
 }
 
 /// Writes while the store is closed. Each write is done or refused with `Closed`. Returns the
@@ -113,13 +113,13 @@ async fn write_until_closed(given: &Given) -> std::result::Result<Vec<String>, F
 }
 
 /// Calls that race with `close` end, with success or with `Closed`.
-pub(super) async fn closing_races_with_writes(given: &Given) -> Verdict {
+pub(super) async fn writes_racing_with_close_succeed_or_are_refused(given: &Given) -> Verdict {
     let done = write_until_closed(given).await?;
     expect(done.len() >= 20, format!("only {} writes were done", done.len()))
 }
 
 /// `close` completes what was accepted: each acknowledged write is there after the store was opened again.
-pub(super) async fn closing_finishes_what_was_accepted(given: &Given) -> Verdict {
+pub(super) async fn closing_finishes_accepted_calls(given: &Given) -> Verdict {
     let done = write_until_closed(given).await?;
     given.reopen().await?;
     let stores = given.stores()?;
@@ -135,7 +135,7 @@ pub(super) async fn closing_finishes_what_was_accepted(given: &Given) -> Verdict
 
 /// When the last handle is dropped, the store is closed, too: everything acknowledged is
 /// there when it is opened again.
-pub(super) async fn dropping_the_last_handle_closes(given: &Given) -> Verdict {
+pub(super) async fn dropping_the_last_handle_closes_the_store(given: &Given) -> Verdict {
     let probe = first(given.contract());
     for round in 0..5 {
         probe.write(&given.stores()?, &format!("{round}")).await?;

@@ -22,7 +22,7 @@ impl Progress for Stop {
 
 /// Checks and repairs of an undamaged store find nothing wrong, change nothing, and can be stopped
 /// between batches without harm.
-pub(super) async fn checks_find_nothing_and_can_be_stopped(given: &Given) -> Verdict {
+pub(super) async fn checks_of_a_sound_store_find_nothing_and_can_be_stopped(given: &Given) -> Verdict {
     prepare(&given.stores()?).await?;
     for tenant in ["acme", "acme-corp", "b", "c"] {
         prepare(&given.tenant(tenant)?).await?;
@@ -62,7 +62,7 @@ pub(super) async fn a_purge_can_be_stopped(given: &Given) -> Verdict {
 }
 
 /// Whatever stored byte is changed, opening and reading end with data or with an error, never with a panic.
-pub(super) async fn damage_never_ends_in_a_panic(given: &Given) -> Verdict {
+pub(super) async fn damage_never_causes_a_panic(given: &Given) -> Verdict {
     for seed in 0..16 {
         let damaged = given.another().await?;
         prepare(&damaged.stores()?).await?;

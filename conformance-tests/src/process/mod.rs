@@ -16,35 +16,35 @@ macro_rules! process {
     ($then:ident $($with:tt)*) => {
         $crate::$then! { [$($with)*] process
             capability: capabilities_are_those_declared ["PR-1"] [];
-            capability: sync_is_had_or_unsupported ["PR-19"] [];
+            capability: sync_succeeds_or_is_unsupported ["PR-19"] [];
             capability: handles_are_shared_between_threads ["PR-7"] [];
             close: a_closed_store_refuses_every_call ["PR-8"] [];
             close: a_deleted_tenant_refuses_every_call ["TN-8"] [];
-            close: closing_races_with_writes ["PR-8", "PR-12"] [Race];
-            close: closing_finishes_what_was_accepted ["PR-8"] [Reopen, Race];
-            close: dropping_the_last_handle_closes ["PR-8"] [Reopen];
+            close: writes_racing_with_close_succeed_or_are_refused ["PR-8", "PR-12"] [Race];
+            close: closing_finishes_accepted_calls ["PR-8"] [Reopen, Race];
+            close: dropping_the_last_handle_closes_the_store ["PR-8"] [Reopen];
             close: handles_keep_the_store_open ["PR-8"] [];
             close: opening_twice_gives_one_store ["PR-14"] [Beside];
             visible: writes_are_read_back_through_every_handle ["PR-10"] [Race];
-            visible: everything_is_there_after_a_reopen ["PR-9", "CM-1"] [Reopen, Race];
+            visible: acknowledged_data_survives_a_reopen ["PR-9", "CM-1"] [Reopen, Race];
             store: a_dropped_call_on_a_store_leaves_nothing_locked ["PR-11", "PR-20", "TN-8"] [];
-            store: a_dropped_close_is_gone_on_with ["PR-8", "PR-11"] [];
-            inspect: damage_never_ends_in_a_panic ["ER-8"] [Damage];
+            store: a_dropped_close_is_finished_by_the_next_one ["PR-8", "PR-11"] [];
+            inspect: damage_never_causes_a_panic ["ER-8"] [Damage];
             {
-                capability: times_are_those_of_the_store ["PR-3", "EN-27"] [Threads, Time];
-                capability: a_coordinator_gives_its_own_threads ["CM-2"] [Threads];
-                visible: a_commit_is_seen_whole ["PR-13", "CM-1"] [Threads, Race];
+                capability: times_come_from_the_clock_of_the_store ["PR-3", "EN-27"] [Threads, Time];
+                capability: a_coordinator_returns_its_own_thread_store ["CM-2"] [Threads];
+                visible: a_reader_sees_whole_commits_across_snapshot_reads ["PR-13", "CM-1"] [Threads, Race];
                 visible: calls_take_effect_in_their_order ["PR-16", "PR-5"] [Threads];
-                cancel: a_dropped_creation_is_whole_or_nothing ["PR-11"] [Threads];
-                cancel: a_dropped_commit_is_whole_or_nothing ["PR-11"] [Threads];
-                cancel: a_dropped_update_is_whole_or_nothing ["PR-11"] [Threads];
-                cancel: a_dropped_deletion_is_whole_or_nothing ["PR-11"] [Threads];
+                cancel: a_dropped_creation_is_all_or_nothing ["PR-11"] [Threads];
+                cancel: a_dropped_commit_is_all_or_nothing ["PR-11"] [Threads];
+                cancel: a_dropped_update_is_all_or_nothing ["PR-11"] [Threads];
+                cancel: a_dropped_deletion_is_all_or_nothing ["PR-11"] [Threads];
                 cancel: a_dropped_prune_harms_nothing ["PR-11", "PR-16", "PR-17"] [Threads, Time];
-                cancel: a_dropped_commit_does_not_come_later ["PR-16"] [Threads];
-                cancel: a_dropped_change_does_not_come_later ["PR-16"] [Threads];
+                cancel: a_dropped_commit_does_not_take_effect_late ["PR-16"] [Threads];
+                cancel: a_dropped_change_does_not_take_effect_late ["PR-16"] [Threads];
                 cancel: many_dropped_calls_leave_a_store_that_works ["PR-11", "PR-12"] [Threads, Race];
-                together: calls_at_once_never_block_each_other ["PR-12"] [Threads, Race];
-                inspect: checks_find_nothing_and_can_be_stopped ["PR-17"] [Threads];
+                together: concurrent_calls_never_deadlock ["PR-12"] [Threads, Race];
+                inspect: checks_of_a_sound_store_find_nothing_and_can_be_stopped ["PR-17"] [Threads];
                 inspect: a_purge_can_be_stopped ["PR-17"] [Threads];
             }
         }

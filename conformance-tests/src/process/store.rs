@@ -36,19 +36,19 @@ async fn once(given: &Given, at: usize, polls: usize) -> Result<bool, Failure> {
     // A store may not support `sync`: a refusal is an end, too.
     let ended = cut(dropped, polls).await.map_or(true, |ended| ended.is_some());
     let (_, again) = calls(&*store, &tenant).swap_remove(at);
-    let again = timeout(NEXT_CALL, again).await.map_err(|_| Failure::new("the same call again waits"))?;
-    expect(again.is_ok() || name == "sync", format!("the same call again ends with {again:?}"))?;
+    let again = timeout(NEXT_CALL, again).await.map_err(|_| Failure::new("the repeated call hangs"))?;
+    expect(again.is_ok() || name == "sync", format!("the repeated call failed: {again:?}"))?;
     let beside = given.tenant(&format!("{tenant} beside"))?;
     let next = async {
         let new = given.tenant(tenant.as_str())?;
         expect_eq(probe.has(&new, "a").await?, name != "delete_tenant")?;
-        expect(probe.has(&given.tenant("other")?, "kept").await?, "what another tenant has is gone")?;
+        expect(probe.has(&given.tenant("other")?, "kept").await?, "data of another tenant is gone")?;
         probe.write(&new, "b").await?;
         probe.write(&beside, "c").await?;
         // The dropped call removes no record that was written after it.
-        expect(probe.has(&new, "b").await?, "what was written afterwards is gone")
+        expect(probe.has(&new, "b").await?, "data written after the call is gone")
     };
-    timeout(NEXT_CALL, next).await.map_err(|_| Failure::new("a lock is left"))??;
+    timeout(NEXT_CALL, next).await.map_err(|_| Failure::new("a lock is still held"))??;
     // The next round begins with the same data as this one, because a check polls more often the more data there is.
     for done in [tenant.clone(), id(&format!("{tenant} beside"))] {
         store.delete_tenant(&done).await?;
@@ -68,7 +68,7 @@ pub(super) async fn a_dropped_call_on_a_store_leaves_nothing_locked(given: &Give
     let is_its = |polls: &usize| *polls == 0 || share.is_some_and(|share| polls % among == share % among);
     for (at, name) in names.iter().enumerate() {
         for (points, polls) in (0..=MOST_POLLS).filter(is_its).enumerate() {
-            expect(polls < MOST_POLLS - among, format!("`{name}` does not end"))?;
+            expect(polls < MOST_POLLS - among, format!("`{name}` does not return"))?;
             let about = |failure: Failure| failure.about(format!("`{name}` after {polls} polls"));
             if once(given, at, polls).await.map_err(about)? {
                 figures.add(name, points)?;
@@ -81,24 +81,24 @@ pub(super) async fn a_dropped_call_on_a_store_leaves_nothing_locked(given: &Give
 
 /// A `close` that is dropped at any await is completed by the next `close`: after that every call is refused,
 /// and what was acknowledged is kept.
-pub(super) async fn a_dropped_close_is_gone_on_with(given: &Given) -> Verdict {
+pub(super) async fn a_dropped_close_is_finished_by_the_next_one(given: &Given) -> Verdict {
     let (probe, mut figures) = (first(given.contract()), Figures::default());
     for polls in 0..MOST_POLLS {
         let given = given.another().await?;
         probe.write(&given.stores()?, "a").await?;
         let store = given.store();
         let ended = cut(call(store.close()), polls).await?.is_some();
-        timeout(NEXT_CALL, store.close()).await.map_err(|_| Failure::new("the next call waits"))??;
+        timeout(NEXT_CALL, store.close()).await.map_err(|_| Failure::new("the next call does not return"))??;
         expect_kind(store.tenant(&id("default")), ErrorKind::Closed)?;
         drop(store);
         if given.fixture().lack(Need::Reopen).is_none() {
             given.reopen().await?;
-            expect(probe.has(&given.stores()?, "a").await?, format!("after {polls} polls it is lost"))?;
+            expect(probe.has(&given.stores()?, "a").await?, format!("the data is lost after {polls} polls"))?;
         }
         if ended {
             figures.add("close", polls)?;
             return figures.show(&given, 1);
         }
     }
-    Err(Failure::new("`close` does not end"))
+    Err(Failure::new("`close` does not return"))
 }

@@ -40,7 +40,7 @@ async fn step(commits: &dyn CommitCoordinator, threads: &dyn ThreadRunStore, tas
 
 /// Concurrent calls that change parents, name one run, delete families and write to the same threads all end.
 /// What is left is consistent: logs have no gaps, parents exist, and runs belong to threads that exist.
-pub(super) async fn calls_at_once_never_block_each_other(given: &Given) -> Verdict {
+pub(super) async fn concurrent_calls_never_deadlock(given: &Given) -> Verdict {
     let (commits, threads) = (given.commits()?, given.threads()?);
     let ends = race(12, |task| {
         let (commits, threads) = (Arc::clone(&commits), Arc::clone(&threads));

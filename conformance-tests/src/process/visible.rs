@@ -37,7 +37,7 @@ async fn unseen(store: Arc<dyn Store>, contract: Contract, task: usize) -> Resul
         let context = threads.load_context(&thread, ContextRequest::head()).await?.context.messages.len() as u64;
         let seen = (loaded, entry, listed, context);
         if seen != (Some(receipt.version), true, at + 1, at + 1) {
-            return Ok(Some(format!("{seen:?} after {receipt:?}")));
+            return Ok(Some(format!("read {seen:?} after {receipt:?}")));
         }
     }
     Ok(None)
@@ -88,7 +88,7 @@ async fn watch(threads: Arc<dyn ThreadRunStore>, thread: ThreadId, done: Arc<Ato
 
 /// A reader never sees a part of a commit: not in one read, and not between the parts of
 /// a read that shows one moment.
-pub(super) async fn a_commit_is_seen_whole(given: &Given) -> Verdict {
+pub(super) async fn a_reader_sees_whole_commits_across_snapshot_reads(given: &Given) -> Verdict {
     let (thread, done): (ThreadId, _) = (id("t"), Arc::new(AtomicBool::new(false)));
     given.accept(two_more(&thread, "first")).await?;
     let mut readers = Vec::new();
@@ -122,7 +122,7 @@ pub(super) async fn calls_take_effect_in_their_order(given: &Given) -> Verdict {
 
 /// Everything that was acknowledged is there after the store was opened again, and every
 /// read returns the same as before.
-pub(super) async fn everything_is_there_after_a_reopen(given: &Given) -> Verdict {
+pub(super) async fn acknowledged_data_survives_a_reopen(given: &Given) -> Verdict {
     for tenant in ["default", "acme"] {
         crate::errors::prepare(&given.tenant(tenant)?).await?;
     }

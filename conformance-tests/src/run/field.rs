@@ -42,12 +42,12 @@ fn full(name: &str) -> RunChange {
 }
 
 /// A run comes back as it was written, with its tickets and their arguments byte for byte. An unknown id has no run.
-pub(crate) async fn a_run_comes_back_equal(given: &Given) -> Verdict {
+pub(crate) async fn a_run_round_trips(given: &Given) -> Verdict {
     run_comes_back(given, false).await
 }
 
 /// A run comes back as it was written after the store was opened again.
-pub(crate) async fn a_run_outlives_a_reopen(given: &Given) -> Verdict {
+pub(crate) async fn a_run_survives_a_reopen(given: &Given) -> Verdict {
     run_comes_back(given, true).await
 }
 
@@ -70,7 +70,7 @@ async fn run_comes_back(given: &Given, reopened: bool) -> Verdict {
 }
 
 /// Every outcome comes back with its output and error, byte for byte.
-pub(crate) async fn an_outcome_comes_back_equal(given: &Given) -> Verdict {
+pub(crate) async fn an_outcome_round_trips(given: &Given) -> Verdict {
     let stopped = |detail: Option<&str>| RunOutcome::Stopped { code: "limit".into(), detail: detail.map(Into::into) };
     for (at, outcome) in [
         RunOutcome::NaturalEnd,
@@ -217,7 +217,7 @@ pub(crate) async fn run_state_changes_by_key(given: &Given) -> Verdict {
 }
 
 /// A parent run must exist, on this thread or on another.
-pub(crate) async fn a_parent_run_exists(given: &Given) -> Verdict {
+pub(crate) async fn a_parent_run_must_exist(given: &Given) -> Verdict {
     let child = |name: &str, parent: &str| {
         let mut run = running(name);
         run.parent_run = Some(id(parent));
@@ -244,7 +244,7 @@ pub(crate) async fn dispatches_only_grow(given: &Given) -> Verdict {
 }
 
 /// The deletion of a thread deletes its runs: they are not loaded, listed or counted, and their ids are free.
-pub(crate) async fn runs_go_with_their_thread(given: &Given) -> Verdict {
+pub(crate) async fn deleting_a_thread_deletes_its_runs(given: &Given) -> Verdict {
     for (thread, name) in [("t", "r1"), ("t", "r2"), ("other", "r3")] {
         write(given, thread, running(name)).await?;
     }

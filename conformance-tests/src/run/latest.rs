@@ -57,7 +57,7 @@ pub(crate) async fn times_do_not_decide_the_latest(given: &Given) -> Verdict {
 }
 
 /// Concurrent runs of one thread are all open, each once. The latest run is one of those that were written last.
-pub(crate) async fn concurrent_runs_all_show(given: &Given) -> Verdict {
+pub(crate) async fn concurrent_runs_all_appear(given: &Given) -> Verdict {
     const TASKS: usize = 8;
     let commits = given.commits()?;
     let results = race(TASKS, |task| {

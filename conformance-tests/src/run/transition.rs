@@ -16,7 +16,7 @@ use crate::{
 
 /// A run changes to the statuses that the table allows. Any other change is refused with
 /// everything else in its commit.
-pub(crate) async fn a_status_becomes_what_the_table_allows(given: &Given) -> Verdict {
+pub(crate) async fn status_transitions_follow_the_table(given: &Given) -> Verdict {
     let allowed = [
         [false, true, false, true],
         [false, true, true, true],

@@ -14,7 +14,7 @@ use crate::{
     call::{Calls, append_of, commit_of, events_of, trim_of},
     check::{Failure, Verdict, expect_some},
     given::{Given, id, said, say_keyed},
-    unknown::{FindOut, Known, undocumented, unknown_ends_are_found_out},
+    unknown::{FindOut, Known, undocumented, unknown_outcomes_can_be_resolved},
 };
 
 /// The stores that the calls are made on.
@@ -49,7 +49,7 @@ pub(crate) async fn sweep(given: &Given, make: Make, changing: &[&str]) -> Verdi
 
 /// Resolves the outcome of each call that changes something. These are the calls named in `changing`.
 pub(crate) async fn find_out(given: &Given, make: Make, changing: &[&str]) -> Verdict {
-    unknown_ends_are_found_out(given, Conversation::of(given, make)?, changing).await
+    unknown_outcomes_can_be_resolved(given, Conversation::of(given, make)?, changing).await
 }
 
 impl Conversation {

@@ -128,7 +128,7 @@ impl Figures {
     /// Adds the sweep of one call. It has at least one point, which is before the first poll.
     pub(crate) fn add(&mut self, name: &str, points: usize) -> Verdict {
         (self.points, self.most) = (self.points + points, self.most.max(points));
-        expect(points > 0, format!("`{name}` was dropped nowhere"))
+        expect(points > 0, format!("`{name}` was never dropped"))
     }
 
     /// Prints the figures if `AGENTSTORE_FIGURES` is set. Fails if there were fewer points than calls, or no calls.
@@ -136,9 +136,9 @@ impl Figures {
         let Self { points, most } = self;
         if env::var_os("AGENTSTORE_FIGURES").is_some() {
             let name = given.fixture().name();
-            let _unheard = writeln!(stderr(), "{name}: {calls} calls, {points} drop points, up to {most} of a call");
+            let _unheard = writeln!(stderr(), "{name}: {calls} calls, {points} drop points, at most {most} per call");
         }
-        expect(points >= calls && calls > 0, format!("{points} drop points of {calls} calls"))
+        expect(points >= calls && calls > 0, format!("{points} drop points for {calls} calls"))
     }
 }
 
@@ -174,13 +174,13 @@ impl<'a, T: Target> Swept<'a, T> {
     async fn at_polls(&self, all: impl Iterator<Item = usize>, round: Option<usize>) -> Result<usize, Failure> {
         for (points, polls) in all.enumerate() {
             let t: ThreadId = id(&format!("t-{}-{polls}-{round:?}", self.at));
-            let beside = if round.is_some() { ", beside others" } else { "" };
+            let beside = if round.is_some() { ", beside other calls" } else { "" };
             let about = |failure: Failure| failure.about(format!("`{}` after {polls} polls{beside}", self.name));
             if self.once(&t, polls, round.is_some()).await.map_err(about)? {
                 return Ok(points);
             }
         }
-        Err(Failure::new(format!("`{}` does not end", self.name)))
+        Err(Failure::new(format!("`{}` does not return", self.name)))
     }
 
     /// Drops the call after so many polls. Returns whether it ended before it was dropped.
@@ -200,15 +200,15 @@ impl<'a, T: Target> Swept<'a, T> {
         if let Some(others) = others {
             others.end().await?;
         }
-        let what = || format!("seen was {seen}, a little later {later}, ends are {:?}", self.ends);
-        expect(seen == later, format!("it came later: {}", what()))?;
+        let what = || format!("a read shows {seen}, a little later {later}, expected one of {:?}", self.ends);
+        expect(seen == later, format!("the dropped call took effect later: {}", what()))?;
         expect(self.ends.contains(&later), what())?;
-        expect(!ended || seen == self.ends[1], format!("it ended without its effect: {}", what()))?;
+        expect(!ended || seen == self.ends[1], format!("the call ended without its effect: {}", what()))?;
         let (_, again) = self.target.calls(t, &prepared).swap_remove(self.at);
         let again = timeout(NEXT_CALL, again).await;
         // The answer does not matter, because the dropped call may have taken effect.
-        let _answer = again.map_err(|_| Failure::new("the same call again waits"))?;
-        timeout(NEXT_CALL, self.target.write(t)).await.map_err(|_| Failure::new("a lock is left"))??;
+        let _answer = again.map_err(|_| Failure::new("the repeated call does not return"))?;
+        timeout(NEXT_CALL, self.target.write(t)).await.map_err(|_| Failure::new("a lock is still held"))??;
         Ok(ended)
     }
 
@@ -220,12 +220,12 @@ impl<'a, T: Target> Swept<'a, T> {
             }
             tokio::time::sleep(LITTLE_LATER).await;
         }
-        Err(Failure::new("what nobody received was not taken back"))
+        Err(Failure::new("the claim of a dropped call was not released"))
     }
 }
 
 async fn look(target: &impl Target, t: &ThreadId) -> Result<String, Failure> {
-    timeout(NEXT_CALL, target.look(t)).await.map_err(|_| Failure::new("the next read waits"))?
+    timeout(NEXT_CALL, target.look(t)).await.map_err(|_| Failure::new("the next read does not return"))?
 }
 
 /// Another task that makes calls until it is told to end.
@@ -249,7 +249,7 @@ impl Others {
 
     async fn end(self) -> Verdict {
         self.is_done.store(true, Ordering::SeqCst);
-        let ended = timeout(NEXT_CALL, self.task).await.map_err(|_| Failure::new("calls of others wait"))?;
+        let ended = timeout(NEXT_CALL, self.task).await.map_err(|_| Failure::new("a call of the other task hangs"))?;
         ended.map_err(|panic| Failure::new(panic.to_string()))
     }
 }

@@ -35,12 +35,12 @@ pub(super) async fn tenants_see_only_their_own(given: &Given) -> Verdict {
 }
 
 /// A handle that names no tenant is bound to `default`, and handles of one name reach the same records.
-pub(super) async fn the_default_tenant_is_default(given: &Given) -> Verdict {
+pub(super) async fn the_default_tenant_is_named_default(given: &Given) -> Verdict {
     expect_eq(TenantId::default_tenant().as_str(), "default")?;
     let probe = crate::probe::first(given.contract());
     probe.write(&given.stores()?, "x").await?;
-    expect(probe.has(&given.tenant("default")?, "x").await?, "another handle does not find it")?;
-    expect(!probe.has(&given.tenant("Default")?, "x").await?, "a tenant of another name finds it")
+    expect(probe.has(&given.tenant("default")?, "x").await?, "another handle does not find the record")?;
+    expect(!probe.has(&given.tenant("Default")?, "x").await?, "a tenant with another name finds the record")
 }
 
 /// Writes a record of every type that has an id, in one tenant.
@@ -67,16 +67,16 @@ pub(super) async fn the_same_ids_have_no_effect_on_each_other(given: &Given) -> 
     fill(given, "acme-corp").await?;
     let (one, two) = (given.tenant("acme")?, given.tenant("acme-corp")?);
     if let (Some(first), Some(second)) = (&one.commits, &two.commits) {
-        threads_do_not_meet(&**first, &**second).await?;
+        threads_do_not_collide(&**first, &**second).await?;
     }
     if let (Some(first), Some(second)) = (&one.mailbox, &two.mailbox) {
-        dispatches_do_not_meet(&**first, &**second).await?;
+        dispatches_do_not_collide(&**first, &**second).await?;
     }
     Ok(())
 }
 
 /// Checks that changes of a dispatch in one tenant leave the same dispatch of the other as it is.
-async fn dispatches_do_not_meet(first: &dyn MailboxStore, second: &dyn MailboxStore) -> Verdict {
+async fn dispatches_do_not_collide(first: &dyn MailboxStore, second: &dyn MailboxStore) -> Verdict {
     let (work, before) = (id("work"), second.load_dispatch(&id("work")).await?);
     let claim = ClaimRequest::new(id("w"), Duration::from_secs(1)).of_dispatch(id("work"));
     let held = expect_some(first.claim(claim).await?.claimed.pop(), "dispatch")?;
@@ -92,7 +92,7 @@ async fn dispatches_do_not_meet(first: &dyn MailboxStore, second: &dyn MailboxSt
 }
 
 /// Checks that changes of a thread in one tenant leave the same thread of the other as it is.
-async fn threads_do_not_meet(first: &dyn CommitCoordinator, second: &dyn CommitCoordinator) -> Verdict {
+async fn threads_do_not_collide(first: &dyn CommitCoordinator, second: &dyn CommitCoordinator) -> Verdict {
     let (thread, fence) = (id::<ThreadId>("thread"), |counter| {
         Fence::new(id("dispatch"), ClaimToken::new("token"), 0, ClaimNumber { incarnation: 0, counter })
     });

@@ -47,7 +47,7 @@ pub(super) async fn tenants_are_listed_by_name(given: &Given) -> Verdict {
 
 /// `delete_tenant` closes the handles of the tenant and removes everything of it, and nothing else. The name
 /// can be used again through new handles. To delete the tenant again, or one that never existed, is no error.
-pub(super) async fn a_deleted_tenant_is_gone(given: &Given) -> Verdict {
+pub(super) async fn deleting_a_tenant_removes_all_its_records(given: &Given) -> Verdict {
     let name: TenantId = id("acme");
     for probe in probes(given.contract()) {
         let (old, other) = (given.tenant("acme")?, given.tenant("acme-corp")?);
@@ -74,7 +74,7 @@ pub(super) async fn a_deleted_tenant_is_gone(given: &Given) -> Verdict {
 }
 
 /// After the store was opened again, a deleted tenant is still gone, and the others are still there.
-pub(super) async fn a_deleted_tenant_stays_gone_after_a_reopen(given: &Given) -> Verdict {
+pub(super) async fn a_deleted_tenant_stays_deleted_after_a_reopen(given: &Given) -> Verdict {
     let probe = first(given.contract());
     for tenant in ["acme", "acme-corp"] {
         probe.write(&given.tenant(tenant)?, "x").await?;
@@ -87,7 +87,7 @@ pub(super) async fn a_deleted_tenant_stays_gone_after_a_reopen(given: &Given) ->
 }
 
 /// Writes that race with the deletion of their tenant are deleted with it or refused with `Closed`. Nothing is left.
-pub(super) async fn writes_race_with_the_deletion_of_their_tenant(given: &Given) -> Verdict {
+pub(super) async fn writes_racing_with_a_tenant_deletion_leave_nothing(given: &Given) -> Verdict {
     let contract = given.contract();
     for round in 0..20 {
         let (store, old) = (given.store(), given.tenant("acme")?);

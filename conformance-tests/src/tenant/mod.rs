@@ -15,15 +15,15 @@ macro_rules! tenant {
     ($then:ident $($with:tt)*) => {
         $crate::$then! { [$($with)*] tenant
             isolation: tenants_see_only_their_own ["TN-1", "TN-2", "TN-4"] [];
-            isolation: the_default_tenant_is_default ["TN-1"] [];
-            apart: nothing_of_another_tenant_is_reached ["TN-1", "TN-2", "TN-4"] [];
+            isolation: the_default_tenant_is_named_default ["TN-1"] [];
+            apart: no_data_of_another_tenant_can_be_reached ["TN-1", "TN-2", "TN-4"] [];
             isolation: the_same_ids_have_no_effect_on_each_other ["TN-2"] [];
             words: errors_never_name_a_tenant ["TN-3"] [];
             words: cursors_never_name_a_tenant ["TN-3"] [];
             life: tenants_are_listed_by_name ["TN-8", "PG-1", "PG-8"] [];
-            life: a_deleted_tenant_is_gone ["TN-8"] [];
-            life: a_deleted_tenant_stays_gone_after_a_reopen ["TN-8"] [Reopen];
-            life: writes_race_with_the_deletion_of_their_tenant ["TN-8"] [Race];
+            life: deleting_a_tenant_removes_all_its_records ["TN-8"] [];
+            life: a_deleted_tenant_stays_deleted_after_a_reopen ["TN-8"] [Reopen];
+            life: writes_racing_with_a_tenant_deletion_leave_nothing ["TN-8"] [Race];
             life: maintenance_touches_its_tenant_only ["TN-7"] [Time];
         }
     };

@@ -36,7 +36,7 @@ pub(super) async fn cursors_never_name_a_tenant(given: &Given) -> Verdict {
         let stores = given.tenant(SECRET)?;
         probe.write_all(&stores, &["a", "b", "c"].map(|id| format!("{} {id}", probe.name()))).await?;
         let page = probe.list(&stores, Direction::Forward, PageRequest::first(1)).await?;
-        let cursor = page.next.ok_or_else(|| Failure::new("no cursor").about(probe.name()))?;
+        let cursor = page.next.ok_or_else(|| Failure::new("the page has no cursor").about(probe.name()))?;
         let bytes = BASE64.decode(cursor.as_str()).unwrap_or_default();
         let decoded = String::from_utf8_lossy(&bytes);
         expect(!cursor.as_str().contains(SECRET) && !decoded.contains(SECRET), format!("{}: {decoded}", probe.name()))?;

@@ -14,11 +14,11 @@ pub(super) async fn a_dropped_read_leaves_nothing_locked(given: &Given) -> Verdi
 }
 
 /// A write that is dropped at any await takes effect in full or not at all, and leaves nothing locked.
-pub(super) async fn a_dropped_write_is_whole_or_nothing(given: &Given) -> Verdict {
+pub(super) async fn a_dropped_write_is_all_or_nothing(given: &Given) -> Verdict {
     sweep(given, |stores, t, _| writes(&*stores.threads, &*stores.commits, t), &CHANGING).await
 }
 
 /// If the answer of a write was lost, its outcome is resolved as its documentation says.
-pub(super) async fn an_unknown_end_of_a_write_is_found_out(given: &Given) -> Verdict {
+pub(super) async fn an_unknown_outcome_of_a_write_can_be_resolved(given: &Given) -> Verdict {
     find_out(given, |stores, t, _| writes(&*stores.threads, &*stores.commits, t), &CHANGING).await
 }

@@ -30,7 +30,7 @@ fn is_new(thread: &Thread, new: &NewThread) -> Verdict {
 
 /// A new thread has version 0, revision 1, generation 1, no head, and the fields that were given.
 /// `load_thread` returns an equal thread.
-pub(super) async fn a_new_thread_is_loaded_as_it_was_made(given: &Given) -> Verdict {
+pub(super) async fn a_new_thread_is_loaded_as_it_was_created(given: &Given) -> Verdict {
     let new = full("t");
     let made = given.threads()?.create_thread(new.clone()).await?;
     is_new(&made, &new)?;

@@ -109,7 +109,7 @@ pub(super) async fn a_deletion_of_too_many_is_refused(given: &Given) -> Verdict 
 }
 
 /// A deletion is one atomic step over all its threads: a reader sees all of them or none.
-pub(super) async fn a_deletion_is_seen_at_once(given: &Given) -> Verdict {
+pub(super) async fn a_deletion_becomes_visible_atomically(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for _ in 0..30 {
         a_family(given).await?;
@@ -127,8 +127,8 @@ pub(super) async fn a_deletion_is_seen_at_once(given: &Given) -> Verdict {
         done.store(true, Ordering::SeqCst);
         deleted?;
         let counts = reading.await.map_err(|panic| Failure::new(panic.to_string()))??;
-        expect(counts.iter().all(|count| [0, 4].contains(count)), format!("a part was seen: {counts:?}"))?;
-        expect(counts.is_sorted_by(|a, b| a >= b), format!("they came back: {counts:?}"))?;
+        expect(counts.iter().all(|count| [0, 4].contains(count)), format!("a partial deletion was seen: {counts:?}"))?;
+        expect(counts.is_sorted_by(|a, b| a >= b), format!("deleted threads came back: {counts:?}"))?;
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ async fn stays_away(given: &Given, name: &ThreadId, old: Version) -> Verdict {
 
 /// A late write does not bring a deleted thread back. With `Any` or a version it is refused with `NotFound`,
 /// even under a key that was used.
-pub(super) async fn a_late_write_does_not_bring_it_back(given: &Given) -> Verdict {
+pub(super) async fn a_late_write_does_not_restore_a_deleted_thread(given: &Given) -> Verdict {
     let receipt = given.commit(say_keyed(&id("t"), "key", "x")).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
     stays_away(given, &id("t"), receipt.version).await?;
@@ -40,7 +40,7 @@ pub(super) async fn a_late_write_does_not_bring_it_back(given: &Given) -> Verdic
 }
 
 /// After the store was opened again, no late write brings a deleted thread back, and the thread can be created again.
-pub(super) async fn a_deleted_thread_stays_away_after_a_reopen(given: &Given) -> Verdict {
+pub(super) async fn a_deleted_thread_stays_deleted_after_a_reopen(given: &Given) -> Verdict {
     let receipt = given.commit(say_keyed(&id("t"), "key", "x")).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
     given.reopen().await?;
@@ -50,7 +50,7 @@ pub(super) async fn a_deleted_thread_stays_away_after_a_reopen(given: &Given) ->
 
 /// A late write that races with the deletion is in the deleted thread or is refused with
 /// `NotFound`. The thread is gone.
-pub(super) async fn a_late_write_races_with_the_deletion(given: &Given) -> Verdict {
+pub(super) async fn a_write_racing_with_a_deletion_does_not_restore_the_thread(given: &Given) -> Verdict {
     for round in 0..40 {
         let name: ThreadId = id(&format!("t-{round}"));
         given.accept(say_keyed(&name, "first", "x")).await?;
@@ -71,12 +71,12 @@ pub(super) async fn a_late_write_races_with_the_deletion(given: &Given) -> Verdi
 
 /// A thread that is created again, by a creation or by a commit with `Absent`, begins at version 0 with a
 /// generation one above the old one. Guards and cursors of the old thread do not work on it.
-pub(super) async fn a_thread_made_anew_is_another_one(given: &Given) -> Verdict {
+pub(super) async fn a_recreated_thread_is_a_different_thread(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     let old = given.a_log("t", &["a", "b", "c"]).await?;
     let page = PageRequest::first(1);
     let entries = threads.list_entries(&id("t"), EntryQuery::all().with_page(page.clone())).await?;
-    let cursor = page.after(entries.next.ok_or_else(|| Failure::new("no cursor"))?);
+    let cursor = page.after(entries.next.ok_or_else(|| Failure::new("the page has no cursor"))?);
     for name in ["r", "s"] {
         write(given, "t", done(name)).await?;
     }
@@ -86,7 +86,7 @@ pub(super) async fn a_thread_made_anew_is_another_one(given: &Given) -> Verdict 
         query
     };
     let runs = threads.list_runs(of_t(page.clone())).await?;
-    let runs = page.after(runs.next.ok_or_else(|| Failure::new("no cursor"))?);
+    let runs = page.after(runs.next.ok_or_else(|| Failure::new("the page has no cursor"))?);
     threads.delete_thread(&id("t"), DeleteRequest::default()).await?;
     let gone = threads.list_entries(&id("t"), EntryQuery::all().with_page(cursor.clone())).await;
     expect_kind(gone, ErrorKind::InvalidCursor)?;
@@ -105,7 +105,7 @@ pub(super) async fn a_thread_made_anew_is_another_one(given: &Given) -> Verdict 
 }
 
 /// A deletion while the clock is behind is remembered as long as any other deletion.
-pub(super) async fn a_deletion_by_a_clock_that_went_back_is_remembered(given: &Given) -> Verdict {
+pub(super) async fn a_deletion_while_the_clock_is_behind_is_remembered(given: &Given) -> Verdict {
     let forty_days = Duration::from_secs(40 * 86_400);
     let receipt = given.commit(say_keyed(&id("t"), "key", "x")).await?;
     given.set_back(forty_days).await;

@@ -42,7 +42,7 @@ async fn judged(given: &Given, name: &str, fields: ThreadFields, fits: bool) -> 
         }
     }
     let found = threads.load_thread(&id(name)).await?.is_some();
-    expect_eq(found, fits).map_err(|failure: Failure| failure.about("whether the thread was made"))
+    expect_eq(found, fits).map_err(|failure: Failure| failure.about("whether the thread was created"))
 }
 
 /// A title of 1 KiB is accepted, and one byte more is refused. Bytes count, not characters.

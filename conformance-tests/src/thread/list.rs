@@ -61,7 +61,7 @@ fn millis(millis: u64) -> Option<Timestamp> {
 
 /// Filters by resource and by time of creation: before excludes the time, and after includes it. Filters that
 /// are given together must all hold.
-pub(super) async fn filters_by_resource_and_creation(given: &Given) -> Verdict {
+pub(super) async fn threads_are_filtered_by_resource_and_creation(given: &Given) -> Verdict {
     five(given).await?;
     for (wanted, filter) in [
         ("abcde", ThreadFilter::default()),
@@ -108,7 +108,7 @@ pub(super) async fn filters_by_metadata(given: &Given) -> Verdict {
 }
 
 /// The filter by open runs follows the status of the runs.
-pub(super) async fn filters_by_open_runs(given: &Given) -> Verdict {
+pub(super) async fn threads_are_filtered_by_open_runs(given: &Given) -> Verdict {
     let open = |value| filter(|f| f.has_open_runs = Some(value));
     given.a_thread("idle").await?;
     let write = |status| Commit::new(id("busy")).with_run(RunChange::new(id("r"), status).with_agent(id("agent")));
@@ -138,7 +138,7 @@ pub(super) async fn filters_by_activity(given: &Given) -> Verdict {
 
 /// Both orders have both directions, and the default is the last activity first. Times of
 /// creation that were given count.
-pub(super) async fn orders_by_activity_and_creation(given: &Given) -> Verdict {
+pub(super) async fn threads_are_ordered_by_activity_or_creation(given: &Given) -> Verdict {
     five(given).await?;
     given.threads()?.update_thread(&id("b"), ThreadPatch::default().with_title("x"), Expect::Any).await?;
     let all = ThreadQuery::default;
@@ -186,5 +186,5 @@ pub(super) async fn activity_never_goes_back(given: &Given) -> Verdict {
     expect(late.time >= receipt.updated_at, "the receipt's time went back")?;
     expect(after.updated_at >= before && after.created_at <= after.updated_at, "the thread's time went back")?;
     let updated = given.threads()?.update_thread(&id("t"), ThreadPatch::default().with_title("x"), Expect::Any).await?;
-    expect(updated.updated_at >= after.updated_at, "an update turned the time back")
+    expect(updated.updated_at >= after.updated_at, "an update set the time back")
 }

@@ -38,7 +38,7 @@ async fn next(given: &Given, query: &ThreadQuery, page: &mut PageRequest) -> Res
 }
 
 /// If threads are deleted between two pages, even the one at the cursor, nothing else is left out or repeated.
-pub(super) async fn deleting_between_pages_skips_nothing(given: &Given) -> Verdict {
+pub(super) async fn a_walk_with_deletions_between_pages_skips_nothing(given: &Given) -> Verdict {
     for order in [ThreadOrder::Creation, ThreadOrder::LastActivity] {
         for direction in [Direction::Forward, Direction::Backward] {
             some_threads(given, 12).await?;
@@ -83,7 +83,7 @@ pub(super) async fn a_walk_by_activity_gives_each_thread_once(given: &Given) -> 
         let once: BTreeSet<_> = found.iter().cloned().collect();
         expect_eq(found.len(), once.len()).map_err(|failure| failure.about(format!("{direction:?} {found:?}")))?;
         let all = (0..12).map(name).filter(|name| !written.contains(name)).all(|name| once.contains(&name));
-        expect(all, format!("{direction:?}: a thread that nobody wrote is missing: {found:?}"))?;
+        expect(all, format!("{direction:?}: a thread without writes is missing: {found:?}"))?;
     }
     Ok(())
 }
@@ -109,7 +109,7 @@ pub(super) async fn an_ascending_walk_by_activity_ends(given: &Given) -> Verdict
 }
 
 /// Filters are applied before the limit: the pages of a filtered walk together hold exactly what matches, in order.
-pub(super) async fn filters_come_before_the_limit(given: &Given) -> Verdict {
+pub(super) async fn filters_apply_before_the_limit(given: &Given) -> Verdict {
     for at in 0..40 {
         let new = given.a_thread(&name(at)).await?;
         if at % 13 == 0 {
@@ -179,7 +179,7 @@ pub(super) async fn an_empty_filter_list_matches_nothing(given: &Given) -> Verdi
 pub(super) async fn a_cursor_is_bound_to_its_filters(given: &Given) -> Verdict {
     some_threads(given, 5).await?;
     let first = given.threads()?.list_threads(ThreadQuery::default().with_page(PageRequest::first(2))).await?;
-    let page = PageRequest::first(2).after(first.next.ok_or_else(|| Failure::new("no cursor"))?);
+    let page = PageRequest::first(2).after(first.next.ok_or_else(|| Failure::new("the page has no cursor"))?);
     let now = given.thread(&id(&name(0))).await?.created_at;
     let mut filters = vec![ThreadFilter::default(); 5];
     filters[0].resource_id = Some(id("r"));
@@ -205,7 +205,7 @@ pub(super) async fn long_names_can_be_walked(given: &Given) -> Verdict {
     let threads = &given.threads()?;
     let page = threads.list_snapshots(&id("t"), PageRequest::first(1)).await?;
     let length = page.next.map_or(0, |cursor| cursor.as_str().len());
-    expect((1..=1024).contains(&length), format!("a cursor of {length} bytes"))?;
+    expect((1..=1024).contains(&length), format!("the cursor has {length} bytes"))?;
     let found: Vec<Snapshot> =
         walk(PageRequest::first(1), |page| async move { threads.list_snapshots(&id("t"), page).await }).await?;
     expect_eq(found.into_iter().map(|snapshot| snapshot.name).collect::<Vec<_>>(), names)

@@ -39,7 +39,7 @@ async fn a_line(given: &Given, length: usize) -> Result<(), Failure> {
 fn names(error: &store_core::Error, parent: &str) -> Verdict {
     match error.detail() {
         Detail::NotFound { what } => expect_eq(what.id.as_str(), parent),
-        other => Err(Failure::new(format!("`NotFound` was expected: {other:?}"))),
+        other => Err(Failure::new(format!("found {other:?}, wanted `NotFound`"))),
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) async fn a_thread_is_never_its_own_ancestor(given: &Given) -> Verdict
 }
 
 /// Of two concurrent updates that together would close a cycle, exactly one succeeds.
-pub(super) async fn concurrent_updates_close_no_cycle(given: &Given) -> Verdict {
+pub(super) async fn two_concurrent_updates_create_no_cycle(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for round in 0..40 {
         let (a, b) = (format!("a-{round}"), format!("b-{round}"));
@@ -103,13 +103,13 @@ pub(super) async fn concurrent_updates_close_no_cycle(given: &Given) -> Verdict 
         }
         let parents =
             [given.thread(&id(&a)).await?, given.thread(&id(&b)).await?].map(|t| t.parent_thread_id.is_some());
-        expect(parents[0] != parents[1], "both or none have a parent")?;
+        expect(parents[0] != parents[1], "both threads or neither have a parent")?;
     }
     Ok(())
 }
 
 /// Of three concurrent updates that together would close a longer cycle, one is refused.
-pub(super) async fn concurrent_updates_close_no_longer_cycle(given: &Given) -> Verdict {
+pub(super) async fn three_concurrent_updates_create_no_cycle(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for round in 0..20 {
         let name = |at: usize| format!("t-{round}-{}", at % 3);
@@ -129,7 +129,7 @@ pub(super) async fn concurrent_updates_close_no_longer_cycle(given: &Given) -> V
 
 /// A child that is created while its parent is deleted has a parent that exists, or is refused with `NotFound`,
 /// or the deletion treats it as one of the children.
-pub(super) async fn a_child_of_a_vanishing_parent_is_no_orphan(given: &Given) -> Verdict {
+pub(super) async fn a_child_created_during_a_deletion_is_never_orphaned(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let strategies = [ChildStrategy::Detach, ChildStrategy::Cascade, ChildStrategy::Reject];
     for round in 0..60 {
@@ -156,7 +156,7 @@ pub(super) async fn a_child_of_a_vanishing_parent_is_no_orphan(given: &Given) ->
 
 /// A child that was moved away from its parent is not deleted with the parent. Either it left before the
 /// deletion, and stays, or it was deleted with the parent, and can no longer be moved.
-pub(super) async fn a_child_that_left_is_not_deleted_with_its_parent(given: &Given) -> Verdict {
+pub(super) async fn a_detached_child_is_not_deleted_with_its_parent(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for round in 0..60 {
         let (parent, name) = (format!("p-{round}"), format!("c-{round}"));
@@ -172,10 +172,10 @@ pub(super) async fn a_child_that_left_is_not_deleted_with_its_parent(given: &Giv
         deleted?;
         let stays = threads.load_thread(&id(&name)).await?.is_some();
         match left {
-            Ok(_) => expect(stays, "a child that had left was deleted with its parent")?,
+            Ok(_) => expect(stays, "a detached child was deleted with its parent")?,
             Err(error) => {
                 expect_kind::<()>(Err(error), ErrorKind::NotFound)?;
-                expect(!stays, "a child is there and cannot leave")?;
+                expect(!stays, "a child remains, but could not be detached")?;
             }
         }
     }

@@ -57,7 +57,7 @@ pub(super) async fn idle_threads_are_pruned(given: &Given) -> Verdict {
 }
 
 /// A reset of the fence is no write to the thread, which stays as idle as it was.
-pub(super) async fn a_fence_reset_is_no_write(given: &Given) -> Verdict {
+pub(super) async fn a_fence_reset_does_not_count_as_a_write(given: &Given) -> Verdict {
     let claim = Fence::new(id("dispatch"), ClaimToken::new("token"), 1, ClaimNumber { incarnation: 1, counter: 1 });
     given.accept(say_keyed(&id("t"), "k", "x").fenced(claim)).await?;
     given.advance(2 * HOUR).await;
@@ -127,7 +127,7 @@ pub(super) async fn a_thread_written_meanwhile_is_not_pruned(given: &Given) -> V
         .await;
         let taken = pruned?.threads.contains(&id(&name));
         let there = threads.load_thread(&id(&name)).await?.is_some();
-        expect(there != taken, "it is listed as pruned and there, or neither")?;
+        expect(there != taken, "the thread is listed as pruned but exists, or neither")?;
         match written {
             Ok(_) => expect(there, "an acknowledged write was pruned")?,
             Err(error) => drop(expect_kind::<()>(Err(error), ErrorKind::NotFound)?),
@@ -148,7 +148,7 @@ pub(super) async fn an_import_counts_as_a_write(given: &Given) -> Verdict {
 }
 
 /// An import of something old does not prevent the pruning of idle threads that are behind it in the order of time.
-pub(super) async fn an_import_shields_no_idle_thread(given: &Given) -> Verdict {
+pub(super) async fn an_import_does_not_protect_idle_threads(given: &Given) -> Verdict {
     for name in ["a", "b"] {
         given.a_thread(name).await?;
     }

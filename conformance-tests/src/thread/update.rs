@@ -32,7 +32,7 @@ async fn a_full_thread(given: &Given) -> Result<Thread, Failure> {
 }
 
 /// An update changes the fields that it names, and everything else stays.
-pub(super) async fn update_keeps_what_it_does_not_name(given: &Given) -> Verdict {
+pub(super) async fn an_update_keeps_fields_that_it_does_not_name(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let before = a_full_thread(given).await?;
     let mut wanted = before.clone();
@@ -73,7 +73,7 @@ pub(super) async fn metadata_is_patched_key_by_key(given: &Given) -> Verdict {
 
 /// An update raises the revision by one and leaves the version. An update that changes
 /// nothing leaves both, and the time.
-pub(super) async fn an_update_that_changes_nothing_raises_nothing(given: &Given) -> Verdict {
+pub(super) async fn an_update_without_effect_raises_no_revision(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let before = a_full_thread(given).await?;
     let mut same = titled("before").with_parent(Some(id("parent"))).with_metadata("a", json("1"));
@@ -98,7 +98,7 @@ pub(super) async fn an_update_renews_the_time(given: &Given) -> Verdict {
     expect_eq(same.updated_at, before.updated_at)?;
     let after = threads.update_thread(&before.id, titled("x"), Expect::Any).await?;
     expect_eq(after.created_at, before.created_at)?;
-    expect(after.updated_at >= before.updated_at.saturating_add(Duration::from_secs(5)), "the time is not renewed")?;
+    expect(after.updated_at >= before.updated_at.saturating_add(Duration::from_secs(5)), "`updated_at` is too early")?;
     expect_eq(given.thread(&before.id).await?, after)
 }
 
@@ -121,7 +121,7 @@ pub(super) async fn a_stale_update_is_refused(given: &Given) -> Verdict {
 }
 
 /// Of concurrent updates that expect one revision exactly one succeeds, and the others are refused with `Conflict`.
-pub(super) async fn guarded_update_has_one_winner(given: &Given) -> Verdict {
+pub(super) async fn concurrent_guarded_updates_have_one_winner(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let mut thread = given.a_thread("t").await?;
     for round in 0..50 {
@@ -141,7 +141,7 @@ pub(super) async fn guarded_update_has_one_winner(given: &Given) -> Verdict {
 
 /// Concurrent updates without a guard, of different metadata keys, all take effect, and
 /// each raises the revision by one.
-pub(super) async fn unguarded_updates_of_different_keys_all_land(given: &Given) -> Verdict {
+pub(super) async fn unguarded_updates_of_different_keys_all_take_effect(given: &Given) -> Verdict {
     let (threads, thread) = (given.threads()?, given.a_thread("t").await?);
     let updated = race(8, |task| {
         let threads = Arc::clone(&threads);
@@ -171,7 +171,7 @@ pub(super) async fn an_update_of_an_unknown_thread_is_refused(given: &Given) -> 
 }
 
 /// No update makes the guard of a commit fail, and no commit makes the guard of an update fail.
-pub(super) async fn updates_and_commits_keep_out_of_each_others_guards(given: &Given) -> Verdict {
+pub(super) async fn updates_and_commits_do_not_affect_each_others_guards(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let thread = given.a_thread("t").await?;
     threads.update_thread(&thread.id, titled("x"), Expect::Any).await?;
@@ -184,7 +184,7 @@ pub(super) async fn updates_and_commits_keep_out_of_each_others_guards(given: &G
 }
 
 /// Concurrent updates and commits of one thread all take effect, and each raises its own counter.
-pub(super) async fn updates_race_with_commits_without_loss(given: &Given) -> Verdict {
+pub(super) async fn concurrent_updates_and_commits_all_take_effect(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     let thread = given.a_thread("t").await?;
     let written = race(8, |task| {

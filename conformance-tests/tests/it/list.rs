@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use conformance_tests::{Contract, ELSEWHERE, cases, cases_of, ids};
 
 #[test]
-fn every_case_has_a_name_of_its_own_in_its_list() {
+fn case_names_are_unique_within_each_list() {
     for contract in Contract::ALL {
         let names: Vec<_> = cases_of(*contract).map(|case| case.name).collect();
         let once: BTreeSet<_> = names.iter().collect();
@@ -26,9 +26,9 @@ fn every_case_names_lines_of_the_contract() {
 }
 
 #[test]
-fn a_line_with_a_case_is_not_elsewhere() {
+fn a_line_with_a_case_is_not_listed_as_covered_otherwise() {
     for line in ELSEWHERE {
         let case = cases().into_iter().find(|case| case.ids.contains(&line.id));
-        assert!(case.is_none(), "{} has the case {case:?}", line.id);
+        assert!(case.is_none(), "{} is listed as shown elsewhere, but has the case {case:?}", line.id);
     }
 }

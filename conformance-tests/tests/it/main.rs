@@ -6,7 +6,7 @@
     clippy::indexing_slicing,
     clippy::panic,
     clippy::print_stdout,
-    reason = "a test that cannot go on fails, with its place, and says what it did"
+    reason = "a test that cannot continue panics where it fails, and prints what it did"
 )]
 
 mod checker;

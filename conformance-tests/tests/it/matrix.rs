@@ -4,7 +4,7 @@ use conformance_tests::{Contract, Gives, matrix};
 use store_core::{Capabilities, Processes, Survives};
 
 #[test]
-fn stores_stand_side_by_side() {
+fn the_matrix_has_a_column_for_each_store() {
     let mut less =
         Gives { capabilities: Capabilities::new(Survives::Nothing, 1 << 20), contracts: Vec::new(), live: false };
     let mut more = Gives { contracts: Contract::ALL.to_vec(), live: true, ..less.clone() };
@@ -12,7 +12,7 @@ fn stores_stand_side_by_side() {
     more.capabilities.max_record_bytes = 5 << 10;
     let table = matrix(&[("a", less), ("b", more)]);
     assert!(table.starts_with("| | `a` | `b` |\n|---|---|---|\n"), "{table}");
-    assert!(table.contains("| processes that write at a time | any number | one |\n"), "{table}");
+    assert!(table.contains("| processes that can write at once | any number | one |\n"), "{table}");
     assert!(table.contains("| `MailboxStore` | no | yes |\n"), "{table}");
     assert!(table.contains("| largest record | 1 MiB | 5 KiB |\n"), "{table}");
 }

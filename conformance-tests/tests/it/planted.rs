@@ -28,7 +28,7 @@ fn every_planted_bug_is_found_by_its_case() {
     };
     std::thread::scope(|scope| (0..AT_ONCE).for_each(|_| drop(scope.spawn(work))));
     let missed = missed.into_inner().unwrap();
-    assert!(missed.is_empty(), "{} of {} missed:\n{}", missed.len(), Bug::ALL.len(), missed.join("\n"));
+    assert!(missed.is_empty(), "{} of {} planted bugs missed:\n{}", missed.len(), Bug::ALL.len(), missed.join("\n"));
 }
 
 /// Prints the table of all cases and all bugs, with `AGENTSTORE_BUG_TABLE=1` and `--nocapture`.

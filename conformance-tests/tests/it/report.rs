@@ -16,7 +16,7 @@ fn report() -> Report {
 }
 
 #[test]
-fn the_table_counts_areas_and_names_what_did_not_pass() {
+fn the_table_counts_areas_and_names_cases_that_did_not_pass() {
     let (report, text) = (report(), report().to_string());
     assert_eq!((report.counts(), report.is_success()), ([1, 1, 0, 0, 1], false));
     let words: Vec<_> = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();

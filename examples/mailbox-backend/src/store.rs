@@ -49,7 +49,7 @@ impl MapStore {
     /// `Unavailable` if the system returns no random bytes for the key that seals cursors.
     pub fn open(clock: Arc<dyn Clock>, limits: &Limits) -> Result<Self> {
         let mut key = [0; 32];
-        getrandom::fill(&mut key).map_err(|e| Error::unavailable("the system gives no random bytes").with_source(e))?;
+        getrandom::fill(&mut key).map_err(|e| Error::unavailable("random bytes are not available").with_source(e))?;
         let limits = limits.at_most(&Limits::default());
         let capabilities = Capabilities::new(Survives::Nothing, limits.record_bytes);
         let (cursors, state) = (CursorKey::new(key), Mutex::default());

@@ -145,7 +145,7 @@ fn part(raw: &str, blocks: &mut Blocks<'_>) {
 /// Reads a call. If it has no id, its id is made from its line and its position. A call that `blocks` already
 /// contains is the same call and is not added again.
 fn function_call(raw: &str, blocks: &mut Blocks<'_>) {
-    let Some(item) = Object::parse(raw) else { return blocks.bad(raw, "a call that is no object") };
+    let Some(item) = Object::parse(raw) else { return blocks.bad(raw, "a call that is not an object") };
     let name = item.text("name");
     let arguments = item.json("args");
     let same = blocks.list.iter().any(|block| match &block.kind {

@@ -54,7 +54,7 @@ fn message(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) 
         "tool_result" => result(line, place),
         "metadata" => Ok(Custom::new(METADATA, line.object.json("metadata").ok_or("`metadata` is missing")?).into()),
         _ => {
-            issues.add(line.number, Code::UnknownType, format!("the type `{kind}`"), "an entry of its own type");
+            issues.add(line.number, Code::UnknownType, format!("the type `{kind}`"), "kept as a custom entry");
             Ok(own_type(line))
         }
     }
@@ -76,7 +76,7 @@ fn metadata(object: &Object<'_>) -> Result<JsonMap, String> {
     if !object.has("metadata") {
         return Ok(JsonMap::new());
     }
-    let fields = object.object("metadata").ok_or("`metadata` is no object")?;
+    let fields = object.object("metadata").ok_or("`metadata` is not an object")?;
     Ok(fields.iter().filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect())
 }
 
@@ -108,7 +108,7 @@ fn assistant(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues
 fn calls(object: &Object<'_>, blocks: &mut Blocks<'_>, is_migrated: bool) {
     for raw in object.list("toolCalls").unwrap_or_default() {
         let Some(item) = Object::parse(raw) else {
-            blocks.bad(raw, "a call that is no object");
+            blocks.bad(raw, "a call that is not an object");
             continue;
         };
         let id = item.text("id");
@@ -144,12 +144,12 @@ fn result(line: &ObjectLine<'_>, place: &Place<'_, Data>) -> Read {
         _ => object.text("toolCallId"),
     };
     let call = call.filter(|call| !call.trim().is_empty()).ok_or("a result without a call")?;
-    let output = object.text("output").ok_or("`output` is no text")?;
+    let output = object.text("output").ok_or("`output` is not a string")?;
     let mut result = ToolResult::new(call, vec![Block::text(output)]);
     result.details = object.json("details");
     result.is_error = match object.raw("success") {
         None => None,
-        Some(_) => Some(!object.bool("success").ok_or("`success` is no boolean")?),
+        Some(_) => Some(!object.bool("success").ok_or("`success` is not a boolean")?),
     };
     Ok(Message::new(Role::Tool, vec![Block::new(store_core::BlockKind::ToolResult(result))]).into())
 }
@@ -189,7 +189,7 @@ impl Ours {
     }
 
     fn body(self, line: &ObjectLine<'_>, place: &Place<'_, Data>) -> Read {
-        let target = |id: &str| place.earlier(id).ok_or_else(|| format!("`{id}` does not come before"));
+        let target = |id: &str| place.earlier(id).ok_or_else(|| format!("`{id}` does not come before this line"));
         let body = match self {
             Self::Head => {
                 let to = line.object.text("parentId").unwrap_or_default();
@@ -211,7 +211,7 @@ impl Ours {
             },
             Body::Custom(custom) => custom.into(),
             Body::Unknown { kind, data } => NewBody::Unknown { kind, data },
-            _ => return Err("a body that is not known".to_owned()),
+            _ => return Err("an unknown body".to_owned()),
         })
     }
 }
@@ -227,7 +227,7 @@ fn covers(mut compaction: Compaction, place: &Place<'_, Data>) -> Result<Compact
     };
     let ((from, from_id), (to, to_id)) = (on_path(covers.from.as_str())?, on_path(covers.to.as_str())?);
     if !place.tree.is_on_path(to, from) {
-        return Err("it covers nothing".to_owned());
+        return Err("the compaction covers nothing".to_owned());
     }
     compaction.covers = Some(store_core::Interval::new(from_id, to_id));
     Ok(compaction)

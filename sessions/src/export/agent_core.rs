@@ -181,7 +181,7 @@ impl Writer<'_, '_> {
             losses.add("/origin/raw", ("raw", "the bytes of a line of another format", "dropped"));
         }
         if entry.run.is_some() {
-            losses.add("/run", ("run", "the format has none", "dropped"));
+            losses.add("/run", ("run", "the format has no place for it", "dropped"));
         }
         // The body of a side entry is written as it is, so nothing of it is lost.
         let Some(message) = entry.message().filter(|_| !entry.side) else { return };
@@ -190,10 +190,10 @@ impl Writer<'_, '_> {
             let is_result = |block: &&Block| matches!(block.kind, BlockKind::ToolResult(_));
             let results = message.blocks.iter().filter(is_result).count();
             if results > 1 {
-                losses.add("/blocks", ("merged", "the format has one result on a line", "replaced"));
+                losses.add("/blocks", ("merged", "the format has one result in a line", "replaced"));
             }
             if results < message.blocks.len() {
-                losses.add("/blocks", ("text", "a line of a result holds nothing else", "dropped"));
+                losses.add("/blocks", ("text", "a line with a result contains nothing else", "dropped"));
             }
         }
     }

@@ -40,19 +40,19 @@ impl<'a> Losses<'a> {
     pub(super) fn message(&mut self, message: &Message) {
         let usual = if message.role == Role::System { Visibility::Aside } else { Visibility::All };
         if message.visibility != usual {
-            self.add("/visibility", ("visibility", "the format has none", "dropped"));
+            self.add("/visibility", ("visibility", "the format has no place for it", "dropped"));
         }
         if message.usage.is_some() {
-            self.add("/usage", ("usage", "the format has none", "dropped"));
+            self.add("/usage", ("usage", "the format has no place for it", "dropped"));
         }
         if message.stop.is_some() {
-            self.add("/stop", ("stop", "the format has none", "dropped"));
+            self.add("/stop", ("stop", "the format has no place for it", "dropped"));
         }
         if message.provenance.as_ref().is_some_and(|provenance| provenance.message_id.is_some()) {
-            self.add("/provenance/message_id", ("item_id", "the format has none", "dropped"));
+            self.add("/provenance/message_id", ("item_id", "the format has no place for it", "dropped"));
         }
         if matches!(message.role, Role::Tool) && !message.metadata.is_empty() {
-            self.add("/metadata", ("metadata", "results have none in the format", "dropped"));
+            self.add("/metadata", ("metadata", "the format has no place for it in a result", "dropped"));
         }
         let mut order = Order::default();
         for (at, block) in message.blocks.iter().enumerate() {
@@ -67,7 +67,7 @@ impl<'a> Losses<'a> {
         match &block.kind {
             BlockKind::Text(_) => {
                 if order.texts > 0 {
-                    self.add(path, ("merged", "the format has one text", "moved"));
+                    self.add(path, ("merged", "the format has one text in a message", "moved"));
                 }
                 order.texts += 1;
                 order.moved(self, path, 1);
@@ -77,10 +77,10 @@ impl<'a> Losses<'a> {
             }
             BlockKind::Thinking(thinking) => {
                 if thinking.signature.is_some() {
-                    self.add(format!("{path}/signature"), ("signature", "the format has none", "dropped"));
+                    self.add(format!("{path}/signature"), ("signature", "the format has no place for it", "dropped"));
                 }
                 if order.thoughts > 0 {
-                    self.add(path, ("merged", "the format has one thinking text", "moved"));
+                    self.add(path, ("merged", "the format has one thinking text in a message", "moved"));
                 }
                 order.thoughts += 1;
                 order.moved(self, path, 0);

@@ -69,11 +69,13 @@ pub async fn export(
             own::write(threads, thread, (&Pi::new(format), &facts), &mut out).await?;
         }
         (FormatName::KimiCli, _) => {
-            return Err(refused("its folders can be imported, not written; any thread can be written as agent-core"));
+            return Err(refused(
+                "its folders can be imported but not written; any thread can be written as agent-core",
+            ));
         }
         (FormatName::PiV1 | FormatName::PiV2 | FormatName::PiV3, None) => {
             return Err(refused(
-                "only an untouched import of the format can be written in it; any thread can be written as agent-core",
+                "only an unchanged import of the format can be written in it; any thread can be written as agent-core",
             ));
         }
     }

@@ -45,14 +45,14 @@ pub(super) async fn write<F: LineFormat>(
         return Err(missing(thread, lines.next));
     }
     if hex(&out.hash.clone().finalize()) != file.sha256 {
-        let place = format!("thread `{thread}`: its lines are not those that were imported");
+        let place = format!("thread `{thread}`: its lines differ from those that were imported");
         return Err(store_core::Error::corrupt(place).into());
     }
     Ok(())
 }
 
 fn missing(thread: &ThreadId, line: u64) -> Error {
-    store_core::Error::corrupt(format!("thread `{thread}`: line {line} of its import")).into()
+    store_core::Error::corrupt(format!("thread `{thread}`: line {line} of its import is missing")).into()
 }
 
 /// Holds lines until the lines before them are written.

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_are_no_contexts() {
+    fn other_names_are_not_contexts() {
         for name in ["wire.jsonl", "context_sub_1.jsonl", "context_x.jsonl", "context_.jsonl", "context.jsonl.bak"] {
             assert!(!is_context(Some(name)), "{name}");
         }

@@ -195,14 +195,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_in_common_are_a_revert() {
+    fn common_lines_mean_a_revert() {
         check(&["s0ab1cD", "s0ab1e"], &[], "s1 01 a1 b1 11 e2");
         check(&["s0a1B_2c", "s0a1B_", "s0a1f"], &[], "s1 01 a1 11 f3");
         check(&["a1B", "a1c"], &[], "a1 11 c2");
     }
 
     #[test]
-    fn only_instructions_in_common_are_a_clear() {
+    fn common_instructions_alone_mean_a_clear() {
         check(&["s0a1B", "s0c"], &[], "s2 02 c2");
         check(&["s0a1B", "z0a"], &[], "z2 02 a2");
         check(&["s0a", "z0"], &[], "z2 02");
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_stands_for_what_is_not_kept() {
+    fn a_summary_replaces_the_messages_that_are_not_kept() {
         check(&["s0a1B2cD", "s0=cD3e"], &[], "s1 01 a1 11 B1 21 c1 D1 =2(a1-21) 32 e2");
         check(&["s0a1B2cD", "s0=e"], &[], "s1 01 a1 11 B1 21 c1 D1 =2(a1-D1) e2");
         check(&["s0a1B2cD", "s0=c"], &[], "s1 01 a1 11 B1 21 c1 D1 =2(a1-D1) c2");
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_summary_stands_for_the_first_too() {
+    fn a_second_summary_also_replaces_the_first() {
         check(&["s0a1B2cD", "s0=cD3eF", "s0#eF4g"], &[], "s1 01 a1 11 B1 21 c1 D1 =2(a1-21) 32 e2 F2 #3(a1-32) 43 g3");
         // The second summary keeps a line that the first one had kept.
         check(&["s0aBcD", "s0=cDe", "s0#De"], &[], "s1 01 a1 B1 c1 D1 =2(a1-B1) e2 #3(a1-c1)");
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn other_instructions_are_said_again() {
+    fn changed_instructions_are_repeated() {
         check(&["aBcD", "s0=cD"], &[], "a1 B1 c1 D1 s2 02 =2(a1-02) c2 D2");
         check(&["aBcD", "s0=cD", "s0#cD"], &[], "a1 B1 c1 D1 s2 02 =2(a1-02) c2 D2 s3 03 #3(a1-03) c3 D3");
     }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_stays_as_it_was_decided() {
+    fn earlier_decisions_about_stored_lines_are_kept() {
         check(&["s0a1B", "s0=a"], &[Mark::Rewind(1, 0)], "s2 02 =2 a2");
         check(&["s0a1B2cD", "s0=cD"], &[Mark::Line(1, 2)], "s1 01 a1 11 B1 21 c1 D1 =2(a1-D1) c2 D2");
         let kept = [Mark::Shared(1, 3), Mark::Shared(1, 4), Mark::Line(1, 2)];
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_yet_may_become_anything() {
+    fn an_undecided_context_can_still_be_decided_either_way() {
         check(&["s0a1B", "s0"], &[], "s1 01");
         let empty = [Mark::Open(1, 2)];
         check(&["s0a1B", "s0c"], &empty, "s1 01 c2");

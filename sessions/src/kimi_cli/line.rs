@@ -30,7 +30,7 @@ impl Typed {
 /// Reads a line that is an object.
 pub(super) fn read(line: u64, object: &Object<'_>, issues: &mut Issues) -> Typed {
     let Some(role) = object.text("role") else {
-        bad_field(issues, line, "`role` is no text");
+        bad_field(issues, line, "`role` is not a string");
         return own_type("line", object);
     };
     body(line, &role, object, issues).unwrap_or_else(|detail| {
@@ -47,12 +47,12 @@ fn own_type(kind: &str, object: &Object<'_>) -> Typed {
 fn body(line: u64, role: &str, object: &Object<'_>, issues: &mut Issues) -> Result<Typed, String> {
     match role {
         "_checkpoint" => {
-            let number = object.number("id").ok_or("`id` is no whole number")?;
+            let number = object.number("id").ok_or("`id` is not a whole number")?;
             Ok(Typed::on(NewBody::Checkpoint { number: Some(number), label: None }))
         }
         "_usage" => {
             let mut usage = UsageRecord::default();
-            usage.context_size = Some(object.number("token_count").ok_or("`token_count` is no whole number")?);
+            usage.context_size = Some(object.number("token_count").ok_or("`token_count` is not a whole number")?);
             Ok(Typed::beside(usage.into()))
         }
         _ => match message::read(line, role, object, issues) {
@@ -62,7 +62,7 @@ fn body(line: u64, role: &str, object: &Object<'_>, issues: &mut Issues) -> Resu
                 Ok(Typed::on(message.into()))
             }
             None => {
-                issues.add(line, Code::UnknownType, format!("the role `{role}`"), "an entry of its own type");
+                issues.add(line, Code::UnknownType, format!("the role `{role}`"), "kept as a custom entry");
                 Ok(own_type(role, object))
             }
         },

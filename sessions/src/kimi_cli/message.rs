@@ -50,7 +50,7 @@ impl Reader<'_, '_> {
         let mut blocks = Blocks::new(self.line, parts::origin(), self.issues);
         let calls = match object.raw("tool_calls") {
             None | Some("null") => Vec::new(),
-            Some(raw) => list(raw).ok_or("`tool_calls` is no list")?,
+            Some(raw) => list(raw).ok_or("`tool_calls` is not a list")?,
         };
         match object.raw("content") {
             Some(raw) => parts::read(raw, &mut blocks)?,
@@ -93,7 +93,7 @@ impl Reader<'_, '_> {
 }
 
 fn call(raw: &str, blocks: &mut Blocks<'_>) {
-    let Some(item) = Object::parse(raw) else { return blocks.bad(raw, "a call that is no object") };
+    let Some(item) = Object::parse(raw) else { return blocks.bad(raw, "a call that is not an object") };
     let Some(function) = item.object("function") else { return blocks.bad(raw, "a call without a function") };
     let call = Call { id: item.text("id"), name: function.text("name"), arguments: function.raw("arguments") };
     let extras = item.json("extras").filter(|extras| extras.as_str() != "null");
@@ -151,7 +151,7 @@ mod tests {
     use crate::json::Object;
 
     #[test]
-    fn spellings_of_one_message_are_the_same() {
+    fn different_spellings_of_a_message_are_equal() {
         let same = |a: &str, b: &str| sameness(&Object::parse(a).unwrap()) == sameness(&Object::parse(b).unwrap());
         assert!(same(
             r#"{"role": "user", "content": "x"}"#,
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_the_text() {
+    fn the_text_of_a_message_is_that_of_its_text_parts() {
         assert_eq!(said("\"a\"").as_deref(), Some("a"));
         assert_eq!(said(r#"[{"type":"text","text":"a"},{"type":"image"},{"text":"b"}]"#).as_deref(), Some("a\nb"));
         assert_eq!((said("[]"), said("null")), (None, None));

@@ -50,7 +50,7 @@ fn part(raw: &str, blocks: &mut Blocks<'_>) {
 fn thinking(raw: &str, item: &Object<'_>, blocks: &mut Blocks<'_>) {
     let Some(text) = item.text("think") else { return blocks.bad(raw, "a think part without text") };
     if item.has("encrypted") && item.text("encrypted").is_none() {
-        return blocks.bad(raw, "a think part whose `encrypted` is no text");
+        return blocks.bad(raw, "a think part whose `encrypted` is not a string");
     }
     let mut thinking = Thinking::new(text);
     thinking.signature = item.text("encrypted");

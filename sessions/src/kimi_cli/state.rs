@@ -102,13 +102,13 @@ impl State {
         issues.set_file(found.name.clone());
         let lenient = lenient::read(&bytes);
         let Some(object) = Object::parse(&lenient.text) else {
-            bad_field(issues, 1, "the state is no JSON object");
+            bad_field(issues, 1, "the state is not a JSON object");
             return Ok(Some(Self { whole, metadata: None, title: None }));
         };
         let data = Json::parse(&lenient.text).ok();
         let title = object.text("custom_title").filter(|title| !title.trim().is_empty());
         if object.has("custom_title") && object.text("custom_title").is_none() {
-            bad_field(issues, 1, "`custom_title` is no text");
+            bad_field(issues, 1, "`custom_title` is not a string");
         }
         drop(lenient);
         whole.custom = Custom::new("kimi-cli.state", data.clone().unwrap_or_else(Json::null));

@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
         }
         let bytes = std::fs::metadata(&found.path).map_err(Error::io(&found.path))?.len();
         self.issues.set_file(found.name.clone());
-        let detail = format!("a file that is no part of the conversation, of {bytes} bytes");
+        let detail = format!("a file of {bytes} bytes that is not part of the conversation");
         self.issues.add_whole(Code::UnknownType, detail, "left out: the store has no blobs to hold it");
         Ok(())
     }
@@ -213,13 +213,13 @@ fn note_pairs(session: &KimiSession, issues: &mut Issues) {
             let line = u64::try_from(at).unwrap_or(u64::MAX).saturating_add(1);
             for id in row.calls.iter().filter(|id| !answered.contains(id)) {
                 if noted.insert(id) {
-                    issues.add(line, Code::OpenCall, format!("no result of `{id}`"), "kept; the context answers it");
+                    issues.add(line, Code::OpenCall, format!("no result for call `{id}`"), "kept; the context adds it");
                 }
             }
             for id in row.answers.iter().filter(|id| !called.contains(id)) {
                 if noted.insert(id) {
                     let action = "kept; the context leaves it out";
-                    issues.add(line, Code::OrphanResult, format!("no call of `{id}`"), action);
+                    issues.add(line, Code::OrphanResult, format!("no call for result `{id}`"), action);
                 }
             }
         }

@@ -104,7 +104,7 @@ fn check(path: &Path) -> (usize, usize) {
 }
 
 #[test]
-fn every_file_comes_back() {
+fn every_file_round_trips() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
     for (name, raw, lines) in [
         ("kimi-cli/tool-calls", 0, 20),
@@ -124,7 +124,7 @@ fn every_file_comes_back() {
 }
 
 #[test]
-fn odd_files_come_back() {
+fn odd_files_round_trip() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     std::fs::create_dir_all(path("uploads")).unwrap();

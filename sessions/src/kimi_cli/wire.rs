@@ -56,12 +56,12 @@ impl Record {
         }
         let time = object.raw("timestamp").and_then(time::read);
         if time.is_none() {
-            issues.add(line, Code::BadTime, "no time that can be read", "the time before it");
+            issues.add(line, Code::BadTime, "the time cannot be read", "the previous time is used");
         }
         let message = object.object("message");
         let kind = message.as_ref().and_then(|message| message.text("type"));
         let Some((message, kind)) = message.zip(kind) else {
-            bad_field(issues, line, "`message` is no object with a type");
+            bad_field(issues, line, "`message` is not an object with a type");
             return Self { time, event: Event::Other };
         };
         let event = message.object("payload").and_then(|payload| event(&kind, &payload));

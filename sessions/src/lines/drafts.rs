@@ -173,7 +173,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         match time {
             Time::At(time) => self.time = Some(time),
             Time::Left => {}
-            Time::Bad => issues.add(line.number, Code::BadTime, "no time that can be read", "the time before it"),
+            Time::Bad => issues.add(line.number, Code::BadTime, "the time cannot be read", "the previous time is used"),
         }
         let refused = match &body {
             NewBody::Message(message) => check_message(message).err(),

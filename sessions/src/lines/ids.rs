@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sources_own_id_comes_first() {
+    fn the_id_of_the_source_is_preferred() {
         check(&[Some("a"), Some("b"), Some("a"), Some("a")], &[], &[], &["a", "b", "a#L3", "a#L4"]);
         check(&[None, Some("L4"), Some("L1"), None], &[], &[], &["L1", "L4", "L1#L3", "L4#2"]);
         check(&[Some(" "), Some("a\nb"), Some(&"x".repeat(257))], &[], &[], &["L1", "L2", "L3"]);

@@ -99,7 +99,7 @@ impl<F: LineFormat> Survey<F> {
 
     fn note_id(&mut self, line: &Line, id: &str, issues: &mut Issues) {
         if let Err(e) = EntryId::new(id) {
-            issues.add(line.number, Code::BadField, format!("the id: {e}"), "the line has a made id");
+            issues.add(line.number, Code::BadField, format!("the id: {e}"), "the line gets a generated id");
         }
         let mut hasher = DefaultHasher::new();
         line.bytes.hash(&mut hasher);
@@ -110,7 +110,7 @@ impl<F: LineFormat> Survey<F> {
             }
             Some(lines) => {
                 let code = if lines.insert(hash) { Code::DuplicateId } else { Code::DuplicateLine };
-                issues.add(line.number, code, format!("the id `{id}` stands twice"), "kept as an entry of its own");
+                issues.add(line.number, code, format!("the id `{id}` occurs twice"), "kept as an entry of its own");
             }
         }
     }
@@ -156,13 +156,13 @@ impl<F: LineFormat> Survey<F> {
         let (mut open, mut orphans) = (HashSet::new(), HashSet::new());
         for (id, line, _) in self.calls.iter().filter(|(id, ..)| !answered.contains(id.as_str())) {
             if open.insert(id) {
-                issues.add(*line, Code::OpenCall, format!("no result of `{id}`"), "kept; the context answers it");
+                issues.add(*line, Code::OpenCall, format!("no result for call `{id}`"), "kept; the context adds it");
             }
         }
         for (id, line) in self.results.iter().filter(|(id, _)| !called.contains(id.as_str())) {
             if orphans.insert(id) {
                 let action = "kept; the context leaves it out";
-                issues.add(*line, Code::OrphanResult, format!("no call of `{id}`"), action);
+                issues.add(*line, Code::OrphanResult, format!("no call for result `{id}`"), action);
             }
         }
     }

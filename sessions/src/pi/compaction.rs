@@ -109,8 +109,8 @@ pub(super) fn settle(tree: &mut Tree<Data>, order: &[usize]) -> bool {
 
 /// Makes the body of a compaction.
 pub(super) fn draft(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Result<NewBody, String> {
-    let summary = line.object.text("summary").ok_or("`summary` is no text")?;
-    let data = place.data().ok_or("a compaction beside the tree")?;
+    let summary = line.object.text("summary").ok_or("`summary` is not a string")?;
+    let data = place.data().ok_or("a compaction outside of the tree")?;
     let mut compaction = Compaction::default();
     if !summary.is_empty() {
         compaction.summary = vec![Block::text(summary)];
@@ -146,7 +146,7 @@ fn replacement(line: &ObjectLine<'_>, place: &Place<'_, Data>, summary: &[Block]
     match line.object.list("retainedTail") {
         Some(tail) => {
             for raw in tail {
-                let message = Object::parse(raw).ok_or_else(|| "a kept message that is no object".to_owned());
+                let message = Object::parse(raw).ok_or_else(|| "a kept message that is not an object".to_owned());
                 let read = |object: Object<'_>| message::read(line.number, &object, None::<&Origin>, issues);
                 match message.and_then(read) {
                     Ok(message) => messages.push(message),

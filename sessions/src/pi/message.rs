@@ -36,7 +36,7 @@ pub(super) fn read(
     effect: Option<&Origin>,
     issues: &mut Issues,
 ) -> Result<Message, String> {
-    let role = object.text("role").ok_or("`role` is no text")?;
+    let role = object.text("role").ok_or("`role` is not a string")?;
     let mut reader = Reader { line, object, issues };
     match role.as_str() {
         "user" => reader.plain(Role::User, "pi"),
@@ -45,7 +45,7 @@ pub(super) fn read(
         "bashExecution" => reader.bash(),
         "custom" | "hookMessage" => reader.custom("pi.custom_message"),
         "system" => {
-            issues.add(line, Code::UnknownType, "the role `system`", "a system message beside the context");
+            issues.add(line, Code::UnknownType, "the role `system`", "kept as a system message outside of the context");
             let mut reader = Reader { line, object, issues };
             Ok(reader.plain(Role::System, "pi")?.with_visibility(Visibility::Aside))
         }
@@ -106,7 +106,7 @@ impl Reader<'_, '_> {
         };
         let counts = (count("input"), count("output"), count("cacheRead"), count("cacheWrite"));
         let (Some(input), Some(output), Some(cache_read), Some(cache_write)) = counts else {
-            bad_field(self.issues, self.line, "`usage` holds something else than whole numbers");
+            bad_field(self.issues, self.line, "`usage` contains something other than whole numbers");
             return None;
         };
         let mut tokens = TokenCounts::new(input, output);
@@ -125,7 +125,7 @@ impl Reader<'_, '_> {
         result.details = self.object.json("details");
         result.is_error = match self.object.raw("isError") {
             None | Some("null") => None,
-            Some(_) => Some(self.object.bool("isError").ok_or("`isError` is no boolean")?),
+            Some(_) => Some(self.object.bool("isError").ok_or("`isError` is not a boolean")?),
         };
         let mut message = Message::new(Role::Tool, vec![Block::new(BlockKind::ToolResult(result))]);
         message.usage = self.usage();
@@ -135,7 +135,7 @@ impl Reader<'_, '_> {
 
     /// Reads a command that the user ran, with the text that pi sends for it.
     fn bash(&mut self) -> Result<Message, String> {
-        let command = self.object.text("command").ok_or("`command` is no text")?;
+        let command = self.object.text("command").ok_or("`command` is not a string")?;
         let output = self.object.text("output").unwrap_or_default();
         let mut text = format!("Ran `{command}`\n");
         text += &if output.is_empty() { "(no output)".to_owned() } else { format!("```\n{output}\n```") };
@@ -183,7 +183,7 @@ pub(super) fn custom_line(line: u64, object: &Object<'_>, issues: &mut Issues) -
 
 /// Reads a line of the type `branch_summary`.
 pub(super) fn branch_summary(object: &Object<'_>) -> Result<Message, String> {
-    let summary = object.text("summary").ok_or("`summary` is no text")?;
+    let summary = object.text("summary").ok_or("`summary` is not a string")?;
     let (before, after) = BRANCH_SUMMARY;
     let message = Message::user(format!("{before}{summary}{after}"));
     let mut message = with_origin(message, None, Some("pi.branch_summary"));

@@ -71,8 +71,8 @@ impl Pi {
             Some("2") => FormatName::PiV2,
             Some("3") => FormatName::PiV3,
             Some(other) => {
-                let detail = format!("version {other}; 1 to 3 are known");
-                issues.add(line.number, Code::UnknownVersion, detail, "read as version 3, everything unknown kept");
+                let detail = format!("version {other}; known are 1 to 3");
+                issues.add(line.number, Code::UnknownVersion, detail, "read as version 3; unknown parts are kept");
                 FormatName::PiV3
             }
         };
@@ -81,7 +81,7 @@ impl Pi {
         }
         let at = object.raw("timestamp").and_then(time::read);
         if at.is_none() {
-            issues.add(line.number, Code::BadTime, "no time that can be read", "the session has none");
+            issues.add(line.number, Code::BadTime, "the time cannot be read", "the session gets none");
         }
         let mut origin = object.text("provider").map(Origin::new);
         if let Some(origin) = &mut origin {
@@ -135,8 +135,8 @@ impl LineFormat for Pi {
             issues.add(
                 line.number,
                 Code::MissingHeader,
-                "the first line is no header",
-                "the thread has the file's name",
+                "the first line is not a header",
+                "the thread gets the file's name",
             );
         }
         let is_chain = self.version == FormatName::PiV1;

@@ -33,13 +33,13 @@ fn rest(line: &ObjectLine<'_>) -> Json {
 
 fn body(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Result<NewBody, String> {
     let object = &line.object;
-    let kind = object.text("type").ok_or("`type` is no text")?;
+    let kind = object.text("type").ok_or("`type` is not a string")?;
     match kind.as_str() {
         "message" => {
-            let fields = object.object("message").ok_or("`message` is no object")?;
-            let role = fields.text("role").ok_or("`role` is no text")?;
+            let fields = object.object("message").ok_or("`message` is not an object")?;
+            let role = fields.text("role").ok_or("`role` is not a string")?;
             if !message::is_known(&role) {
-                issues.add(line.number, Code::UnknownType, format!("the role `{role}`"), "an entry of its own type");
+                issues.add(line.number, Code::UnknownType, format!("the role `{role}`"), "kept as a custom entry");
                 return Ok(own_type(line));
             }
             let effect = place.data().and_then(|data| data.origin.as_deref());
@@ -53,18 +53,18 @@ fn body(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> 
             Ok(own_type(line))
         }
         _ => {
-            issues.add(line.number, Code::UnknownType, format!("the type `{kind}`"), "an entry of its own type");
+            issues.add(line.number, Code::UnknownType, format!("the type `{kind}`"), "kept as a custom entry");
             Ok(own_type(line))
         }
     }
 }
 
 fn label(line: &ObjectLine<'_>, place: &Place<'_, Data>) -> Result<NewBody, String> {
-    let target = line.object.text("targetId").ok_or("`targetId` is no text")?;
+    let target = line.object.text("targetId").ok_or("`targetId` is not a string")?;
     let entry = place.earlier(&target).ok_or_else(|| format!("`{target}` does not come before its label"))?;
     let text = match line.object.raw("label") {
         None | Some("null") => None,
-        Some(_) => Some(line.object.text("label").ok_or("`label` is no text")?),
+        Some(_) => Some(line.object.text("label").ok_or("`label` is not a string")?),
     };
     Ok(Label::new(entry, text.as_deref().map(cut)).into())
 }

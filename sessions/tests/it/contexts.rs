@@ -54,7 +54,7 @@ async fn a_branched_pi_file_sends_the_path_of_its_last_line() {
 }
 
 #[tokio::test]
-async fn of_a_pi_path_only_the_last_compaction_counts() {
+async fn only_the_last_compaction_of_a_pi_path_counts() {
     check("pi/v2-branches.jsonl", Some("a0000006"), "pi-v2-branches.a0000006.context.json").await;
     check("pi/v3-compacted-twice.jsonl", None, "pi-v3-compacted-twice.context.json").await;
 }

@@ -18,7 +18,7 @@ async fn refused(name: &str, code: Code, says: &str) {
 }
 
 #[tokio::test]
-async fn formats_that_are_not_read_are_named() {
+async fn unsupported_formats_are_named() {
     refused("pi/v4-lanes.jsonl", Code::UnsupportedFormat, "pi-v4").await;
     refused("bad/codex-orphans.jsonl", Code::UnsupportedFormat, "codex").await;
     refused("codex/rollout.jsonl", Code::UnsupportedFormat, "codex").await;
@@ -27,12 +27,12 @@ async fn formats_that_are_not_read_are_named() {
     refused("claude-code/fork.jsonl", Code::UnsupportedFormat, "claude-code").await;
     refused("claude-code/torn.jsonl", Code::UnsupportedFormat, "claude-code").await;
     refused("claude-code/summary-only.jsonl", Code::UnsupportedFormat, "claude-code").await;
-    refused("kimi-cli/tool-calls/wire.jsonl", Code::UnsupportedFormat, "give the session's folder").await;
+    refused("kimi-cli/tool-calls/wire.jsonl", Code::UnsupportedFormat, "import the session's folder").await;
     refused("other/kimi-code-wire.jsonl", Code::UnknownFormat, "kimi-code").await;
 }
 
 #[tokio::test]
-async fn what_nobody_knows_is_quoted_and_refused() {
+async fn an_unknown_format_is_quoted_and_refused() {
     refused("other/copilot-cli.jsonl", Code::UnknownFormat, "session.start").await;
     refused("bad/unknown-format.jsonl", Code::UnknownFormat, "hello").await;
     refused("bad/empty.jsonl", Code::EmptyFile, "").await;
@@ -50,7 +50,7 @@ async fn a_folder_imports_every_file_below_it() {
 }
 
 #[tokio::test]
-async fn a_format_that_is_given_is_not_recognised() {
+async fn a_given_format_overrides_detection() {
     let commits = store();
     let options = ImportOptions::default().with_format(FormatName::AgentCore);
     let reports = import(&*commits, &fixtures().join("bad/unknown-format.jsonl"), &options).await.unwrap();

@@ -115,7 +115,7 @@ pub(crate) async fn check_file(path: &Path) -> Option<FormatName> {
 }
 
 #[tokio::test]
-async fn every_file_has_the_facts_of_its_expectation() {
+async fn every_file_matches_its_expectation() {
     let mut seen = 0;
     for path in files(&fixtures()) {
         seen += usize::from(check_file(&path).await.is_some());
@@ -124,7 +124,7 @@ async fn every_file_has_the_facts_of_its_expectation() {
 }
 
 #[tokio::test]
-async fn raw_bytes_are_kept_only_where_the_typed_form_does_not_give_them() {
+async fn raw_bytes_are_kept_only_where_typed_data_cannot_reproduce_them() {
     for (name, raw_lines) in [
         // The header, the compaction, and a turn that was cut off with half a call in a field of its own.
         ("pi/v1-turns", 3),

@@ -49,7 +49,7 @@ async fn thread_of_everything(commits: &dyn CommitCoordinator) -> ThreadId {
 }
 
 #[tokio::test]
-async fn any_thread_goes_out_as_agent_core_and_comes_back() {
+async fn any_thread_round_trips_through_agent_core() {
     let commits = store();
     let thread = thread_of_everything(&*commits).await;
     let mut out = Vec::new();
@@ -89,7 +89,7 @@ async fn any_thread_goes_out_as_agent_core_and_comes_back() {
 }
 
 #[tokio::test]
-async fn messages_beside_the_path_are_no_conversation() {
+async fn side_messages_are_exported_as_metadata() {
     let commits = store();
     let call = Message::new(Role::Assistant, vec![Block::tool_use("c1", "read", Json::parse("{}").unwrap())]);
     let results =
@@ -125,7 +125,7 @@ async fn messages_beside_the_path_are_no_conversation() {
 }
 
 #[tokio::test]
-async fn every_import_goes_out_as_agent_core() {
+async fn every_import_can_be_exported_as_agent_core() {
     for name in [
         "pi/v3-tree",
         "pi/v2-branches",
@@ -179,7 +179,7 @@ async fn a_continued_chain_keeps_its_order() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_exported_is_refused() {
+async fn a_thread_that_cannot_be_exported_is_refused() {
     let commits = store();
     let thread = thread_of_everything(&*commits).await;
     let error = export(&*commits.threads(), &thread, FormatName::PiV3, &mut Vec::new()).await.unwrap_err();

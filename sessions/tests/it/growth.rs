@@ -60,7 +60,7 @@ async fn a_file_may_be_cut_at_every_byte() {
 }
 
 #[tokio::test]
-async fn a_torn_line_stays_beside_the_whole_one() {
+async fn a_torn_line_is_kept_beside_the_complete_one() {
     let folder = tempdir().unwrap();
     let commits = store();
     let torn = std::fs::read(fixtures().join("bad/pi-torn-last-line.jsonl")).unwrap();
@@ -81,7 +81,7 @@ async fn a_torn_line_stays_beside_the_whole_one() {
 }
 
 #[tokio::test]
-async fn what_is_stored_keeps_its_place_when_a_missing_parent_appears() {
+async fn stored_entries_keep_their_place_when_a_missing_parent_appears() {
     let folder = tempdir().unwrap();
     let commits = store();
     let user = |id: &str, parent: &str| {
@@ -106,7 +106,7 @@ async fn what_is_stored_keeps_its_place_when_a_missing_parent_appears() {
 }
 
 #[tokio::test]
-async fn a_grown_file_gives_its_new_title() {
+async fn a_grown_file_updates_the_title() {
     let folder = tempdir().unwrap();
     let commits = store();
     let bytes = std::fs::read(fixtures().join("pi/v3-tree.jsonl")).unwrap();
@@ -120,7 +120,7 @@ async fn a_grown_file_gives_its_new_title() {
 }
 
 #[tokio::test]
-async fn a_file_that_changed_elsewhere_is_a_new_thread() {
+async fn a_file_with_changed_lines_becomes_a_new_thread() {
     let folder = tempdir().unwrap();
     let commits = store();
     let bytes = std::fs::read(fixtures().join("agent-core/linear-tools.jsonl")).unwrap();
@@ -138,7 +138,7 @@ async fn a_file_that_changed_elsewhere_is_a_new_thread() {
 }
 
 #[tokio::test]
-async fn an_id_of_somebody_else_gets_a_suffix() {
+async fn a_thread_id_in_use_gets_a_suffix() {
     let commits = store();
     let other = ThreadId::new("branches").unwrap();
     let commit = store_core::Commit::new(other)
@@ -150,7 +150,7 @@ async fn an_id_of_somebody_else_gets_a_suffix() {
 }
 
 #[tokio::test]
-async fn an_import_that_was_killed_goes_on() {
+async fn a_killed_import_can_be_continued() {
     let folder = tempdir().unwrap();
     let lines: String = (0..2500)
         .map(|n| {
@@ -173,7 +173,7 @@ async fn an_import_that_was_killed_goes_on() {
 }
 
 #[tokio::test]
-async fn a_killed_import_may_not_have_come_to_its_last_line() {
+async fn a_killed_import_may_have_missed_the_last_line() {
     let line = |n: u32| format!("{{\"id\":\"m{n}\",\"type\":\"user\",\"content\":\"{n}\",\"timestamp\":{n}}}");
     let whole: String = (1..=1202).map(|n| format!("{}{} \n", if n == 1201 { " " } else { "" }, line(n))).collect();
     let start = whole.find("{\"id\":\"m1201\"").unwrap();
@@ -220,7 +220,7 @@ async fn a_thread_that_was_continued_still_takes_new_lines() {
 }
 
 #[tokio::test]
-async fn a_compressed_file_is_its_content() {
+async fn a_compressed_file_is_imported_like_its_content() {
     use std::io::Write;
     let line = |n: u32| format!("{{\"id\":\"m{n}\",\"type\":\"user\",\"content\":\"{}\",\"timestamp\":{n}}}\n", n * n);
     let bytes = (1..=5000).map(line).collect::<String>().into_bytes();

@@ -227,7 +227,7 @@ pub(crate) async fn check_session(folder: &Path) {
 }
 
 #[tokio::test]
-async fn every_session_has_the_facts_of_its_expectation() {
+async fn every_session_matches_its_expectation() {
     let folders = folders(&fixtures());
     assert_eq!(folders.len(), 12, "{folders:?}");
     for folder in folders {

@@ -66,7 +66,7 @@ async fn a_new_state_changes_title_and_metadata() {
 }
 
 #[tokio::test]
-async fn a_torn_line_stays_beside_the_whole_one() {
+async fn a_torn_line_is_kept_beside_the_complete_one() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("torn");
     fs::create_dir(&folder).unwrap();
@@ -97,7 +97,7 @@ async fn a_lone_context_becomes_a_folder() {
 }
 
 #[tokio::test]
-async fn a_session_that_changed_elsewhere_is_a_new_thread() {
+async fn a_session_with_changed_lines_becomes_a_new_thread() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("changed");
     copy("kimi-cli/rotated", &folder);
@@ -111,7 +111,7 @@ async fn a_session_that_changed_elsewhere_is_a_new_thread() {
 }
 
 #[tokio::test]
-async fn files_that_nobody_knows_are_kept_or_named() {
+async fn unknown_files_are_kept_or_named() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("files");
     copy("kimi-cli/rotated", &folder);
@@ -145,7 +145,7 @@ async fn a_state_that_is_too_large_is_named() {
 }
 
 #[tokio::test]
-async fn a_context_takes_its_folder_only_if_that_is_a_session() {
+async fn a_context_is_imported_with_its_folder_only_if_it_is_a_session() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("Downloads");
     fs::create_dir_all(folder.join("below")).unwrap();
@@ -179,7 +179,7 @@ async fn an_empty_session_is_refused_and_an_emptied_one_is_not() {
 }
 
 #[tokio::test]
-async fn an_import_that_was_killed_goes_on() {
+async fn a_killed_import_can_be_continued() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("killed");
     fs::create_dir(&folder).unwrap();
@@ -201,7 +201,7 @@ async fn an_import_that_was_killed_goes_on() {
 }
 
 #[tokio::test]
-async fn a_killed_import_may_not_have_come_to_a_last_line() {
+async fn a_killed_import_may_have_missed_the_last_line_of_a_file() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("last");
     fs::create_dir(&folder).unwrap();
@@ -227,7 +227,7 @@ async fn a_killed_import_may_not_have_come_to_a_last_line() {
 }
 
 #[tokio::test]
-async fn a_line_is_made_anew_as_often_as_it_was_stored() {
+async fn a_line_gets_a_new_id_for_each_version_that_was_stored() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("again");
     fs::create_dir(&folder).unwrap();

@@ -146,7 +146,7 @@ pub(crate) async fn check(commits: &dyn CommitCoordinator, folder: &Path) -> Opt
 }
 
 #[tokio::test]
-async fn whatever_happens_between_imports_the_context_is_what_the_tool_sends() {
+async fn the_context_matches_the_tool_whatever_happens_between_imports() {
     let mut kinds = [0; 3];
     for seed in 0..40 {
         let temp = tempdir().unwrap();
@@ -187,7 +187,7 @@ async fn whatever_happens_between_imports_the_context_is_what_the_tool_sends() {
 }
 
 #[tokio::test]
-async fn other_instructions_are_sent_before_the_summary() {
+async fn changed_instructions_are_sent_before_the_summary() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("upgraded");
     fs::create_dir(&folder).unwrap();

@@ -78,7 +78,7 @@ async fn media_and_thinking_are_typed() {
 }
 
 #[tokio::test]
-async fn the_wire_knows_times_and_failures() {
+async fn times_and_failures_come_from_the_wire_file() {
     let (report, all) = read(&fixtures().join("kimi-cli/tool-calls")).await;
     assert_eq!((report.version.as_deref(), report.issues.len()), (Some("1.8"), 0));
     let time = |id: &str| find(&all, id).timestamp.as_millis();
@@ -98,7 +98,7 @@ async fn the_wire_knows_times_and_failures() {
 }
 
 #[tokio::test]
-async fn the_state_gives_title_and_metadata() {
+async fn title_and_metadata_come_from_the_state_file() {
     let commits = store();
     for (name, title) in [("rotated", Some("Build it")), ("media", None), ("broken-state", None)] {
         let reports = session(&*commits, &fixtures().join("kimi-cli").join(name)).await;

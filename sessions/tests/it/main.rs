@@ -5,7 +5,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
-    reason = "a test that cannot go on fails where it stands"
+    reason = "a test that cannot continue fails at that point"
 )]
 
 mod contexts;

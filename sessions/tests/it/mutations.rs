@@ -63,7 +63,7 @@ fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) {
 }
 
 #[tokio::test]
-async fn damaged_files_come_back_byte_for_byte() {
+async fn damaged_files_round_trip_byte_for_byte() {
     let folder = tempdir().unwrap();
     let mut dice = Dice(7);
     for (name, format) in [
@@ -96,7 +96,7 @@ async fn damaged_files_come_back_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn files_that_grow_byte_by_byte_come_back() {
+async fn files_that_grow_byte_by_byte_round_trip() {
     let folder = tempdir().unwrap();
     let mut dice = Dice(11);
     for name in ["pi/v3-tree", "agent-core/open-calls", "agent-core/branches", "bad/pi-dangling-and-cycle"] {

@@ -41,7 +41,7 @@ async fn refuse(root: &Path, path: &Path) {
 }
 
 #[tokio::test]
-async fn session_files_of_other_projects_have_the_facts_of_their_expectations() {
+async fn session_files_of_other_projects_match_their_expectations() {
     let Some(root) = theirs() else { return };
     for path in files(&root) {
         match check_file(&path).await {

@@ -52,7 +52,7 @@ async fn a_parent_may_come_with_a_later_import() {
 }
 
 #[tokio::test]
-async fn an_import_that_fails_later_still_gives_parents() {
+async fn parents_are_set_even_if_the_import_fails_later() {
     let folder = tempdir().unwrap();
     for (name, parent) in [("a", "b"), ("b", "b"), ("c", "b")] {
         session(folder.path(), name, parent);
@@ -76,7 +76,7 @@ async fn a_known_session_looks_for_its_parent_again() {
 }
 
 #[tokio::test]
-async fn sessions_that_name_each_other_make_no_circle() {
+async fn sessions_that_name_each_other_form_no_cycle() {
     let folder = tempdir().unwrap();
     let commits = store();
     for (name, parent) in [("a", "b"), ("b", "a")] {

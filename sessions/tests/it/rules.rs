@@ -85,7 +85,7 @@ async fn wrong_fields_of_pi_are_kept_as_they_are() {
 }
 
 #[tokio::test]
-async fn a_retained_tail_takes_the_place_of_everything() {
+async fn a_retained_tail_replaces_everything_before_it() {
     let tail = r#"[{"role":"user","content":"kept"},{"role":"assistant","content":[],"stopReason":"error"}]"#;
     let compaction = format!(
         r#"{{"type":"compaction","id":"c","parentId":"a","timestamp":"2026-01-05T10:00:01.000Z","summary":"S","retainedTail":{tail},"tokensBefore":1}}"#
@@ -98,7 +98,7 @@ async fn a_retained_tail_takes_the_place_of_everything() {
 }
 
 #[tokio::test]
-async fn version_1_counts_objects_and_leaves_blank_and_malformed_lines_out() {
+async fn version_1_indexes_count_only_well_formed_lines() {
     let header = r#"{"type":"session","id":"s","timestamp":"2026-01-05T10:00:00.000Z","cwd":"/x"}"#;
     let user = |text: &str| {
         format!(
@@ -176,7 +176,7 @@ impl CountOf for Report {
 }
 
 #[tokio::test]
-async fn the_short_form_is_a_chain_without_ids_of_calls() {
+async fn the_short_form_is_a_chain_without_call_ids() {
     let lines = [
         r#"{"id":"1","type":"user","content":"hi"}"#,
         r#"{"id":"2","type":"tool","name":"ls","params":{}}"#,
@@ -198,7 +198,7 @@ async fn the_short_form_is_a_chain_without_ids_of_calls() {
 }
 
 #[tokio::test]
-async fn metadata_names_the_model_of_what_follows_on_its_path() {
+async fn metadata_names_the_model_of_later_entries_on_its_path() {
     let lines = [
         r#"{"id":"1","type":"user","content":"hi","timestamp":1}"#,
         r#"{"id":"2","parentId":"1","type":"metadata","timestamp":2,"metadata":{"provider":"openai","model":"gpt-5"}}"#,
@@ -241,7 +241,7 @@ async fn migrated_lines_lose_nothing() {
 }
 
 #[tokio::test]
-async fn failed_turns_and_notes_stand_aside() {
+async fn failed_turns_and_notes_become_asides() {
     let lines = [
         PI.to_owned(),
         message("a", r#"{"role":"assistant","content":[],"provider":"p","model":"m","stopReason":"aborted"}"#),
@@ -293,7 +293,7 @@ async fn long_lines_and_deep_json_are_not_lost_silently() {
 }
 
 #[tokio::test]
-async fn blank_lines_with_spaces_come_back() {
+async fn blank_lines_with_spaces_are_preserved() {
     let (_, report, _) = read(&[PI, "", "  \t", &message("a", r#"{"role":"user","content":"x"}"#), ""]).await;
     assert_eq!((codes(&report), report.lines, report.entries), (vec![], 5, 2));
 }

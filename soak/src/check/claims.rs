@@ -32,7 +32,7 @@ impl Claims {
             let (called, answered) = (*called, *answered);
             let held = Held { claim, called, answered, since, until, may_end: None, committed: None };
             if let Some(other) = claims.insert(claim.number, held) {
-                let what = format!("{} and {}", named(&other.claim), named(&claim));
+                let what = format!("claims {} and {}", named(&other.claim), named(&claim));
                 violations.push(Violation::new(Rule::TwoClaims, what));
             }
         }
@@ -76,7 +76,7 @@ impl Claims {
         let mut earliest: Option<&Held> = None;
         for held in self.0.values().rev() {
             if let Some(later) = earliest.filter(|later| later.answered < held.called) {
-                let what = format!("{} was asked for behind {}", named(&held.claim), named(&later.claim));
+                let what = format!("claim {} was requested after {} began", named(&held.claim), named(&later.claim));
                 violations.push(Violation::new(Rule::Backwards, what));
             }
             if earliest.is_none_or(|later| held.answered < later.answered) {
@@ -87,7 +87,7 @@ impl Claims {
             let may_be_over = held.may_end.is_some_and(|called| called < next.answered);
             if next.since < held.until && !may_be_over {
                 let what = format!(
-                    "{} began {} ms before the lease of {} was over",
+                    "claim {} began {} ms before the lease of claim {} expired",
                     named(&next.claim),
                     held.until - next.since,
                     named(&held.claim)
@@ -107,7 +107,7 @@ impl Claims {
             let newer = if is_fenced || !act.is_commit() { &claimed } else { &committed };
             let above = newer.range((std::ops::Bound::Excluded(claim.number), std::ops::Bound::Unbounded)).next();
             if let Some((number, _)) = above.filter(|(_, from)| *from < called) {
-                let what = format!("{} of {} was accepted behind {number} or a newer one", name_of(*act), named(claim));
+                let what = format!("{} of {} was accepted after claim {number} or newer", name_of(*act), named(claim));
                 violations.push(Violation::new(Rule::Stale, what));
             }
         }

@@ -29,7 +29,7 @@ impl Epochs {
         let dense = (1..).zip(&self.0).all(|(wanted, (epoch, ..))| wanted == *epoch);
         if !dense || last != self.0.len() as u64 {
             let epochs: Vec<_> = self.0.iter().map(|(epoch, ..)| epoch).collect();
-            wrong(format!("thread {thread} is in epoch {last} behind interrupts to {epochs:?}"));
+            wrong(format!("thread {thread} is in epoch {last} after interrupts to {epochs:?}"));
         }
         for Line { called, answered, did } in lines.iter().copied() {
             let least = self.at(*called);
@@ -37,16 +37,16 @@ impl Epochs {
                 Did::Enqueued { dispatch, epoch, .. } => {
                     let most = self.0.iter().filter(|(_, called, _)| called < answered).map(|(epoch, ..)| *epoch).max();
                     if *epoch < least || *epoch > most.unwrap_or_default() {
-                        wrong(format!("{dispatch} was enqueued in epoch {epoch} of thread {thread}"));
+                        wrong(format!("{dispatch} was enqueued in the wrong epoch {epoch} of thread {thread}"));
                     }
                 }
                 Did::Claimed { claim, .. } if claim.epoch < least => {
-                    wrong(format!("{} was given out behind the interrupt to epoch {least}", named(claim)));
+                    wrong(format!("claim {} was given after the interrupt to epoch {least}", named(claim)));
                 }
                 Did::Accepted { claim, act, again: false, .. }
                     if claim.epoch < least && (is_fenced || !act.is_commit()) =>
                 {
-                    wrong(format!("{act:?} of {} was accepted behind the interrupt to epoch {least}", named(claim)));
+                    wrong(format!("{act:?} of {} was accepted after the interrupt to epoch {least}", named(claim)));
                 }
                 _ => {}
             }

@@ -118,7 +118,7 @@ impl Story {
 
 /// All jobs were done, one of them in its second attempt, and one in the next epoch.
 #[test]
-fn what_is_right_is_not_objected_to() {
+fn a_correct_history_raises_no_objection() {
     let mut story = Story::of(3);
     story.does(claim(1, 0));
     let (late, next) = (claim(2, 1), claim(3, 1));
@@ -141,7 +141,7 @@ fn what_is_right_is_not_objected_to() {
 /// A holder that was killed may have done what it was about to do. A holder that was interrupted ends its claim when
 /// it writes.
 #[test]
-fn what_may_have_happened_is_not_objected_to() {
+fn a_possible_history_raises_no_objection() {
     let mut story = Story::of(2);
     let killed = claim(1, 0);
     story.claims(killed);
@@ -170,9 +170,9 @@ fn work_that_comes_back_is_found() {
 fn lost_work_is_found() {
     let mut story = Story::of(2);
     story.does(claim(1, 0));
-    assert_eq!(story.rules(), [Rule::Lost], "nobody did it");
+    assert_eq!(story.rules(), [Rule::Lost], "the job was not done");
     story.evidence.dispatches.remove(&name(1));
-    assert_eq!(story.rules(), [Rule::Lost], "it is gone");
+    assert_eq!(story.rules(), [Rule::Lost], "the dispatch is gone");
     let mut story = Story::of(1);
     story.does(claim(1, 0));
     story.thread().said = Some(Vec::new());
@@ -213,7 +213,7 @@ fn two_live_claims_of_a_thread_are_found() {
     story.claims(claim(2, 1));
     story.evidence.jobs = 0;
     story.evidence.dispatches.clear();
-    assert_eq!(story.rules(), [Rule::Lost, Rule::TwoClaims], "its lease runs");
+    assert_eq!(story.rules(), [Rule::Lost, Rule::TwoClaims], "the lease has not expired");
 
     let mut story = Story::of(1);
     story.claims(claim(1, 0));
@@ -221,18 +221,18 @@ fn two_live_claims_of_a_thread_are_found() {
     story.accepted(claim(1, 0), Act::Extend);
     story.time += 100;
     story.does(claim(2, 0));
-    assert_eq!(story.rules(), [Rule::TwoClaims], "its lease was extended");
+    assert_eq!(story.rules(), [Rule::TwoClaims], "the lease was extended");
 
     let mut story = Story::of(1);
     story.claims(claim(1, 0));
     story.refused(claim(1, 0), Act::SayAndAck, "unavailable");
     story.does(claim(2, 0));
-    assert_eq!(story.rules(), [Rule::TwoClaims], "a refused end is none");
+    assert_eq!(story.rules(), [Rule::TwoClaims], "a refused settlement ends no claim");
 
     let mut story = Story::of(2);
     story.does(claim(1, 0));
     story.does(claim(1, 1));
-    assert_eq!(story.rules(), [Rule::TwoClaims], "one number");
+    assert_eq!(story.rules(), [Rule::TwoClaims], "both claims have the same number");
 }
 
 #[test]
@@ -260,16 +260,16 @@ fn writes_of_stale_claims_are_found() {
     story.does(claim(2, 1));
     story.tries(claim(1, 0), Act::SayAndAck);
     story.keeps_end(claim(1, 0));
-    assert_eq!(story.rules(), [Rule::Stale], "nobody was told, the log of the thread shows it");
+    assert_eq!(story.rules(), [Rule::Stale], "only the log of the thread shows the write");
     let mut story = Story::of(1);
     story.does(claim(1, 0));
     story.kept(name(0)).done_by = Some(DoneBy { dispatch: name(0), claim: number(7) });
-    assert_eq!(story.rules(), [Rule::Stale], "the result is of somebody else");
+    assert_eq!(story.rules(), [Rule::Stale], "the result is from another claim");
 }
 
 /// On two stores, an attempt may write until a later attempt has taken the thread over, and not after that.
 #[test]
-fn two_stores_judge_commits_from_the_take_over_on() {
+fn on_two_stores_commits_are_stale_only_after_the_take_over() {
     let two_stores = |takes_over| {
         let mut story = Story::of(1);
         story.evidence.is_fenced = false;
@@ -294,14 +294,14 @@ fn mistakes_with_epochs_are_found() {
     let mut story = Story::of(1);
     story.interrupts();
     story.does(claim(1, 0));
-    assert_eq!(story.rules(), [Rule::Epoch], "it was given out behind the interrupt");
+    assert_eq!(story.rules(), [Rule::Epoch], "the claim was given after the interrupt");
 
     let mut story = Story::of(1);
     story.claims(claim(1, 0));
     story.interrupts();
     story.accepted(claim(1, 0), Act::SayAndAck);
     story.keeps_end(claim(1, 0));
-    assert_eq!(story.rules(), [Rule::Epoch], "it was accepted behind the interrupt");
+    assert_eq!(story.rules(), [Rule::Epoch], "the write was accepted after the interrupt");
 
     let mut story = Story::of(1);
     story.does(claim(1, 0));
@@ -311,9 +311,9 @@ fn mistakes_with_epochs_are_found() {
     story.thread().epoch = 1;
     story.enqueue(Name { job: 0, round: 1 }, 0);
     story.kept(Name { job: 0, round: 1 }).status = DispatchStatus::Superseded;
-    assert_eq!(story.rules(), [Rule::Epoch], "it was enqueued in the epoch before");
+    assert_eq!(story.rules(), [Rule::Epoch], "the dispatch was enqueued in the previous epoch");
 
     let mut story = Story::of(1);
     story.kept(name(0)).status = DispatchStatus::Superseded;
-    assert_eq!(story.rules(), [Rule::Lost, Rule::Epoch], "nobody interrupted");
+    assert_eq!(story.rules(), [Rule::Lost, Rule::Epoch], "there was no interrupt");
 }

@@ -24,12 +24,12 @@ pub(super) fn check(evidence: &Evidence, violations: &mut Vec<Violation>) {
         }
     }
     for name in &evidence.came_back {
-        violations.push(Violation::new(Rule::Twice, format!("{name} was removed, and is there again")));
+        violations.push(Violation::new(Rule::Twice, format!("{name} was removed, but exists again")));
     }
     for job in 0..evidence.jobs {
         match done.get(&job) {
             Some(1) => {}
-            None | Some(0) => violations.push(Violation::new(Rule::Lost, format!("nobody did job {job}"))),
+            None | Some(0) => violations.push(Violation::new(Rule::Lost, format!("job {job} was not done"))),
             Some(times) => violations.push(Violation::new(Rule::Twice, format!("job {job} was done {times} times"))),
         }
     }
@@ -41,7 +41,7 @@ pub(super) fn check(evidence: &Evidence, violations: &mut Vec<Violation>) {
             .flatten()
             .filter(|name| said.as_ref().is_some_and(|said| !said.contains(name)))
         {
-            violations.push(Violation::new(Rule::Lost, format!("{name} is done, and said nothing in thread {thread}")));
+            violations.push(Violation::new(Rule::Lost, format!("{name} is done, but has no entry in thread {thread}")));
         }
     }
 }
@@ -52,12 +52,12 @@ fn line_is_kept(evidence: &Evidence, line: &Line) -> Option<Violation> {
         Did::Enqueued { dispatch, thread, epoch } => {
             let kept = evidence.dispatches.get(dispatch);
             let is_there = kept.is_some_and(|kept| (kept.thread, kept.epoch) == (*thread, *epoch));
-            (!is_there).then(|| Violation::new(Rule::Lost, format!("{dispatch} was enqueued, and is {kept:?}")))
+            (!is_there).then(|| Violation::new(Rule::Lost, format!("{dispatch} was enqueued, but found {kept:?}")))
         }
         Did::Claimed { claim, .. } => {
             let kept = evidence.dispatches.get(&claim.dispatch)?;
             let is_there = !kept.is_whole() || kept.history.iter().any(|(number, _)| *number == claim.number);
-            (!is_there).then(|| Violation::new(Rule::Forgotten, format!("{} is in no history", named(claim))))
+            (!is_there).then(|| Violation::new(Rule::Forgotten, format!("{} is missing in the history", named(claim))))
         }
         Did::Accepted { claim, act, again, .. } => {
             let acked = evidence.dispatches.get(&claim.dispatch).and_then(Kept::acked_by);
@@ -68,7 +68,7 @@ fn line_is_kept(evidence: &Evidence, line: &Line) -> Option<Violation> {
                 *again || said.is_none_or(|said| said.contains(&by))
             };
             let is_there = (!act.acks() || acked == Some(claim.number)) && (!act.says() || is_said());
-            let what = || format!("{act:?} of {} was accepted; it is acknowledged by {acked:?}", named(claim));
+            let what = || format!("{act:?} of {} was accepted, but is lost; acknowledged by {acked:?}", named(claim));
             (!is_there).then(|| Violation::new(Rule::Forgotten, what()))
         }
         Did::Interrupted { .. } | Did::Tries { .. } | Did::Refused { .. } => None,
@@ -81,15 +81,15 @@ fn ended(evidence: &Evidence, name: Name, kept: &Kept) -> Option<Violation> {
     match kept.status {
         DispatchStatus::Acked => {
             let by = kept.done_by?;
-            let what = || format!("the result of {name} is of {by:?}, its end of {:?}", kept.acked_by());
+            let what = || format!("the result of {name} is from {by:?}, its acknowledgement by {:?}", kept.acked_by());
             (Some(by.claim) != kept.acked_by() || by.dispatch != name).then(|| Violation::new(Rule::Stale, what()))
         }
         DispatchStatus::Superseded if kept.epoch < newest => None,
         DispatchStatus::Superseded => Some(Violation::new(
             Rule::Epoch,
-            format!("{name} of epoch {} was superseded, its thread is in epoch {newest}", kept.epoch),
+            format!("{name} of epoch {} was superseded, but its thread is in epoch {newest}", kept.epoch),
         )),
-        status => Some(Violation::new(Rule::Lost, format!("{name} is {} in the end", status.name()))),
+        status => Some(Violation::new(Rule::Lost, format!("{name} is {} at the end", status.name()))),
     }
 }
 
@@ -105,18 +105,21 @@ fn said(
     let (mut newest, mut dispatches) = (None::<ClaimNumber>, BTreeSet::new());
     for by in said {
         if newest.is_some_and(|newest| by.claim < newest) {
-            let what = format!("thread {thread} was written under {}, behind {newest:?}", by.claim);
+            let what = format!("thread {thread} was written under claim {} after {newest:?}", by.claim);
             violations.push(Violation::new(Rule::Stale, what));
         }
         newest = newest.max(Some(by.claim));
         if !dispatches.insert(by.dispatch) {
-            violations.push(Violation::new(Rule::Twice, format!("{} is said twice in thread {thread}", by.dispatch)));
+            violations.push(Violation::new(Rule::Twice, format!("{} has two entries in thread {thread}", by.dispatch)));
         }
         let acked = evidence.dispatches.get(&by.dispatch).and_then(Kept::acked_by);
         // In one store, one commit writes the entry and ends the dispatch. On two stores, a later claim may have
         // ended it.
         if evidence.is_fenced && acked != Some(by.claim) {
-            let what = format!("{} said in thread {thread} that {} is done, which is {acked:?}", by.claim, by.dispatch);
+            let what = format!(
+                "claim {} wrote to thread {thread} that {} is done, but {acked:?} acknowledged it",
+                by.claim, by.dispatch
+            );
             violations.push(Violation::new(Rule::Stale, what));
         }
     }

@@ -44,7 +44,7 @@ fn act_of(commit: &Commit) -> Act {
 #[deny(clippy::missing_trait_methods)]
 impl CommitCoordinator for LoggedCommits {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
-        let claim = claim_of(&commit).ok_or_else(|| Error::invalid("commit", "it is under no claim of a soak"))?;
+        let claim = claim_of(&commit).ok_or_else(|| Error::invalid("commit", "it is not under a claim of the soak"))?;
         let act = act_of(&commit);
         let called = self.notes.tries(claim, act);
         let answer = self.inner.commit(commit).await;

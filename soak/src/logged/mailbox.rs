@@ -36,7 +36,7 @@ impl LoggedMailbox {
     /// Returns the claim that a token proves, if this process made it.
     fn claim_of(&self, claim: &ClaimRef) -> Result<Claim> {
         let held = self.held().get(claim.token.as_str()).copied();
-        held.ok_or_else(|| Error::invalid("token", "it is none of this process"))
+        held.ok_or_else(|| Error::invalid("token", "it is not a token of this process"))
     }
 
     /// Makes a call that returns the lease of a claim, and records it.
@@ -76,7 +76,7 @@ impl MailboxConsumer for LoggedMailbox {
         let answered = now();
         let mut lines = Vec::new();
         for held in &claims.claimed {
-            let (claim, did) = claimed(held).ok_or_else(|| Error::invalid("dispatch", "it is none of a soak"))?;
+            let (claim, did) = claimed(held).ok_or_else(|| Error::invalid("dispatch", "it is not from the soak"))?;
             self.held().insert(held.token.as_str().to_owned(), claim);
             lines.push(Line { called, answered, did });
         }

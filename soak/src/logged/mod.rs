@@ -74,9 +74,9 @@ struct Told {
 impl Notes {
     /// Records lines. Panics if the log cannot be written, because a write without a record would look like a fault
     /// of the store.
-    #[expect(clippy::expect_used, reason = "what is not noted would be taken for a fault of the store")]
+    #[expect(clippy::expect_used, reason = "a write without a record would look like a fault of the store")]
     fn note(&self, lines: &[Line]) {
-        self.0.note(lines).expect("a log that can be written");
+        self.0.note(lines).expect("the log can be written");
     }
 
     /// Records that a call is about to be made. Returns the time of the call.

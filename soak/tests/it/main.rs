@@ -5,7 +5,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    reason = "a test that cannot go on fails, with its place, and says what it found"
+    reason = "a test that cannot continue panics where it fails, and prints what it found"
 )]
 
 mod soak;

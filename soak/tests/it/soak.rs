@@ -48,7 +48,7 @@ fn soak_while(args: &[&str], every: u32, mut meanwhile: impl FnMut(Duration)) {
     println!("{figures}");
     assert_eq!(figures["violations"], 0);
     for fault in ["kills", "stops", "interrupts", "redelivered"] {
-        assert!(figures[fault].as_u64().unwrap() > 0, "no {fault}: {figures}");
+        assert!(figures[fault].as_u64().unwrap() > 0, "the run had no {fault}: {figures}");
     }
 }
 
@@ -91,7 +91,7 @@ fn work_survives_its_workers_in_a_sqlite_mailbox() {
 /// Shows LC2 and LC3 among processes; also LK1, because the clocks of the workers are years off or stand still
 /// (PR-4).
 #[test]
-fn work_survives_its_workers_on_postgres_whatever_their_clocks_show() {
+fn work_survives_its_workers_on_postgres_despite_wrong_clocks() {
     let library = test_servers::faketime().unwrap().display().to_string();
     soak(&["--store", &Server::new().url, "--skew", &library]);
 }

@@ -215,7 +215,7 @@ impl Bed {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, found).await.expect("it never is so")
+        tokio::time::timeout(PATIENCE, found).await.expect("the dispatch did not reach the expected state")
     }
 
     /// Claims directly, as another worker.
@@ -236,7 +236,7 @@ impl Bed {
                 }
             }
         };
-        let stolen = tokio::time::timeout(PATIENCE, stolen).await.expect("it cannot be claimed");
+        let stolen = tokio::time::timeout(PATIENCE, stolen).await.expect("the dispatch could not be claimed");
         let over = Commit::new(stolen.dispatch.thread.clone()).fenced(stolen.fence());
         let _taken = self.commits().commit(over).await.unwrap();
         stolen

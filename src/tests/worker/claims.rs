@@ -107,7 +107,7 @@ async fn write_late(work: &Work) -> Told {
         commits.events().append_events(AppendEvents::new([event])).await.err(),
         commits.threads().update_thread(&thread, patch, Expect::Any).await.err(),
     ];
-    (why, refused.into_iter().map(|error| error.expect("it wrote").kind()).collect())
+    (why, refused.into_iter().map(|error| error.expect("the write was not refused").kind()).collect())
 }
 
 /// Starts a worker with that handler. The receivers return its work, and why it was cancelled and refused.
@@ -131,7 +131,7 @@ fn writing_late(bed: &Bed) -> (Running, mpsc::UnboundedReceiver<Work>, oneshot::
 }
 
 /// Shows WK-2.
-pub(super) async fn a_lost_claim_is_told_and_writes_nothing(bed: &Bed) {
+pub(super) async fn a_handler_is_notified_of_a_lost_claim_and_writes_nothing(bed: &Bed) {
     let _thread = bed.commits().commit(say(&"t".parse().unwrap(), "first")).await.unwrap();
     bed.enqueue([new("t", "d")]).await;
     let (worker, mut running, ended) = writing_late(bed);
@@ -152,7 +152,7 @@ pub(super) async fn a_lost_claim_is_told_and_writes_nothing(bed: &Bed) {
 }
 
 /// Shows WK-2.
-pub(super) async fn an_interrupted_attempt_is_told_and_writes_nothing(bed: &Bed) {
+pub(super) async fn a_handler_is_notified_of_an_interrupt_and_writes_nothing(bed: &Bed) {
     let _thread = bed.commits().commit(say(&"t".parse().unwrap(), "first")).await.unwrap();
     bed.enqueue([new("t", "d")]).await;
     let (worker, mut running, ended) = writing_late(bed);
@@ -235,7 +235,7 @@ pub(super) async fn a_worker_that_hangs_writes_nothing_later(bed: &Bed) {
 }
 
 /// Shows WK-2: the handles of an attempt refuse every write that cannot carry its claim.
-pub(super) async fn what_carries_no_claim_is_refused(bed: &Bed) {
+pub(super) async fn a_write_that_cannot_carry_the_claim_is_refused(bed: &Bed) {
     bed.enqueue([new("t", "d")]).await;
     let handler = |work: Work| async move {
         let (commits, other) = (work.commits()?, "u".parse()?);
@@ -263,7 +263,7 @@ pub(super) async fn what_carries_no_claim_is_refused(bed: &Bed) {
 }
 
 /// Shows WK-2: a task that a handler left running is told that the attempt has ended, and writes nothing more.
-pub(super) async fn what_a_handler_left_running_writes_nothing(bed: &Bed) {
+pub(super) async fn a_task_left_running_by_a_handler_writes_nothing(bed: &Bed) {
     bed.enqueue([new("t", "d")]).await;
     let (sender, ended) = oneshot::channel();
     let sender = Arc::new(Mutex::new(Some(sender)));

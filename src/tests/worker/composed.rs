@@ -9,7 +9,7 @@ use super::{
 use crate::{Done, Failure, Work, Worker};
 
 /// Shows CP-2 and CM-33.
-pub(super) async fn an_attempt_can_end_with_its_commit_in_one_store_only(bed: &Bed) {
+pub(super) async fn a_commit_can_settle_its_attempt_only_within_one_store(bed: &Bed) {
     bed.enqueue([new("t", "d")]).await;
     let is_one = bed.stores.backend() == bed.stores.mailbox_backend();
     assert_eq!(bed.stores.capabilities().fenced, is_one);
@@ -42,7 +42,7 @@ async fn fill(bed: &Bed, tenant: &TenantId, parts: &str) {
 }
 
 /// Shows CP-2 and TN-8.
-pub(super) async fn a_tenant_is_deleted_from_both(bed: &Bed) {
+pub(super) async fn a_tenant_is_deleted_from_both_stores(bed: &Bed) {
     let (gone, kept) = (TenantId::new("gone").unwrap(), TenantId::new("kept").unwrap());
     for tenant in [&gone, &kept] {
         fill(bed, tenant, "tm").await;
@@ -66,7 +66,7 @@ pub(super) async fn a_tenant_is_deleted_from_both(bed: &Bed) {
 }
 
 /// Shows CP-2 and TN-8: the list is ordered by name, with each tenant once, for pages of any size.
-pub(super) async fn tenants_of_both_are_one_list(bed: &Bed) {
+pub(super) async fn tenants_of_both_stores_are_listed_together(bed: &Bed) {
     let parts = ["t", "m", "tm", "m", "m", "t", "t", "tm", "m"];
     let names: Vec<_> = (0..parts.len()).map(|at| TenantId::new(format!("n-{at}")).unwrap()).collect();
     for (name, parts) in names.iter().zip(parts) {

@@ -48,7 +48,7 @@ pub(super) async fn a_panic_is_a_failure(bed: &Bed) {
 }
 
 /// Shows WK-3: the delay is measured in store time, and its length depends on the number of failures.
-pub(super) async fn pauses_grow_by_store_time(bed: &Bed) {
+pub(super) async fn retry_delays_grow_and_use_store_time(bed: &Bed) {
     bed.enqueue([new("t", "d")]).await;
     let backoff = Backoff::new(Duration::from_secs(100), Duration::from_secs(300));
     for ceiling in [100, 200, 300, 300] {
@@ -65,7 +65,7 @@ pub(super) async fn pauses_grow_by_store_time(bed: &Bed) {
 }
 
 /// Shows WK-3.
-pub(super) async fn a_failure_says_what_becomes_of_it(bed: &Bed) {
+pub(super) async fn a_failure_decides_how_its_dispatch_is_settled(bed: &Bed) {
     let kinds = ["later", "snooze", "dead", "cancel", "put-off", "give-back", "refuse"];
     bed.enqueue(kinds.map(|kind| new(kind, kind).with_max_attempts(2))).await;
     let later = Duration::from_secs(60);

@@ -38,7 +38,7 @@ async fn end(bed: &Bed, name: &str) {
 }
 
 /// Shows WK-9 and, of WK-8, the age of final dispatches.
-pub(super) async fn what_is_over_is_removed_by_any_number_of_nodes(bed: &Bed) {
+pub(super) async fn any_number_of_nodes_can_remove_finished_records(bed: &Bed) {
     for at in 0..6 {
         end(bed, &format!("old-{at}")).await;
     }
@@ -84,7 +84,7 @@ pub(super) async fn lost_claims_are_ended_and_counted_once(bed: &Bed) {
 }
 
 /// Shows WK-9: events and threads are removed only if an age is set, and not before that age.
-pub(super) async fn events_and_threads_go_when_that_is_asked_for(bed: &Bed) {
+pub(super) async fn events_and_threads_are_removed_only_on_request(bed: &Bed) {
     let event = |thread: &str| NewEvent::new("e".parse().unwrap(), [Scope::Thread(thread.parse().unwrap())]);
     let (commits, scope) = (bed.commits(), Scope::Thread("kept".parse().unwrap()));
     for thread in ["idle", "kept", "gone"] {
@@ -111,7 +111,7 @@ pub(super) async fn events_and_threads_go_when_that_is_asked_for(bed: &Bed) {
 }
 
 /// Shows WK-9.
-pub(super) async fn it_runs_until_it_is_stopped(bed: &Bed) {
+pub(super) async fn maintenance_runs_until_it_is_stopped(bed: &Bed) {
     let told = Arc::new(AtomicU64::new(0));
     let into = Arc::clone(&told);
     let report = move |round: &Maintained, _: Option<&Error>| {

@@ -60,25 +60,25 @@ macro_rules! on_every_store {
 
 on_every_store! {
     claims: each_thread_has_one_attempt_at_a_time a_claim_is_kept_while_its_handler_runs
-        a_lost_claim_is_told_and_writes_nothing an_interrupted_attempt_is_told_and_writes_nothing
+        a_handler_is_notified_of_a_lost_claim_and_writes_nothing a_handler_is_notified_of_an_interrupt_and_writes_nothing
         an_earlier_attempt_writes_nothing_once_a_new_one_began a_worker_that_hangs_writes_nothing_later
-        what_carries_no_claim_is_refused what_a_handler_left_running_writes_nothing;
-    failing: failures_are_tried_again_and_then_given_up a_panic_is_a_failure pauses_grow_by_store_time
-        a_failure_says_what_becomes_of_it a_policy_judges_errors an_attempt_has_a_deadline;
-    stopping: handlers_finish_when_a_worker_stops what_does_not_end_is_given_back
+        a_write_that_cannot_carry_the_claim_is_refused a_task_left_running_by_a_handler_writes_nothing;
+    failing: failures_are_tried_again_and_then_given_up a_panic_is_a_failure retry_delays_grow_and_use_store_time
+        a_failure_decides_how_its_dispatch_is_settled a_policy_judges_errors an_attempt_has_a_deadline;
+    stopping: handlers_finish_when_a_worker_stops the_dispatch_of_a_handler_that_does_not_stop_is_released
         a_worker_that_is_dropped_stops_claiming;
-    waiting: new_work_is_found_by_waiting new_work_is_found_by_looking what_failed_is_done_before_it_is_idle;
-    ambiguous: a_lost_answer_to_a_settlement_is_asked_for_again what_nobody_knows_is_not_called_known
-        a_lost_answer_to_a_commit_that_ends_its_claim_is_found_out an_extension_that_is_not_confirmed_is_told
-        a_store_that_comes_back_is_waited_for an_error_that_lasts_ends_a_worker
-        a_look_at_what_failed_is_tried_again;
-    composed: an_attempt_can_end_with_its_commit_in_one_store_only a_tenant_is_deleted_from_both
-        tenants_of_both_are_one_list closing_closes_both;
+    waiting: new_work_is_found_by_waiting new_work_is_found_by_polling failed_work_is_retried_before_a_worker_is_idle;
+    ambiguous: a_settlement_without_an_answer_is_repeated an_undeterminable_settlement_is_reported_as_unknown
+        the_outcome_of_a_settling_commit_without_an_answer_is_resolved a_handler_is_notified_of_an_unconfirmed_extension
+        a_worker_waits_for_an_unavailable_store a_persistent_error_ends_a_worker
+        a_failed_idle_check_is_tried_again;
+    composed: a_commit_can_settle_its_attempt_only_within_one_store a_tenant_is_deleted_from_both_stores
+        tenants_of_both_stores_are_listed_together closing_closes_both;
     relay: rows_are_delivered_one_after_the_other failed_deliveries_are_tried_again_and_given_up
-        a_delivery_that_lost_its_row_is_told deliveries_are_given_back_when_a_relay_stops
-        a_lost_answer_about_a_row_is_found_out an_error_that_lasts_ends_a_relay;
-    maintenance: what_is_over_is_removed_by_any_number_of_nodes lost_claims_are_ended_and_counted_once
-        events_and_threads_go_when_that_is_asked_for it_runs_until_it_is_stopped;
+        a_delivery_is_notified_when_its_claim_is_lost deliveries_are_released_when_a_relay_stops
+        the_outcome_of_a_delivery_without_an_answer_is_resolved a_persistent_error_ends_a_relay;
+    maintenance: any_number_of_nodes_can_remove_finished_records lost_claims_are_ended_and_counted_once
+        events_and_threads_are_removed_only_on_request maintenance_runs_until_it_is_stopped;
 }
 
 /// Options without delays after failures.

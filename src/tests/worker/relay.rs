@@ -107,7 +107,7 @@ pub(super) async fn failed_deliveries_are_tried_again_and_given_up(bed: &Bed) {
 }
 
 /// Shows WK-10: a row is kept while its lease is extended, and a delivery that lost its row is told.
-pub(super) async fn a_delivery_that_lost_its_row_is_told(bed: &Bed) {
+pub(super) async fn a_delivery_is_notified_when_its_claim_is_lost(bed: &Bed) {
     let ids = write(bed, [row("1")]).await;
     let (sender, mut told) = mpsc::unbounded_channel();
     let deliver = move |delivery: OutboxDelivery| {
@@ -142,7 +142,7 @@ pub(super) async fn a_delivery_that_lost_its_row_is_told(bed: &Bed) {
 }
 
 /// Shows WK-10.
-pub(super) async fn deliveries_are_given_back_when_a_relay_stops(bed: &Bed) {
+pub(super) async fn deliveries_are_released_when_a_relay_stops(bed: &Bed) {
     let ids = write(bed, [row("1")]).await;
     let (sender, mut began) = mpsc::unbounded_channel();
     let deliver = move |_: OutboxDelivery| {
@@ -161,7 +161,7 @@ pub(super) async fn deliveries_are_given_back_when_a_relay_stops(bed: &Bed) {
 }
 
 /// Shows WK-10 and OB-7: the repeat of a call without an answer is refused, and the row shows what became of it.
-pub(super) async fn a_lost_answer_about_a_row_is_found_out(bed: &Bed) {
+pub(super) async fn the_outcome_of_a_delivery_without_an_answer_is_resolved(bed: &Bed) {
     write(bed, [row("1"), row("2")]).await;
     let faults = Arc::new(Faults::default());
     faults.settle_outbox.lock().unwrap().extend([Fault::LostAnswer, Fault::LostCall, Fault::Away, Fault::LostAnswer]);
@@ -178,7 +178,7 @@ pub(super) async fn a_lost_answer_about_a_row_is_found_out(bed: &Bed) {
 }
 
 /// Shows WK-11: after an error that waiting does not resolve a relay tries again for a while, and then ends.
-pub(super) async fn an_error_that_lasts_ends_a_relay(bed: &Bed) {
+pub(super) async fn a_persistent_error_ends_a_relay(bed: &Bed) {
     write(bed, [row("1")]).await;
     let faults = Arc::new(Faults::default());
     let relay = |patience| {

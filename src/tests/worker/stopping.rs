@@ -33,7 +33,7 @@ pub(super) async fn handlers_finish_when_a_worker_stops(bed: &Bed) {
 }
 
 /// Shows WK-4: after the deadline handlers are told to stop, those that do not stop are aborted, and no attempt counts.
-pub(super) async fn what_does_not_end_is_given_back(bed: &Bed) {
+pub(super) async fn the_dispatch_of_a_handler_that_does_not_stop_is_released(bed: &Bed) {
     bed.enqueue(["listens", "sleeps"].map(|kind| new(kind, kind))).await;
     let (sender, mut told) = mpsc::unbounded_channel();
     let handler = move |work: Work| {

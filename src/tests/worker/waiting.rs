@@ -32,12 +32,12 @@ pub(super) async fn new_work_is_found_by_waiting(bed: &Bed) {
 }
 
 /// Shows WK-5.
-pub(super) async fn new_work_is_found_by_looking(bed: &Bed) {
+pub(super) async fn new_work_is_found_by_polling(bed: &Bed) {
     find(bed, &Faulty::silent(bed)).await;
 }
 
 /// Shows WK-5: a worker is idle when everything that failed in it was tried again. What was snoozed stays.
-pub(super) async fn what_failed_is_done_before_it_is_idle(bed: &Bed) {
+pub(super) async fn failed_work_is_retried_before_a_worker_is_idle(bed: &Bed) {
     bed.enqueue([new("t", "d"), new("u", "off")]).await;
     let pause = crate::Backoff::new(Duration::from_millis(40), Duration::from_millis(40));
     let handler = |work: Work| async move {

@@ -40,7 +40,7 @@ impl Failures {
         if !passes(&error) {
             return Err(error);
         }
-        if is_mended_by_waiting(&error) {
+        if can_be_resolved_by_waiting(&error) {
             self.lasting_since = None;
         } else if now.duration_since(*self.lasting_since.get_or_insert(now)) >= patience {
             return Err(error);
@@ -59,7 +59,7 @@ impl Failures {
                 return;
             }
             Some((at, more)) => {
-                tracing::warn!(%error, kind, failures = *more + 1, "nothing can be claimed still");
+                tracing::warn!(%error, kind, failures = *more + 1, "still nothing can be claimed");
                 (*at, *more) = (now, 0);
             }
             None => {
@@ -73,7 +73,7 @@ impl Failures {
 
 /// Returns whether the store is unavailable, or an answer was lost. However long that lasts, the worker can continue
 /// afterwards.
-fn is_mended_by_waiting(error: &Error) -> bool {
+fn can_be_resolved_by_waiting(error: &Error) -> bool {
     error.is_retryable() || error.kind() == ErrorKind::CommitUnknown
 }
 
@@ -104,7 +104,7 @@ mod tests {
 
     /// Shows WK-11.
     #[tokio::test]
-    async fn what_lasts_ends_and_what_waiting_mends_does_not() {
+    async fn lasting_errors_end_a_worker_unless_waiting_can_resolve_them() {
         let (mut failures, mut now) = (Failures::default(), Instant::now());
         let (away, corrupt) = (|| Error::unavailable("the server is away"), || Error::corrupt("a log"));
         for count in 1..=100 {

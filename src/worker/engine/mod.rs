@@ -56,7 +56,7 @@ impl<S: Source> Engine<S> {
 
     pub(super) fn start(self) -> Result<Running> {
         let runtime = tokio::runtime::Handle::try_current()
-            .map_err(|source| Error::unavailable("a worker runs on a tokio runtime").with_source(source))?;
+            .map_err(|source| Error::unavailable("a worker needs a tokio runtime").with_source(source))?;
         let shared = Arc::new(Shared {
             source: self.source,
             options: self.options,

@@ -32,13 +32,13 @@ impl Claim {
         if *thread == self.thread {
             return self.check();
         }
-        Err(Error::invalid("fence", "the claim is for another thread: write to this one through a handle without it"))
+        Err(Error::invalid("fence", "the claim belongs to another thread: write to this one through the opened stores"))
     }
 
     /// Returns the fence of the claim. The request may already contain the same fence, but no other.
     fn fence(&self, given: Option<Fence>) -> Result<Option<Fence>> {
         match given {
-            Some(fence) if fence != self.fence => Err(Error::invalid("fence", "it is not that of this attempt")),
+            Some(fence) if fence != self.fence => Err(Error::invalid("fence", "it is not the fence of this attempt")),
             _ => Ok(Some(self.fence.clone())),
         }
     }

@@ -183,7 +183,7 @@ impl Maintenance {
     /// `Unavailable` outside of a tokio runtime.
     pub fn start(self) -> Result<Running<Maintained>> {
         let runtime = tokio::runtime::Handle::try_current()
-            .map_err(|source| Error::unavailable("maintenance runs on a tokio runtime").with_source(source))?;
+            .map_err(|source| Error::unavailable("maintenance needs a tokio runtime").with_source(source))?;
         let stopping = self.steps.stopping.clone();
         let task = runtime.spawn(async move {
             let mut done = Maintained::default();

@@ -108,7 +108,7 @@ impl<'a> Fields<'a> {
     /// # Errors
     /// [`DecodeError`] if `raw` is not a JSON object.
     pub fn parse(raw: &'a str) -> Result<Self, DecodeError> {
-        serde_json::from_str(raw).map_err(|_| DecodeError::new("is no JSON object"))
+        serde_json::from_str(raw).map_err(|_| DecodeError::new("is not a JSON object"))
     }
 
     /// Takes the raw value of a field. If the field is repeated, the last value is taken, as JSON readers do.
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_there_or_not() {
+    fn extra_fields_report_whether_they_are_empty() {
         assert!(Extra::default().is_empty());
         let extra = Extra(vec![("a".to_owned(), Json::null())]);
         assert!(!extra.is_empty());

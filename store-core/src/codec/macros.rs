@@ -41,7 +41,7 @@ macro_rules! names {
             }
 
             fn read(raw: &str) -> Result<Self, crate::codec::DecodeError> {
-                String::read(raw)?.parse().map_err(|_| crate::codec::DecodeError::new(concat!("is no ", $what)))
+                String::read(raw)?.parse().map_err(|_| crate::codec::DecodeError::new(concat!("is an invalid ", $what)))
             }
         }
 

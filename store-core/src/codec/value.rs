@@ -46,7 +46,7 @@ impl Codec for String {
     }
 
     fn read(raw: &str) -> Result<Self, DecodeError> {
-        serde_json::from_str(raw).map_err(|_| DecodeError::new("is no text"))
+        serde_json::from_str(raw).map_err(|_| DecodeError::new("is not a string"))
     }
 }
 
@@ -56,7 +56,7 @@ impl Codec for Json {
     }
 
     fn read(raw: &str) -> Result<Self, DecodeError> {
-        Self::parse(raw).map_err(|_| DecodeError::new("is no JSON value"))
+        Self::parse(raw).map_err(|_| DecodeError::new("is not a JSON value"))
     }
 }
 
@@ -93,17 +93,17 @@ macro_rules! plain {
 }
 
 plain! {
-    bool: "is no boolean", |value, out| out.push_str(if *value { "true" } else { "false" });
-    u8: "is no number up to 255", |value, out| write_number(out, (*value).into());
-    u32: "is no small number", |value, out| write_number(out, (*value).into());
-    u64: "is no whole number", |value, out| write_number(out, *value);
-    i64: "is no whole number", |value, out| {
+    bool: "is not a boolean", |value, out| out.push_str(if *value { "true" } else { "false" });
+    u8: "is not a whole number from 0 to 255", |value, out| write_number(out, (*value).into());
+    u32: "is not a whole number from 0 to 4294967295", |value, out| write_number(out, (*value).into());
+    u64: "is not a whole number of 0 or more", |value, out| write_number(out, *value);
+    i64: "is not a whole number", |value, out| {
         if *value < 0 {
             out.push('-');
         }
         write_number(out, value.unsigned_abs());
     };
-    Timestamp: "is no timestamp", |value, out| write_number(out, value.as_millis());
+    Timestamp: "is not a timestamp", |value, out| write_number(out, value.as_millis());
 }
 
 macro_rules! ids {
@@ -114,7 +114,7 @@ macro_rules! ids {
             }
 
             fn read(raw: &str) -> Result<Self, DecodeError> {
-                serde_json::from_str(raw).map_err(|_| DecodeError::new(concat!("is no ", stringify!($id))))
+                serde_json::from_str(raw).map_err(|_| DecodeError::new(concat!("is not a valid ", stringify!($id))))
             }
         }
     )*};
@@ -139,7 +139,7 @@ impl<T: Codec> Codec for Vec<T> {
     }
 
     fn read(raw: &str) -> Result<Self, DecodeError> {
-        let items: Vec<&RawValue> = serde_json::from_str(raw).map_err(|_| DecodeError::new("is no list"))?;
+        let items: Vec<&RawValue> = serde_json::from_str(raw).map_err(|_| DecodeError::new("is not a list"))?;
         let read = |(at, item): (usize, &RawValue)| T::read(item.get()).map_err(|e| e.within(&at.to_string()));
         items.into_iter().enumerate().map(read).collect()
     }
@@ -190,7 +190,7 @@ mod tests {
     use super::Codec;
 
     #[test]
-    fn text_comes_back_equal() {
+    fn text_round_trips() {
         for text in ["", "a\"b\\c", "\u{0}\u{1f}\n\r\t", "\u{2028}\u{feff}é🦀", "\u{7f}"] {
             let raw = text.to_owned().encode();
             assert_eq!(String::read(&raw).unwrap(), text, "{raw}");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_comes_back_equal_and_says_where_it_cannot_be_read() {
+    fn a_map_round_trips_and_names_the_key_of_a_bad_value() {
         let map = BTreeMap::from([("a".to_owned(), 1_u64), ("b".to_owned(), 2)]);
         assert_eq!(BTreeMap::read(&map.encode()).unwrap(), map);
         let error = BTreeMap::<String, u64>::read(r#"{"a":"x"}"#).unwrap_err();

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_guard_is_no_content() {
+    fn the_guard_is_not_part_of_the_content() {
         let guarded = commit().expecting(Expect::Version(Version::new(1, 1, 0)));
         assert!(matches(&guarded, &current(&commit())));
     }
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_state_keys_is_no_content() {
+    fn the_order_of_state_keys_is_not_part_of_the_content() {
         let null = Json::null;
         let ab = commit().with_state(StateChange::new().set("a", null()).set("b", null()));
         let ba = commit().with_state(StateChange::new().set("b", null()).set("a", null()));
@@ -264,12 +264,12 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_of_the_first_version_stays_as_it_is() {
+    fn digests_of_the_first_version_do_not_change() {
         assert_eq!(current(&commit()), "1:48c078623088b847d9fd637c5f9445a6dda151ea9384963d3782d298088fe124");
     }
 
     #[test]
-    fn so_is_each_part_of_it() {
+    fn each_part_of_a_commit_changes_its_digest() {
         let rewind = |to: RewindTo| commit().entry(NewEntry::new(to));
         let running = || RunChange::new(RunId::new("r").unwrap(), RunStatus::Running);
         let with_run = |change: &dyn Fn(&mut RunChange)| {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn so_is_one_of_several_entries() {
+    fn the_digest_of_several_entries_does_not_change() {
         let two = commit().entry(NewEntry::new(Message::user("hi")));
         assert_eq!(current(&two), "1:7f8ac56b71ae6ec6a821a1282bc8d1713a755d9715aeb794acbbdb602546be11");
     }

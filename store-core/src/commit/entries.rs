@@ -286,19 +286,19 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
         let Some(covers) = &compaction.covers else { return Ok(Cover::new(0, 0)) };
         let (from, to) = (self.named("compaction", &covers.from)?, self.named("compaction", &covers.to)?);
         let refuse = |reason| Err(Error::invalid("compaction", reason));
-        let Some(parent) = parent else { return refuse("it covers entries that are not of its path") };
+        let Some(parent) = parent else { return refuse("it covers entries that are not on its path") };
         for end in [&from, &to] {
             if end.side || !node::is_on_path(self, parent, end.seq, end.depth)? {
-                return refuse("it covers entries that are not of its path");
+                return refuse("it covers entries that are not on its path");
             }
         }
         if from.depth > to.depth {
-            return refuse("`from` lies after `to`");
+            return refuse("`from` comes after `to`");
         }
         let cover = Cover::new(from.depth, to.depth);
         let earlier = node::compactions(self, parent)?;
         if earlier.iter().filter_map(|node| node.covers.as_ref()).any(|other| cover.cuts(other)) {
-            return refuse("it overlaps an earlier one of its path in part");
+            return refuse("it partly overlaps an earlier compaction on its path");
         }
         Ok(cover)
     }
@@ -307,7 +307,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
 /// Returns the number of a checkpoint below `parent` that is given none (EN-21).
 fn next_number(parent: Option<&Node>) -> Result<u64> {
     let next = parent.and_then(|node| node.checkpoint_number).map_or(Some(0), |number| number.checked_add(1));
-    next.ok_or_else(|| Error::invalid("checkpoint", "no number follows the one before it"))
+    next.ok_or_else(|| Error::invalid("checkpoint", "the previous checkpoint has the highest possible number"))
 }
 
 /// The marks of stored entries.

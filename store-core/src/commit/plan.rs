@@ -103,7 +103,7 @@ pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting
     commit.expect.check("version", stored.as_ref().map(|stored| stored.thread.version))?;
     let now = stored.as_ref().map_or(setting.now, |stored| setting.now.max(stored.last_time));
     if commit.at.is_some_and(|at| at > now) {
-        return Err(Error::invalid("at", "it lies after the store's time"));
+        return Err(Error::invalid("at", "it is after the store's time"));
     }
     // A commit that only takes over an id creates no thread (CM-32).
     let creates = stored.is_none() && !shape::is_bare(commit);
@@ -287,7 +287,7 @@ fn plan_events(
             let is_own =
                 written.iter().any(|run| run.id == *id) || view.run(id)?.is_some_and(|run| run.thread == commit.thread);
             if !is_own {
-                let error = Error::invalid("scopes", "it names no run of the commit's thread");
+                let error = Error::invalid("scopes", "it names a run that does not belong to the thread of the commit");
                 return Err(error.in_part(format!("events[{index}]")));
             }
         }

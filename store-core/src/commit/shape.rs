@@ -22,7 +22,7 @@ use crate::{
 pub fn check(commit: &Commit, limits: &Limits) -> Result<()> {
     let has_entries = !commit.entries.is_empty() || !commit.consume.is_empty();
     if is_bare(commit) && commit.fence.is_none() {
-        return Err(Error::invalid("commit", "there is nothing in it"));
+        return Err(Error::invalid("commit", "it is empty"));
     }
     if has_entries && commit.expect == Expect::Any && commit.key.is_none() {
         return Err(Error::invalid("commit", "entries need a guard (`expect`) or a `key`"));
@@ -79,12 +79,12 @@ pub(super) fn is_bare(commit: &Commit) -> bool {
 fn check_events(commit: &Commit, events: &AppendEvents, limits: &Limits) -> Result<()> {
     event::check_shape(events, limits)?;
     if events.fence.is_some() {
-        return Err(Error::invalid("events", "the fence is that of the commit"));
+        return Err(Error::invalid("events", "they cannot have their own fence: that of the commit covers them"));
     }
     for (index, draft) in events.drafts.iter().enumerate() {
         let is_foreign = |scope: &Scope| matches!(scope, Scope::Thread(thread) if *thread != commit.thread);
         if draft.scopes.iter().any(is_foreign) {
-            let error = Error::invalid("scopes", "it names another thread than the commit's");
+            let error = Error::invalid("scopes", "it names a thread other than that of the commit");
             return Err(error.in_part(format!("events[{index}]")));
         }
     }
@@ -99,11 +99,11 @@ fn check_entry(entry: &NewEntry, limits: &Limits) -> Result<()> {
     check_limit("record bytes", entry.body.least_bytes(), limits.record_bytes)?;
     check_body(&entry.body)?;
     match &entry.body {
-        NewBody::Decision(_) => Err(Error::invalid("entry", "a decision comes as pending input")),
+        NewBody::Decision(_) => Err(Error::invalid("entry", "a decision can only be added as pending input")),
         NewBody::Checkpoint { label, .. } => text(label),
         NewBody::Label(Label { text: label, .. }) => text(label),
         NewBody::Rewind(_) if entry.side == Some(false) => {
-            Err(Error::invalid("rewind", "it always lies beside the path"))
+            Err(Error::invalid("rewind", "a rewind is always a side entry"))
         }
         NewBody::Rewind(RewindTo::Label(name) | RewindTo::Snapshot(name)) => {
             check_limit("label bytes", length(name.len()), limits.text_bytes)

@@ -85,7 +85,7 @@ fn apply(stored: Option<&Json>, op: &StateOp, limits: &Limits) -> Result<Option<
 /// Reads a whole number of 64 bits, written without fraction or exponent.
 fn number(stored: Option<&Json>) -> Result<Option<i64>> {
     let read = |json: &Json| {
-        json.as_str().parse().map_err(|_| Error::invalid("state", "the stored value is no whole number of 64 bits"))
+        json.as_str().parse().map_err(|_| Error::invalid("state", "the stored value is not a whole number of 64 bits"))
     };
     stored.map(read).transpose()
 }
@@ -95,7 +95,7 @@ fn append(stored: Option<&Json>, items: &[Json]) -> Result<Json> {
         None => String::from("["),
         // The list without its closing bracket.
         Some(list) if list.is_array() => list.as_str().strip_suffix(']').unwrap_or_default().to_owned(),
-        Some(_) => return Err(Error::invalid("state", "the stored value is no list")),
+        Some(_) => return Err(Error::invalid("state", "the stored value is not a list")),
     };
     for item in items {
         if text.len() > 1 {
@@ -108,7 +108,7 @@ fn append(stored: Option<&Json>, items: &[Json]) -> Result<Json> {
 }
 
 fn merge(stored: Option<&Json>, new: &Json) -> Result<Json> {
-    let invalid = |_| Error::invalid("state", "the stored value is no object");
+    let invalid = |_| Error::invalid("state", "the stored value is not an object");
     let empty = Json::parse("{}")?;
     let old = stored.unwrap_or(&empty);
     let mut values: BTreeMap<String, &str> = BTreeMap::new();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_judged_against_what_is_stored() {
+    fn state_operations_are_checked_against_stored_values() {
         let json = |text: &str| Json::parse(text).unwrap();
         check(None, &StateOp::Add(5), Ok("5"));
         check(Some("-3"), &StateOp::Add(5), Ok("2"));

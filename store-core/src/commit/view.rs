@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_body_of_an_entry_names_is_needed() {
+    fn records_named_by_the_body_of_an_entry_are_needed() {
         let covers = Interval::new(entry("a"), entry("b"));
         let bodies = [
             NewBody::Compaction(Compaction { covers: Some(covers), ..Compaction::default() }),

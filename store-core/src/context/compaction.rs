@@ -10,10 +10,10 @@ pub const DEFAULT_RESERVED: u64 = 50_000;
 pub const DEFAULT_KEEP: usize = 2;
 
 /// The instruction at the end of the message that [`compaction_request`] makes.
-pub const COMPACTION_PROMPT: &str = "The messages above are the earlier part of a conversation that goes on. Write the \
-    summary that takes their place. Keep the task and what the user asked for, decisions with their reasons, facts, \
-    names and values that are still needed, what was done and how it ended, errors and how they were solved, and what \
-    is still open. Leave out what no longer matters. Answer with the summary and nothing else.";
+pub const COMPACTION_PROMPT: &str = "The messages above are the earlier part of a conversation that continues. Write a \
+    summary that replaces them. Keep the task and what the user asked for, decisions with their reasons, facts, \
+    names and values that are still needed, what was done and with what result, errors and how they were solved, and \
+    what is still open. Leave out what no longer matters. Answer with the summary and nothing else.";
 
 /// Returns whether a context of `usage` tokens leaves at most `reserved` tokens free in the `window` of a model.
 ///

@@ -61,7 +61,7 @@ impl fmt::Display for MaybeKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(key) => write!(f, "repeat it with its key {}", Quoted(key.as_str())),
-            None => f.write_str("read before you repeat it"),
+            None => f.write_str("read the store before you repeat it"),
         }
     }
 }
@@ -120,7 +120,7 @@ struct Taken<'a>(&'a Subject, &'a Option<String>);
 impl fmt::Display for Taken<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.1 {
-            Some(key) => write!(f, "key {} is taken: {} has it", Quoted(key), self.0),
+            Some(key) => write!(f, "key {} is already used by {}", Quoted(key), self.0),
             None => write!(f, "{} already exists", self.0),
         }
     }
@@ -133,7 +133,7 @@ impl fmt::Display for Taken<'_> {
 pub enum Detail {
     #[error("invalid {what}: {reason}")]
     Invalid { what: String, reason: String },
-    #[error("{limit} is limited to {max}, this is {actual}")]
+    #[error("{actual} exceeds the limit of {max} for {limit}")]
     LimitExceeded { limit: &'static str, max: u64, actual: u64 },
     #[error("{what} does not exist")]
     NotFound { what: Subject },
@@ -145,17 +145,17 @@ pub enum Detail {
     InvalidTransition { what: Subject, from: String, to: String },
     #[error("the thread has {count} children")]
     HasChildren { count: u64 },
-    #[error("key {} was used with other content", Quoted(key))]
+    #[error("key {} was already used with different content", Quoted(key))]
     IdempotencyMismatch { key: String },
-    #[error("pending input {} is in the log already", Quoted(id))]
+    #[error("pending input {} is already in the log", Quoted(id))]
     AlreadyConsumed { id: String },
     #[error("the claim on {what} {} is lost", Quoted(id))]
     ClaimLost { what: &'static str, id: String },
-    #[error("written under {expected}, but {actual} is in force")]
+    #[error("the claim is stale: made under {expected}, but {actual} is current")]
     StaleEpoch { expected: String, actual: String },
     #[error("invalid cursor: {reason}")]
     InvalidCursor { reason: &'static str },
-    #[error("the cursor's position was removed, go on after {floor}")]
+    #[error("the position of the cursor was removed; continue after {floor}")]
     CursorExpired { floor: u64 },
     #[error("{operation} is not supported by this store")]
     Unsupported { operation: &'static str },
@@ -163,17 +163,17 @@ pub enum Detail {
     Unavailable { reason: String, cause: Cause },
     #[error("the store is closed")]
     Closed,
-    #[error("the commit may or may not have been applied, {}", MaybeKey(key))]
+    #[error("the commit may or may not have been applied; {}", MaybeKey(key))]
     CommitUnknown { key: Option<CommitKey> },
     #[error("no space left on the device")]
     StorageFull,
-    #[error("{what} takes no more writes since a failure at {since}, open it again")]
+    #[error("{what} accepts no writes since a failure at {since}; open it again")]
     Poisoned { what: String, since: Timestamp },
     #[error("stored data is damaged: {location}")]
     Corrupt { location: String },
-    #[error("the store has schema {found}, this release reads {supported}")]
+    #[error("unsupported schema: found {found}, but this release reads {supported}")]
     SchemaMismatch { found: String, supported: String, mend: SchemaMend },
-    #[error("{setting} may lose acknowledged data, allow it with {option}")]
+    #[error("{setting} may lose acknowledged data; allow it with {option}")]
     UnsafeDurability { setting: String, option: String },
 }
 

@@ -253,10 +253,10 @@ mod tests {
     }
 
     #[test]
-    fn what_decides_about_help_is_in_fields() {
+    fn an_error_has_fields_for_everything_that_advice_depends_on() {
         let document = |error: &Error| serde_json::to_value(error).unwrap();
         let taken = Error::key_taken("k", "dispatch", "d");
-        assert_eq!(taken.to_string(), "key `k` is taken: dispatch `d` has it");
+        assert_eq!(taken.to_string(), "key `k` is already used by dispatch `d`");
         assert_eq!([&document(&taken)["key"], &document(&taken)["id"]], ["k", "d"]);
         assert!(document(&Error::already_exists("dispatch", "d")).get("key").is_none());
         let causes = [Error::held("x"), Error::server_unavailable("x"), Error::unavailable("x")];
@@ -275,14 +275,14 @@ mod tests {
     }
 
     #[test]
-    fn a_message_tells_what_there_is_and_what_to_do() {
+    fn a_message_says_what_was_found_and_what_to_do() {
         let long = Error::not_found("thread", "x".repeat(100)).to_string();
         assert_eq!(long, format!("thread `{}…` does not exist", "x".repeat(61)));
         let (expected, actual) = (Some(crate::Version::new(3, 1, 0)), None);
         let conflict = Error::new(Detail::Conflict { what: "the thread", expected, actual });
         assert_eq!(conflict.to_string(), "the thread was expected to be version 3, found none");
         let unknown = |key| Error::commit_unknown(key).to_string();
-        assert!(unknown(None).ends_with("read before you repeat it"));
+        assert!(unknown(None).ends_with("read the store before you repeat it"));
         assert!(unknown(crate::CommitKey::new("k").ok()).ends_with("repeat it with its key `k`"));
     }
 }

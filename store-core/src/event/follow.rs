@@ -225,7 +225,7 @@ mod tests {
     use crate::ErrorKind;
 
     #[tokio::test]
-    async fn who_follows_hears_of_his_own_and_of_what_nobody_knows() {
+    async fn a_follower_is_woken_for_its_key_and_for_unknown_changes() {
         let followers = Followers::default();
         let (mut a, mut b) = (followers.follow(&"a"), followers.follow(&"b"));
         followers.tell([&"a"]);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_end_is_for_whom_it_is_meant() {
+    async fn an_end_reaches_only_the_matching_followers() {
         let followers = Followers::default();
         let (mut a, mut b) = (followers.follow(&"a"), followers.follow(&"b"));
         followers.end(|key| *key == "a");
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_follows_any_more_is_not_kept() {
+    fn keys_without_followers_are_not_kept() {
         let followers = Followers::default();
         let kept: Vec<_> = (0..100).map(|key| followers.follow(&key)).collect();
         for key in 100..10_000 {

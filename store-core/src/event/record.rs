@@ -380,14 +380,14 @@ mod tests {
     use crate::{Cursor, codec::Extra};
 
     #[test]
-    fn what_is_kept_of_an_event_has_no_cursors() {
+    fn a_stored_event_reference_has_no_cursors() {
         let cursors = EventCursors { thread: Some(Cursor::from_text("c")), ..EventCursors::default() };
         let sealed = EventRef { id: "e".parse().unwrap(), cursors, extra: Extra::default() };
         assert_eq!(sealed.unsealed(), EventRef { cursors: EventCursors::default(), ..sealed });
     }
 
     #[test]
-    fn a_scope_says_what_it_is() {
+    fn a_scope_is_displayed_with_its_type_and_id() {
         let scopes = [Scope::Thread("a".parse().unwrap()), Scope::Run("b".parse().unwrap())];
         assert_eq!(scopes.map(|scope| scope.to_string()), ["thread a", "run b"]);
     }

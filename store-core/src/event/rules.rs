@@ -88,7 +88,7 @@ pub struct EventChange {
 /// Refuses a request that no store can accept (EV-2, EV-7, EV-8).
 pub(crate) fn check_shape(request: &AppendEvents, limits: &Limits) -> Result<()> {
     if request.drafts.is_empty() {
-        return Err(Error::invalid("events", "there is no event in it"));
+        return Err(Error::invalid("events", "there are none in the call"));
     }
     if request.key.is_some() && request.writer.is_none() {
         return Err(Error::invalid("events", "a key needs a writer"));
@@ -100,7 +100,7 @@ pub(crate) fn check_shape(request: &AppendEvents, limits: &Limits) -> Result<()>
     check_limit("commit bytes", request.payload_bytes(), limits.commit_bytes)?;
     for (scope, _) in &request.expect {
         if !request.drafts.iter().any(|draft| draft.scopes.contains(scope)) {
-            return Err(Error::invalid("expect", "it names a scope of no event"));
+            return Err(Error::invalid("expect", "it names a scope that no event of the call has"));
         }
     }
     fenced_thread(request).map(drop)
@@ -110,10 +110,10 @@ fn check_draft(draft: &NewEvent, limits: &Limits) -> Result<()> {
     let threads = draft.scopes.iter().filter(|scope| matches!(scope, Scope::Thread(_))).count();
     let runs = draft.scopes.len() - threads;
     if !matches!((threads, runs), (1, 0) | (0, 1) | (1, 1)) {
-        return Err(Error::invalid("scopes", "it is a thread, a run, or one of each"));
+        return Err(Error::invalid("scopes", "an event belongs to one thread, to one run, or to one of each"));
     }
     if draft.schema_version == 0 {
-        return Err(Error::invalid("schema_version", "it counts from 1"));
+        return Err(Error::invalid("schema_version", "it must be 1 or more"));
     }
     check_limit("record bytes", draft.payload_bytes(), limits.record_bytes)
 }
@@ -354,7 +354,7 @@ pub fn fenced_thread(request: &AppendEvents) -> Result<Option<ThreadId>> {
     let mut threads = request.drafts.iter().map(|draft| split(draft).0);
     let first = threads.next().flatten();
     if first.is_none() || threads.any(|thread| thread != first) {
-        return Err(Error::invalid("fence", "it is for events of one thread"));
+        return Err(Error::invalid("fence", "all events of a call with a fence must belong to one thread"));
     }
     Ok(first)
 }
@@ -373,7 +373,7 @@ mod tests {
     use crate::{Timestamp, codec::Extra, event::EventKeyRecord};
 
     #[test]
-    fn a_key_is_remembered_for_so_long_ev_5() {
+    fn an_event_key_is_remembered_for_thirty_days_ev_5() {
         let at = |millis| Timestamp::from_millis(millis).unwrap();
         assert_eq!(REMEMBERED_FOR, Duration::from_hours(30 * 24));
         let now = at(100).saturating_add(REMEMBERED_FOR);

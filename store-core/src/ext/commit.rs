@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_hangs_below_its_parent() {
+    fn entries_of_a_fork_are_placed_below_its_parent() {
         let other = EntryId::new("q").unwrap();
         check(vec![], "");
         check(vec![message()], "p");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn an_announcement_stands_behind_its_checkpoint() {
+    fn an_announcement_follows_its_checkpoint() {
         let entries: Vec<_> =
             NewCheckpoint::new().with_label("l").announced_by(Message::user("0")).into_entries().collect();
         assert_eq!(entries[0].body, NewBody::Checkpoint { number: None, label: Some("l".into()) });

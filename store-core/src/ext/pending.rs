@@ -49,7 +49,7 @@ pub trait PendingStoreExt: PendingStore {
     async fn deliver_or_queue(&self, live: Option<&dyn LiveChannel>, request: DeliverOrQueue) -> Result<Routed> {
         let DeliverOrQueue { thread, inputs, target, deadline, delivery } = request;
         if target.as_ref().is_some_and(|target| target.thread != thread) {
-            return Err(Error::invalid("target", "it is on another thread"));
+            return Err(Error::invalid("target", "it belongs to another thread"));
         }
         let queued = |input: &LiveInput| {
             NewInput::message(input.message.clone()).with_id(input.id.clone()).with_delivery(delivery.clone())
@@ -125,7 +125,7 @@ impl DeliverOrQueue {
 
 /// Whether messages were delivered or queued.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "what was delivered is not durable, what is queued waits"]
+#[must_use = "delivered messages are not stored, queued ones wait for a run"]
 pub enum Routed {
     /// The running attempt accepted the messages.
     Delivered,

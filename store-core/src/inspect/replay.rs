@@ -69,7 +69,7 @@ impl<'a> Replay<'a> {
 
     pub(super) fn compare<T: PartialEq + Debug>(&mut self, kind: FindingKind, place: &str, stored: &T, right: &T) {
         if stored != right {
-            self.find(kind, place, format!("it is {stored:?}, the log gives {right:?}"));
+            self.find(kind, place, format!("it is {stored:?}, but {right:?} follows from the log"));
         }
     }
 
@@ -79,13 +79,13 @@ impl<'a> Replay<'a> {
         let place = format!("entry {seq}");
         if entry.seq != seq || node.seq != seq {
             self.has_gap = true;
-            self.find(FindingKind::SequenceGap, place, format!("entry {} stands there", entry.seq));
+            self.find(FindingKind::SequenceGap, place, format!("entry {} is stored there", entry.seq));
             return Ok(());
         }
         self.check_place(&place, entry, node)?;
         self.check_references(&place, entry, node);
         if self.ids.insert(entry.id.clone(), seq).is_some() {
-            self.find(FindingKind::Damaged, &place, format!("its id `{}` is that of an earlier entry", entry.id));
+            self.find(FindingKind::Damaged, &place, format!("an earlier entry has the same id `{}`", entry.id));
         }
         if let Some(run) = &entry.run {
             if !self.records.runs.contains_key(run) {
@@ -113,7 +113,7 @@ impl<'a> Replay<'a> {
             None => None,
         };
         if let Some(above) = above.as_ref().filter(|above| above.side) {
-            self.find(FindingKind::MissingParent, place, format!("it hangs below the side entry {}", above.seq));
+            self.find(FindingKind::MissingParent, place, format!("its parent is the side entry {}", above.seq));
         }
         let depth = above.as_ref().map_or(0, |above| above.depth) + u64::from(!node.side);
         let jump = match &above {

@@ -127,7 +127,7 @@ impl Replay<'_> {
             let spent = self.spent.remove(id).unwrap_or_default();
             self.compare(FindingKind::Damaged, &place, &run.spent, &spent);
             if run.input.iter().chain(&run.output).any(|range| range.to > last) {
-                self.find(FindingKind::DanglingReference, &place, "a range lies outside of the log");
+                self.find(FindingKind::DanglingReference, &place, "a range is not within the log");
             }
         }
         let mut open: Vec<_> = self.records.runs.values().filter(|run| run.is_open()).collect();

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_finds_something_does_not_wait() {
+    async fn a_wait_ends_at_once_if_there_is_work() {
         let tower = Tower::new(Some(100));
         assert_eq!(tower.waiting(LONG).await.await.unwrap().unwrap(), Waited::Woken);
         assert_eq!(tower.looks(), 1);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_ring_wakes_who_finds_something_then() {
+    async fn a_notification_ends_a_wait_if_there_is_work_then() {
         let tower = Tower::new(None);
         let task = tower.waiting(LONG).await;
         tower.bell.ring(Timestamp::MIN);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_due_wakes_at_its_time() {
+    async fn a_wait_ends_when_a_dispatch_becomes_due() {
         let tower = Tower::new(Some(200));
         let task = tower.waiting(LONG).await;
         tower.clock.set(time(199));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_looks_sooner_by_itself_is_left_alone() {
+    async fn a_waiter_that_looks_sooner_anyway_is_not_woken() {
         let tower = Tower::new(Some(200));
         let task = tower.waiting(LONG).await;
         for from in [200, 300] {

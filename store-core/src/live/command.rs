@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_come_back_as_they_were() {
+    fn every_live_command_round_trips() {
         let input = LiveInput::new(EntryId::new("e").unwrap(), Message::user("x"));
         check(&LiveCommand::Input(vec![input]), r#"{"input":[{"id":"e","message":{"role":"user""#);
         check(&LiveCommand::PendingChanged, r#"{"pending_changed":{}}"#);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_is_not_read() {
+    fn an_invalid_command_cannot_be_read() {
         for text in ["", "{}", "[]", r#"{"input":{}}"#, r#"{"decision":1}"#] {
             assert!(LiveCommand::read(text).is_err(), "{text}");
         }

@@ -139,7 +139,7 @@ impl ReceivedCommand {
     ///
     /// Returns none if the sender has certainly given up. Do nothing then, because the sender may have sent the command
     /// in another way.
-    #[must_use = "who accepted a command does what it says"]
+    #[must_use = "an accepted command must be carried out"]
     pub fn accept(mut self) -> Option<LiveCommand> {
         self.letter.answer(LiveAnswer::Accepted).then_some(self.command)
     }

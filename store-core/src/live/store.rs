@@ -61,9 +61,9 @@ pub trait LiveChannel: Send + Sync {
     /// # Guarantees
     /// - `Delivered` means that the receiver accepted the command, `NoReceiver` that no receiver did or will (LV-2,
     ///   `live::delivered_means_accepted`).
-    /// - When the deadline passes, the call returns `Unknown` (LV-2, `live::a_late_answer_is_unknown`).
+    /// - When the deadline passes, the call returns `Unknown` (LV-2, `live::a_delivery_without_a_timely_answer_is_unknown`).
     /// - A command that the receiver cannot read is not dropped but refused (LV-6,
-    ///   `live::what_cannot_be_read_is_refused`).
+    ///   `live::an_unreadable_command_is_refused`).
     ///
     /// # Errors
     /// `Invalid`, which names the kind, for a command that the receiver cannot read; `Closed`. After an `Unknown`
@@ -76,13 +76,13 @@ pub trait LiveChannel: Send + Sync {
 #[async_trait]
 pub trait WakeUps: Send + Sync {
     /// Returns when something may be claimable, at once if it already is, or when `timeout` has passed in real time
-    /// (LV-8, `live::new_work_wakes_who_waits`).
+    /// (LV-8, `live::new_work_wakes_waiting_workers`).
     ///
     /// Nothing is reserved: another worker may be faster.
     ///
     /// # Guarantees
     /// - A dispatch that becomes available later, and a lease that ends, wake at that time, by store time (LV-10,
-    ///   `live::what_becomes_due_wakes_who_waits`).
+    ///   `live::a_dispatch_that_becomes_due_wakes_waiting_workers`).
     /// - A lost wake-up costs time only: a worker that claims after every wait, however the wait ended, finds
     ///   everything (LV-11, `live::polling_alone_finds_everything`).
     ///

@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_comes_back_with_what_nobody_knows() {
+    fn every_kind_round_trips_with_its_unknown_fields() {
         comes_back(r#"{"text":"hi"}"#);
         comes_back(r#"{"text":"hi","opaque":{"origin":{"provider":"p"},"data":{"id":1.0}},"later":[1E5]}"#);
         comes_back(r#"{"thinking":{"text":"","signature":"s","origin":{"provider":"p","model":"m"},"redacted":true}}"#);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_stands_twice_is_read_once() {
+    fn a_duplicate_field_is_read_once() {
         let block = Block::read(r#"{"tool_use":{"id":"a","name":"n","id":"b","input":1}}"#).unwrap();
         let written = block.encode();
         assert_eq!(written, r#"{"tool_use":{"id":"b","name":"n","input":1}}"#);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_block_is_refused() {
+    fn an_invalid_block_is_refused() {
         for raw in ["{}", "1", r#"{"text":1}"#, r#"{"image":{}}"#, r#"{"tool_use":{"id":"c"}}"#] {
             assert!(Block::read(raw).is_err(), "{raw}");
         }

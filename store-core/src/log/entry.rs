@@ -120,7 +120,7 @@ impl Codec for ImportOrigin {
         let raw = if let Some(text) = fields.maybe::<String>("raw")? {
             Some(Bytes::from(text))
         } else if let Some(text) = fields.maybe::<String>("raw_base64")? {
-            Some(Bytes::from(BASE64.decode(text).map_err(|_| DecodeError::new("is no base64").within("raw_base64"))?))
+            Some(Bytes::from(BASE64.decode(text).map_err(|_| DecodeError::new("is not base64").within("raw_base64"))?))
         } else {
             None
         };
@@ -456,7 +456,7 @@ mod tests {
     use crate::codec::Codec;
 
     #[test]
-    fn an_entry_of_a_newer_release_comes_back_as_it_was() {
+    fn an_entry_of_a_newer_release_round_trips() {
         for raw in [
             r#"{"seq":1,"id":"a","timestamp":5,"body":{"message":{"role":"user","blocks":[{"text":"hi"}]}}}"#,
             r#"{"seq":2,"id":"b","parent":"a","side":true,"timestamp":5,"run":"r","step":3,"body":{"usage":{"spent":{"input":3,"later":1},"cost":0.10}},"new":{"x":1.0}}"#,

@@ -75,7 +75,7 @@ impl ChangedMarks {
     ) -> Result<()> {
         let next = thread.thread.version.number() + 1;
         if (entry.seq, node.seq) != (next, next) {
-            return Err(Error::corrupt(format!("entry {} of the log stands where entry {next} belongs", entry.seq)));
+            return Err(Error::corrupt(format!("entry {} of the log is stored where entry {next} belongs", entry.seq)));
         }
         self.count(stored, thread, node)?;
         let record = &mut thread.thread;

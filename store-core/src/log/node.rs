@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_ends_where_its_number_says() {
+    fn the_depth_up_to_a_sequence_number_is_found() {
         let mut parents: Vec<_> = (0..100_u64).map(|at| (at > 0).then_some(at)).collect();
         parents.push(Some(40));
         parents.extend((101..180).map(Some));
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_another_branch_is_on_no_path_of_this_one() {
+    fn an_entry_of_another_branch_is_not_on_the_path() {
         let mut parents: Vec<_> = (0..100_u64).map(|at| (at > 0).then_some(at)).collect();
         parents.push(Some(40));
         parents.extend((101..180).map(Some));
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn covers_cut_each_other_only_in_part() {
+    fn only_partially_overlapping_covers_conflict() {
         let cover = Cover::new(3, 6);
         for (from, to, cuts) in
             [(3, 6, false), (4, 5, false), (1, 9, false), (1, 2, false), (7, 9, false), (5, 8, true), (1, 3, true)]

@@ -24,7 +24,7 @@ pub fn check_body(body: &NewBody) -> Result<()> {
             compaction.replacement.iter().flatten().try_for_each(check_message)
         }
         NewBody::Unknown { kind, .. } if kind.parse::<BodyKind>().is_ok_and(|known| known != BodyKind::Unknown) => {
-            Err(Error::invalid("body", "its unknown kind has the name of a known one"))
+            Err(Error::invalid("body", "a known kind cannot be written as an unknown one"))
         }
         _ => Ok(()),
     }
@@ -33,11 +33,11 @@ pub fn check_body(body: &NewBody) -> Result<()> {
 fn check_kind(block: &Block) -> Result<()> {
     match &block.kind {
         BlockKind::Unknown { kind, .. } if BlockKind::is_known(kind) => {
-            Err(Error::invalid("block", "its unknown kind has the name of a known one"))
+            Err(Error::invalid("block", "a known kind cannot be written as an unknown one"))
         }
         // Both values would be written under the same field name.
         BlockKind::Opaque(_) if block.opaque.is_some() => {
-            Err(Error::invalid("block", "an opaque block has no other opaque data beside it"))
+            Err(Error::invalid("block", "an opaque block cannot have further opaque data"))
         }
         BlockKind::ToolResult(result) => result.blocks.iter().try_for_each(check_kind),
         _ => Ok(()),
@@ -56,25 +56,25 @@ pub fn check_message(message: &Message) -> Result<()> {
         match &block.kind {
             BlockKind::ToolUse(call) => {
                 if message.role != Role::Assistant {
-                    return refuse("`tool_use` stands in assistant messages only");
+                    return refuse("`tool_use` is allowed in assistant messages only");
                 }
                 if call.id.trim().is_empty() || call.name.trim().is_empty() {
                     return refuse("`tool_use` needs an id and a name");
                 }
                 if !calls.insert(call.id.as_str()) {
-                    return refuse("the ids of `tool_use` are unique in a message");
+                    return refuse("two `tool_use` blocks have the same id");
                 }
             }
             BlockKind::ToolResult(result) => {
                 if message.role != Role::Tool {
-                    return refuse("`tool_result` stands in tool messages only");
+                    return refuse("`tool_result` is allowed in tool messages only");
                 }
                 if result.tool_use_id.trim().is_empty() {
                     return refuse("`tool_result` needs a `tool_use_id`");
                 }
                 let nested = |kind: &BlockKind| matches!(kind, BlockKind::ToolUse(_) | BlockKind::ToolResult(_));
                 if result.blocks.iter().any(|block| nested(&block.kind)) {
-                    return refuse("`tool_result` holds no calls and no results");
+                    return refuse("`tool_result` cannot contain calls or results");
                 }
                 results += 1;
             }
@@ -82,7 +82,7 @@ pub fn check_message(message: &Message) -> Result<()> {
         }
     }
     if message.role == Role::Tool && results == 0 {
-        return refuse("a tool message holds at least one `tool_result`");
+        return refuse("a tool message needs at least one `tool_result`");
     }
     Ok(())
 }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_and_results_stand_where_they_belong() {
+    fn calls_and_results_occur_only_in_messages_of_their_role() {
         let result = || Block::tool_result("c", vec![Block::text("ok")]);
         check(Role::Assistant, vec![Block::text("x"), call("a", "n"), call("b", "n")], true);
         check(Role::Assistant, vec![call("a", "n"), call("a", "n")], false);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn opaque_data_stands_once() {
+    fn a_block_has_opaque_data_at_most_once() {
         let opaque = || Opaque::new(Origin::new("p"), Json::null());
         let block = Block::new(BlockKind::Opaque(opaque()));
         check(Role::User, vec![block.clone()], true);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_kind_has_a_name_of_its_own() {
+    fn an_unknown_kind_must_not_have_a_known_name() {
         let body = |kind: &str| check_body(&NewBody::Unknown { kind: kind.to_owned(), data: Json::null() }).is_ok();
         assert!(body("hologram") && body("unknown") && !body("message") && !body("custom"));
         let block = |kind: &str| Block::new(BlockKind::Unknown { kind: kind.to_owned(), data: Json::null() });

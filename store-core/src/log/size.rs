@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_never_smaller_than_its_least() {
+    fn a_body_is_never_smaller_than_its_lower_bound() {
         let message = message();
         let written = PendingBody::Message(message.clone()).encode().len() as u64;
         assert_eq!(message.least_bytes(), 9_000);

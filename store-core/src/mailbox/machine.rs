@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cell_of_the_table_is_as_the_contract_says() {
+    fn every_transition_matches_the_table_of_the_contract() {
         let statuses = DispatchStatus::ALL.iter().copied().map(Some);
         let mut refused = 0;
         for status in statuses {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_an_enqueue_makes_a_dispatch() {
+    fn only_an_enqueue_creates_a_dispatch() {
         let nothing = Standing { status: None, is_stale: false, is_last: false };
         for act in Act::ALL {
             assert_eq!(next(nothing, *act), wanted(nothing, *act), "{act:?}");

@@ -161,7 +161,7 @@ impl DispatchQuery {
     /// `Invalid` for the order of claims without a thread.
     pub fn check(&self) -> Result<()> {
         if self.order == DispatchOrder::Claim && self.filter.thread.is_none() {
-            return Err(Error::invalid("order", "the order of claims is that of one thread"));
+            return Err(Error::invalid("order", "the order of claims needs a thread in the filter"));
         }
         Ok(())
     }

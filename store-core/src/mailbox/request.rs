@@ -247,7 +247,7 @@ mod tests {
     use crate::DispatchId;
 
     #[test]
-    fn whatever_was_reclaimed_counts() {
+    fn any_reclaimed_dispatch_makes_the_result_not_empty() {
         assert!(Reclaimed::default().is_empty());
         let one = || vec![DispatchId::new("d").unwrap()];
         let all = [

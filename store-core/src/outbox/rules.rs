@@ -34,7 +34,7 @@ pub(crate) fn check_shape(drafts: &[NewOutboxRow], limits: &Limits) -> Result<()
     for (index, draft) in drafts.iter().enumerate() {
         let part = |e: Error| e.in_part(format!("outbox[{index}]"));
         if draft.max_attempts == 0 {
-            return Err(part(Error::invalid("max_attempts", "a row is tried at least once")));
+            return Err(part(Error::invalid("max_attempts", "it must be 1 or more")));
         }
         check_limit("record bytes", draft.payload_bytes(), limits.record_bytes).map_err(part)?;
     }
@@ -140,7 +140,7 @@ fn new_row(draft: &NewOutboxRow, thread: &ThreadId, order: u64, setting: Setting
 }
 
 fn check_count(limit: u32) -> Result<()> {
-    if (1..=MAX_PAGE).contains(&limit) { Ok(()) } else { Err(Error::invalid("limit", "it is 1 to 1,000")) }
+    if (1..=MAX_PAGE).contains(&limit) { Ok(()) } else { Err(Error::invalid("limit", "it must be from 1 to 1000")) }
 }
 
 /// Changes of a row. Each returns its next record.

@@ -179,7 +179,7 @@ fn a_settlement_ends_an_attempt() {
 }
 
 #[test]
-fn a_lease_is_over_exactly_at_its_end() {
+fn a_lease_expires_exactly_at_its_end() {
     for (later, gets) in [(99, false), (100, true), (101, true)] {
         let mut world = World::new();
         world.send(&[row(None, 2)]);
@@ -285,7 +285,7 @@ fn rows_are_numbered_within_lane_target_and_key() {
 }
 
 #[test]
-fn a_claim_ends_with_the_bytes_that_a_page_has() {
+fn a_claim_stops_at_the_byte_limit_of_a_page() {
     let mut world = World::new();
     world.send(&[row(None, 2), row(None, 2), row(None, 2)]);
     // The payloads of two rows have exactly as many bytes as a page may read.
@@ -297,7 +297,7 @@ fn a_claim_ends_with_the_bytes_that_a_page_has() {
 }
 
 #[test]
-fn a_row_whose_payload_cannot_be_read_is_told_and_left_out() {
+fn an_unreadable_row_is_reported_and_left_out() {
     let mut world = World::new();
     world.send(&vec![row(None, 2); 1_001]);
     world.table.payload = Some(Box::new(|| Err(Error::corrupt("payload"))));
@@ -309,7 +309,7 @@ fn a_row_whose_payload_cannot_be_read_is_told_and_left_out() {
 }
 
 #[test]
-fn a_place_that_its_row_does_not_have_gives_nothing() {
+fn a_stale_place_yields_no_row() {
     let mut world = World::new();
     world.send(&[row(None, 2)]);
     let ready = world.table.lists[&OutboxList::Ready(OutboxScope::Lane("lane".parse().unwrap()))].clone();

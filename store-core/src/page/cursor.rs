@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_has_a_longest_text() {
+    fn the_length_of_a_cursor_is_limited() {
         let (key, scope) = (CursorKey::new([7; 32]), scope("a", "threads", "q"));
         let sealed = |length: usize| key.seal(&scope, &vec![b'x'; length]);
         let longest = (0..MAX_CURSOR_BYTES).rfind(|&it| sealed(it).as_str().len() <= MAX_CURSOR_BYTES).unwrap();

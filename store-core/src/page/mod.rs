@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_cursor_exactly_if_more_follow() {
+    fn a_page_has_a_cursor_exactly_if_more_records_follow() {
         assert_eq!(page(0, 2, |_| true), (vec![], None));
         assert_eq!(page(2, 2, |_| true), (vec![0, 1], None));
         assert_eq!(page(3, 2, |_| true), (vec![0, 1], Some("1".into())));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_page_wants_no_record_any_more() {
+    fn a_full_page_accepts_no_more_records() {
         let mut page = PageBuilder::new(1);
         assert!(!page.is_full());
         page.offer(Position::new(0, ""), 1, Some("x"));

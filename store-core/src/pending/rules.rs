@@ -132,7 +132,7 @@ fn make(view: &(impl CommitView + ?Sized), thread: &ThreadId, setting: Setting<'
 /// Checks everything about an append that needs no stored data.
 pub(crate) fn check(request: &AppendPending, limits: &Limits) -> Result<()> {
     if request.inputs.is_empty() {
-        return Err(Error::invalid("append", "there is no input in it"));
+        return Err(Error::invalid("append", "it is empty"));
     }
     let (mut ids, mut tickets, mut total) = (BTreeSet::new(), BTreeSet::new(), 0);
     for (index, input) in request.inputs.iter().enumerate() {
@@ -169,7 +169,7 @@ fn check_decision(decision: &Decision, input: &NewInput) -> Result<()> {
     let target = input.delivery.target.as_ref();
     let elsewhere = target.is_some_and(|target| target.run != decision.run);
     if input.delivery.boundary != Boundary::ResumeInput || input.delivery.barrier || elsewhere {
-        return Err(Error::invalid("decision", "it goes to its run, at `resume_input`, and holds nothing up"));
+        return Err(Error::invalid("decision", "it must go to its own run at `resume_input`, and cannot be a barrier"));
     }
     Ok(())
 }
@@ -249,8 +249,8 @@ fn check_ticket(view: &(impl CommitView + ?Sized), thread: &ThreadId, decision: 
         Some(RunStatus::Waiting(waiting)) if waiting.tickets.iter().any(|ticket| ticket.id == decision.ticket) => {
             Ok(())
         }
-        Some(RunStatus::Waiting(_)) => Err(Error::invalid("decision", "its run does not wait for this ticket")),
-        _ => Err(Error::invalid("decision", "its run does not wait")),
+        Some(RunStatus::Waiting(_)) => Err(Error::invalid("decision", "its run is not waiting for this ticket")),
+        _ => Err(Error::invalid("decision", "its run is not waiting")),
     }
 }
 
@@ -269,7 +269,7 @@ pub fn update(
     }
     let (mut start, mut stored) = known(view, &request.id, setting)?;
     if let PendingBody::Decision(_) = &stored.input.body {
-        return Err(Error::invalid("decision", "it stays as it is"));
+        return Err(Error::invalid("decision", "it cannot be changed"));
     }
     if let Some(expected) = request.expect_revision {
         check_revision("the input's revision", &start.thread, expected, stored.input.revision)?;
@@ -304,7 +304,7 @@ pub fn retract(
     if let PendingBody::Decision(decision) = &stored.input.body
         && start.thread.thread.open_runs.contains(&decision.run)
     {
-        return Err(Error::invalid("decision", "it stays as long as its run is open"));
+        return Err(Error::invalid("decision", "it cannot be retracted while its run is open"));
     }
     let _ = start.revision();
     start.thread.queue.count = start.thread.queue.count.saturating_sub(1);
@@ -337,7 +337,7 @@ pub fn reorder(view: &(impl CommitView + ?Sized), request: &Reorder, setting: Se
         if !left.remove(id) {
             let is_consumed = !stored.contains(id) && view.entry(id)?.is_some();
             let error =
-                if is_consumed { consumed(id) } else { Error::invalid("order", "it names no input, or one twice") };
+                if is_consumed { consumed(id) } else { Error::invalid("order", "it is not pending, or named twice") };
             return Err(error.in_part(format!("order[{index}]")));
         }
         start.thread.queue.last_rank += 1;
@@ -398,7 +398,7 @@ mod tests {
     use crate::{AppendPending, EntryId, ErrorKind, Limits, Message, NewInput, ThreadId, codec::Codec, limits::length};
 
     #[test]
-    fn an_input_has_room_for_what_its_entry_has_besides() {
+    fn an_input_leaves_room_for_the_other_fields_of_its_entry() {
         let input = NewInput::message(Message::user("x".repeat(100)));
         let bytes = length(input.body.encode().len() + input.delivery.encode().len());
         let request = AppendPending::new(ThreadId::new("t").unwrap(), [input.clone(), input]);
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_of_anything_is_not_empty() {
+    fn a_queue_write_with_any_change_is_not_empty() {
         let id = || EntryId::new("e").unwrap();
         assert!(QueueWrite::default().is_empty());
         assert!(!QueueWrite { removed: vec![id()], ..QueueWrite::default() }.is_empty());

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_served_first() {
+    fn a_targeted_input_goes_to_its_run_or_to_a_new_run() {
         let targets =
             [Target::new(run("r")), Target::new(run("gone")), Target::only(run("gone")), Target::new(run("x"))];
         let all = queue(targets.map(|target| Delivery::at(NextStep).for_run(target)));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_is_for_its_run() {
+    fn a_decision_is_taken_only_by_its_run() {
         let decision = |of| PendingBody::Decision(Decision::new(run(of), "k", DecisionAction::Resume));
         let all: Vec<_> = ["x", "r"]
             .into_iter()
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_eligible_blocks_nothing_unless_it_is_a_barrier() {
+    fn ineligible_input_blocks_nothing_unless_it_is_a_barrier() {
         let late = || Delivery::at(NewRun);
         let now = || Delivery::at(Interrupt);
         for (deliveries, wanted) in [

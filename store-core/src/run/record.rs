@@ -92,7 +92,7 @@ impl Codec for EntryRange {
     fn read(raw: &str) -> Result<Self, DecodeError> {
         match Vec::<u64>::read(raw)?.as_slice() {
             &[from, to] => Ok(Self { from, to }),
-            _ => Err(DecodeError::new("is no range")),
+            _ => Err(DecodeError::new("is not a range")),
         }
     }
 }
@@ -182,7 +182,7 @@ impl Codec for RunStatus {
             "running" => Ok(Self::Running),
             "waiting" => Ok(Self::Waiting(fields.take(&name)?)),
             "done" => Ok(Self::Done(fields.take(&name)?)),
-            _ => Err(DecodeError::new("is no run status")),
+            _ => Err(DecodeError::new("is not a run status")),
         }
     }
 }
@@ -355,7 +355,7 @@ impl Codec for RunOutcome {
             "blocked" => Self::Blocked,
             "superseded" => Self::Superseded,
             "failed" => Self::Failed { error: fields.take("error")? },
-            _ => return Err(DecodeError::new("is no run outcome")),
+            _ => return Err(DecodeError::new("is not a run outcome")),
         })
     }
 }
@@ -428,7 +428,7 @@ mod tests {
     use crate::codec::Codec;
 
     #[test]
-    fn a_run_comes_back_as_it_was() {
+    fn a_run_record_round_trips() {
         for status in [
             r#"{"created":{}}"#,
             r#"{"waiting":{"reason":"tool_permission","tickets":[{"id":"t","arguments":{"n":1.0}}],"later":1}}"#,

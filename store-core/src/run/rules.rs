@@ -49,7 +49,7 @@ pub fn change(stored: Option<&Run>, change: &RunChange, context: RunContext<'_>)
     };
     for range in change.input.iter().chain(&change.output) {
         if range.from == 0 || range.from > range.to || range.to > context.log_length {
-            return Err(Error::invalid("run", "a range lies outside of the log"));
+            return Err(Error::invalid("run", "a range is not within the log"));
         }
     }
     extend(&mut run.input, &change.input);
@@ -108,7 +108,7 @@ fn changed(run: &Run, change: &RunChange, context: RunContext<'_>) -> Result<Run
         return Err(Error::already_exists("run", &run.id));
     }
     check_transition(&run.id, run.status.phase(), change.status.phase())?;
-    let fixed = |field: &str| Err(Error::invalid(format!("run.{field}"), "it is fixed"));
+    let fixed = |field: &str| Err(Error::invalid(format!("run.{field}"), "it cannot be changed"));
     if change.agent.as_ref().is_some_and(|agent| *agent != run.agent) {
         return fixed("agent");
     }
@@ -125,13 +125,13 @@ fn changed(run: &Run, change: &RunChange, context: RunContext<'_>) -> Result<Run
     run.manifest = run.manifest.or_else(|| change.manifest.clone());
     if let Some(steps) = change.steps {
         if steps < run.steps {
-            return Err(Error::invalid("run.steps", "it never falls"));
+            return Err(Error::invalid("run.steps", "it cannot decrease"));
         }
         run.steps = steps;
     }
     if let Some(usage) = &change.usage {
         if !usage.covers(&run.usage) {
-            return Err(Error::invalid("run.usage", "no count of it ever falls"));
+            return Err(Error::invalid("run.usage", "none of its counts can decrease"));
         }
         run.usage = usage.clone();
     }
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn fixed_fields_and_counts_are_guarded() {
+    fn changed_fixed_fields_and_lower_counts_are_refused() {
         let mut first = draft(RunStatus::Running);
         first.steps = Some(3);
         first.usage = Some(TokenCounts::new(5, 5));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_touch_are_one() {
+    fn adjacent_ranges_are_merged() {
         let range = |from, to| EntryRange { from, to };
         let mut ranges = Vec::new();
         super::extend(&mut ranges, &[range(1, 3), range(4, 4), range(6, 7)]);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_lets_through_what_it_says_ru_10() {
+    fn a_run_filter_admits_only_matching_runs_ru_10() {
         let run = apply(None, &draft(RunStatus::Running), "t").unwrap();
         let admits = |change: &dyn Fn(&mut RunFilter)| {
             let mut filter = RunFilter::default();

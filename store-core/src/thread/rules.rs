@@ -40,7 +40,7 @@ pub fn create(
     let (now, incarnation) = moment;
     check_fields(&new.fields, limits)?;
     if new.at.is_some_and(|at| at > now) {
-        return Err(Error::invalid("at", "it lies after the store's time"));
+        return Err(Error::invalid("at", "it is after the store's time"));
     }
     if stored.is_some() {
         return Err(Error::already_exists("thread", &new.id));
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_made_anew_is_one_generation_higher() {
+    fn a_recreated_thread_is_one_generation_higher() {
         assert_eq!(made(0).thread.version, Version::new(0, 1, 0));
         assert_eq!(made(3).thread.version, Version::new(0, 4, 0));
     }
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_that_changes_nothing_raises_nothing() {
+    fn an_update_without_effect_raises_no_revision() {
         let ThreadChange::Unchanged(same) = updated(&ThreadPatch::default(), Expect::Any).unwrap() else {
             panic!("changed")
         };
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_is_judged_by_its_claim_first_and_by_the_parent_last() {
+    fn an_update_checks_its_claim_first_and_its_parent_last() {
         let refused = |claim, expect| {
             let number = |counter| ClaimNumber { incarnation: 1, counter };
             let mut record = IdRecord { fence: Some(number(7)), ..IdRecord::default() };
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_becomes_an_ancestor_of_itself() {
+    fn no_thread_becomes_its_own_ancestor() {
         let kind = |ancestors: &[ThreadId]| check_parent(&id("t"), &id("p"), ancestors).map_err(|e| e.kind());
         assert_eq!(kind(&[id("p"), id("g")]), Ok(()));
         assert_eq!(kind(&[id("p"), id("t")]), Err(ErrorKind::Invalid));
@@ -425,14 +425,14 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_id_is_remembered_for_so_long_th_25() {
+    fn a_deleted_id_is_remembered_for_thirty_days_th_25() {
         let now = at(100).saturating_add(REMEMBERED_FOR);
         let forgotten = |deleted_at| is_forgotten(&IdRecord { deleted_at, ..IdRecord::default() }, now);
         assert!(!forgotten(None) && !forgotten(Some(at(100))) && forgotten(Some(at(99))));
     }
 
     #[test]
-    fn a_filter_lets_through_what_it_says_th_14() {
+    fn a_thread_filter_admits_only_matching_threads_th_14() {
         let mut thread = made(0).thread;
         thread.resource_id = ResourceId::new("r").ok();
         let admits = |change: &dyn Fn(&mut ThreadFilter)| {
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_is_bound_to_all_that_a_list_asks_for_pg_6() {
+    fn a_cursor_is_bound_to_the_whole_query_pg_6() {
         let changes: [&dyn Fn(&mut ThreadQuery); 14] = [
             &|_| {},
             &|query| query.filter.resource_id = ResourceId::new("r").ok(),

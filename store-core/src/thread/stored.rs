@@ -110,7 +110,7 @@ impl Codec for Thread {
         let entry_times = match fields.maybe::<Vec<Timestamp>>("entry_times")?.as_deref() {
             None => None,
             Some(&[first, last]) => Some((first, last)),
-            Some(_) => return Err(DecodeError::new("is no pair of times").within("entry_times")),
+            Some(_) => return Err(DecodeError::new("is not a pair of times").within("entry_times")),
         };
         Ok(Self {
             id: fields.take("id")?,

@@ -64,7 +64,10 @@ pub(crate) fn fold(staged: &mut Staged<'_>, owner: &Owner, told: &mut Told, grou
         work.line(told, line, *span, group.commit.time)?;
     }
     let Some(stored) = told.stored.as_mut() else {
-        return Err(Error::corrupt(format!("log of thread `{}`: it does not begin with the thread", owner.thread)));
+        return Err(Error::corrupt(format!(
+            "log of thread `{}`: it does not begin with a thread record",
+            owner.thread
+        )));
     };
     if let Some(id) = &group.commit.run {
         let named = group.lines.iter().filter_map(|(line, _)| match line {

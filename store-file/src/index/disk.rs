@@ -390,14 +390,14 @@ fn is_damage(failure: &fjall::Error) -> bool {
 
 fn report(failure: fjall::Error) -> Error {
     if is_damage(&failure) {
-        return error::corrupt("index (open the store again, and it is made anew)", None).with_source(failure);
+        return error::corrupt("index (open the store again to rebuild it)", None).with_source(failure);
     }
     let error = match system_error(&failure) {
         Some(source) => {
             let code = source.raw_os_error();
             error::io("index", code.map_or_else(|| source.kind().into(), io::Error::from_raw_os_error))
         }
-        None => Error::unavailable("the index is in use, or a write of it failed"),
+        None => Error::unavailable("the index is in use, or a write to it failed"),
     };
     error.with_source(failure)
 }

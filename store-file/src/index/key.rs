@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_comes_apart_as_it_was_made() {
+    fn a_key_is_parsed_into_its_parts() {
         for text in TEXTS {
             let key = Key::new(9).text(text).number(3).text(text).into_bytes();
             let mut reader = KeyReader::new(9, &key).unwrap();

@@ -45,7 +45,7 @@ fn ranges_are_read_in_both_directions() {
 }
 
 #[test]
-fn an_index_of_another_release_is_made_anew() {
+fn an_index_of_another_release_is_rebuilt() {
     let temp = tempfile::tempdir().unwrap();
     let folder = temp.path().join("index");
     let database = fjall::Database::builder(&folder).open().unwrap();
@@ -160,7 +160,7 @@ fn a_large_batch_counts_as_a_small_one() {
 }
 
 #[test]
-fn what_was_persisted_is_there_again() {
+fn persisted_data_survives_a_reopen_of_the_index() {
     let temp = tempfile::tempdir().unwrap();
     let disk = Disk::open(temp.path()).unwrap();
     let key = Key::new(1).text("t-1").number(7).into_bytes();
@@ -283,7 +283,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn a_link_among_its_files_is_not_followed() {
+fn a_link_among_the_index_files_is_not_followed() {
     let temp = tempfile::tempdir().unwrap();
     let (root, outside) = (temp.path().join("root"), temp.path().join("outside"));
     let disk = Disk::create(&root).unwrap();
@@ -301,7 +301,7 @@ fn a_link_among_its_files_is_not_followed() {
 
 /// The first key of a list, for a view of any age, whatever was put before it or taken from its front meanwhile.
 #[test]
-fn a_list_begins_where_its_view_says() {
+fn a_list_begins_at_the_first_key_of_its_snapshot() {
     each(|index| {
         let mut seed = 7_u64;
         let mut next = move |below: u64| {

@@ -147,16 +147,16 @@ impl Check<'_> {
         let fail = |source| error::io(path, source);
         match classify(file, end.offset, len, known.offset).map_err(fail)? {
             Tail::Corrupt { offset } => {
-                self.find(FindingKind::Damaged, format!("{path}:{offset}"), "the bytes are not what was written");
+                self.find(FindingKind::Damaged, format!("{path}:{offset}"), "the bytes differ from what was written");
                 return Ok(false);
             }
             Tail::Torn { from, acknowledged: true, .. } if len >= known.offset => {
-                self.find(FindingKind::Damaged, format!("{path}:{from}"), "the bytes are not what was written");
+                self.find(FindingKind::Damaged, format!("{path}:{from}"), "the bytes differ from what was written");
                 return Ok(false);
             }
             Tail::Torn { from, bytes, acknowledged: false } => {
                 let kind = if self.shared.opening.unclean { FindingKind::TornTail } else { FindingKind::ForeignChange };
-                self.find(kind, format!("{path}:{from}"), format!("{bytes} bytes stand behind its last commit"));
+                self.find(kind, format!("{path}:{from}"), format!("{bytes} bytes follow its last commit"));
                 if kind == FindingKind::ForeignChange {
                     return Ok(false);
                 }
@@ -177,8 +177,8 @@ impl Check<'_> {
         }
         if end != known {
             let detail = match known.offset {
-                0 => "it does not know this log".to_owned(),
-                _ => format!("it does not know the last {} bytes of this log", end.offset - known.offset),
+                0 => "the index does not cover this log".to_owned(),
+                _ => format!("the index does not cover the last {} bytes of this log", end.offset - known.offset),
             };
             self.find(FindingKind::StaleIndex, format!("{path}:{}", known.offset), detail);
             self.part.findings.extend(self.alone(log, replayed)?);

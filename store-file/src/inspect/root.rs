@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// What is wrong with a log that does not begin as one.
-pub(super) const FIRST_LINE: &str = "its first line is not what was written";
+pub(super) const FIRST_LINE: &str = "its first line differs from what was written";
 
 /// Reads the root log.
 pub(super) fn facts(shared: &Shared, part: &mut Part) -> Result<Facts> {
@@ -43,13 +43,13 @@ pub(super) fn facts(shared: &Shared, part: &mut Part) -> Result<Facts> {
         Ok((_, None)) if acknowledged > 0 => part.find(FindingKind::MissingLog, path.as_str(), "it does not exist"),
         Ok((_, found)) => {
             if let Some(lost) = found.and_then(|found| found.aside) {
-                let detail = "facts that were written are damaged or gone";
+                let detail = "records that were written are damaged or missing";
                 part.find(FindingKind::Damaged, format!("{path}:{}", lost.offset), detail);
             }
         }
         Err(failure) => {
             let Detail::Corrupt { location } = failure.detail() else { return Err(failure) };
-            part.find(FindingKind::Damaged, location.as_str(), "facts are not what was written");
+            part.find(FindingKind::Damaged, location.as_str(), "its records differ from what was written");
         }
     }
     Ok(facts)
@@ -66,8 +66,8 @@ pub(super) fn opening(shared: &Shared, part: &mut Part) {
     }
     for aside in shared.opening.set_aside.iter().filter(|aside| aside.acknowledged) {
         let detail = match &aside.path {
-            Some(path) => format!("{} bytes at its end were not what was written, and are in {path} now", aside.bytes),
-            None => "its end is not what was written".to_owned(),
+            Some(path) => format!("{} bytes at its end were damaged, and were moved to {path}", aside.bytes),
+            None => "its end differs from what was written".to_owned(),
         };
         part.find(FindingKind::Damaged, format!("{}:{}", aside.log, aside.offset), detail);
     }
@@ -93,14 +93,14 @@ pub(super) fn logs(shared: &Shared, facts: &Facts, part: &mut Part) -> Result<Lo
     let root = FilePath::new("tenants")?;
     for tenant in list(shared, &root)? {
         let Some(folder) = root.join(&tenant.name).ok().filter(|_| tenant.kind == Kind::Folder) else {
-            part.find(FindingKind::OrphanFile, format!("{root}/{}", tenant.name), "it is no folder of a tenant");
+            part.find(FindingKind::OrphanFile, format!("{root}/{}", tenant.name), "it is not the folder of a tenant");
             continue;
         };
         for file in list(shared, &folder)? {
             match folder.join(&file.name).ok().filter(|_| file.kind == Kind::File) {
                 Some(path) if known.contains(&path) => {}
                 Some(path) => logs.extend(unknown(shared, facts, &path, part)?),
-                None => part.find(FindingKind::OrphanFile, format!("{folder}/{}", file.name), "it is no log"),
+                None => part.find(FindingKind::OrphanFile, format!("{folder}/{}", file.name), "it is not a log"),
             }
         }
     }
@@ -130,9 +130,9 @@ fn unknown(shared: &Shared, facts: &Facts, path: &FilePath, part: &mut Part) -> 
         let is_log = path.as_str().ends_with(".jsonl");
         match read_header(&*file).map_err(fail)? {
             Header::Bad if is_log => part.find(FindingKind::Damaged, format!("{path}:0"), FIRST_LINE),
-            Header::Bad => part.find(FindingKind::OrphanFile, path.as_str(), "it is no log"),
+            Header::Bad => part.find(FindingKind::OrphanFile, path.as_str(), "it is not a log"),
             Header::Good(..) => {
-                part.find(FindingKind::OrphanFile, path.as_str(), "it begins as the log of another name")
+                part.find(FindingKind::OrphanFile, path.as_str(), "its first line is that of a log with another name")
             }
         }
         return Ok(None);
@@ -202,7 +202,7 @@ pub(super) fn stray_places(shared: &Shared, repair: bool) -> Result<Option<Findi
     if strays == 0 {
         return Ok(None);
     }
-    let detail = format!("{strays} places in lists of threads and runs lead to nothing");
+    let detail = format!("{strays} places in lists of threads and runs refer to nothing");
     let mut finding = Finding::new(FindingKind::StaleIndex, "index", detail);
     if repair {
         shared.index.apply(staged.into_changes())?;

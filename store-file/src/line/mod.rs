@@ -50,7 +50,7 @@ impl ThreadHeader {
     pub(crate) fn decode(raw: &str) -> Result<Self, DecodeError> {
         let mut fields = Fields::parse(raw)?;
         if fields.take::<String>("log")? != "thread" {
-            return Err(DecodeError::new("is no thread's log").within("log"));
+            return Err(DecodeError::new("is not the log of a thread").within("log"));
         }
         Ok(Self {
             tenant: fields.take("tenant")?,
@@ -336,7 +336,7 @@ impl Line {
                         .into_iter()
                         .map(named)
                         .collect::<Option<_>>()
-                        .ok_or(DecodeError::new("is no order"))?,
+                        .ok_or(DecodeError::new("contains an invalid entry id"))?,
                 })
             }
             "event" => Self::Event(Box::new(read_event(fields)?)),

@@ -148,7 +148,7 @@ fn check_size(bytes: u64, lines: usize) -> Result<()> {
 fn check_object(line: &[u8]) -> Result<()> {
     let framed = line.len() > 2 && line.starts_with(b"{") && line.ends_with(b"}");
     if !framed || line.contains(&b'\n') {
-        return Err(Error::invalid("log line", "it is no json object in one line"));
+        return Err(Error::invalid("log line", "it is not a JSON object on one line"));
     }
     Ok(())
 }
@@ -225,7 +225,7 @@ mod tests {
     use crate::log::Position;
 
     #[test]
-    fn a_sealed_line_proves_itself() {
+    fn a_change_to_a_sealed_line_is_detected() {
         let (line, sum) = seal(r#"{"log":"thread","v":1}"#).unwrap();
         let text = line.strip_suffix(b"\n").unwrap();
         assert_eq!(unseal(text), Some(sum));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_line_says_what_it_closes() {
+    fn a_commit_line_describes_its_group() {
         let at = Position { offset: 100, crc: 0xdead_beef };
         let mut out = Vec::new();
         let fields = r#"{"version":7,"key":"x\",\"lines\":9"}"#;
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_come_back_is_refused() {
+    fn lines_that_could_not_be_read_back_are_refused() {
         for line in ["", "{}", "[1]", "{\"a\":\n1}", r#"{"t":"commit","v":1}"#] {
             let mut out = b"before".to_vec();
             assert!(encode_group(&mut out, Position::default(), 0, &[line], "{}").is_err(), "{line}");

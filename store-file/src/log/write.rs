@@ -14,7 +14,7 @@ use crate::vfs::{FilePath, Open, Vfs, VfsFile};
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
     /// The log could not be made, and nothing changed.
-    #[error("the log cannot be made")]
+    #[error("the log cannot be created")]
     Refused(#[source] io::Error),
     /// There is no space. The log is as it was, and what was in the batch never shows (FI-7).
     #[error("no space for the log")]
@@ -117,7 +117,7 @@ impl LogWriter {
     /// See [`AppendError`]. A batch that was taken before another one was written is refused as `Failed`.
     pub fn append(&mut self, batch: &Batch) -> Result<(), AppendError> {
         if batch.start != self.end.offset {
-            return Err(AppendError::Failed(io::Error::other("the batch does not follow the end of the log")));
+            return Err(AppendError::Failed(io::Error::other("the batch does not begin at the end of the log")));
         }
         if let Err(error) = self.file.write_at(&batch.bytes, batch.start) {
             // Part of it may be there; without its commit line that is nothing, but it must not stay in the way.

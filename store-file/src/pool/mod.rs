@@ -27,7 +27,7 @@ pub(crate) enum Lost {
     #[error("the pool is closed")]
     Closed,
     /// The system gives no thread: the work was not accepted, and had no effect.
-    #[error("the system gives no thread")]
+    #[error("the system cannot start a thread")]
     NoThread,
     /// The work panicked: it may have had an effect.
     #[error("a job panicked")]
@@ -39,7 +39,7 @@ impl From<Lost> for Error {
     fn from(lost: Lost) -> Self {
         match lost {
             Lost::Closed => Self::closed(),
-            Lost::NoThread => Self::unavailable("the system gives no more threads"),
+            Lost::NoThread => Self::unavailable("the system cannot start another thread"),
             Lost::Panicked => Self::commit_unknown(None),
         }
         .with_source(lost)

@@ -51,7 +51,7 @@ fn a_dropped_future_does_not_stop_the_job() {
 }
 
 #[test]
-fn a_panic_is_an_answer_and_the_pool_goes_on() {
+fn a_panic_is_reported_and_the_pool_continues() {
     let pool = Pool::new(1);
     assert_eq!(block_on(pool.run(|| panic!("on purpose"))), Err::<(), _>(Lost::Panicked));
     assert_eq!(block_on(pool.run(|| 1)), Ok(1));
@@ -60,7 +60,7 @@ fn a_panic_is_an_answer_and_the_pool_goes_on() {
 }
 
 #[test]
-fn closing_finishes_what_was_accepted_and_refuses_the_rest() {
+fn closing_finishes_accepted_jobs_and_refuses_the_rest() {
     let pool = Pool::new(2);
     let done = Arc::new(AtomicUsize::new(0));
     for _ in 0..50 {
@@ -78,7 +78,7 @@ fn closing_finishes_what_was_accepted_and_refuses_the_rest() {
 }
 
 #[test]
-fn a_dropped_pool_finishes_without_being_waited_for() {
+fn a_dropped_pool_finishes_its_jobs_in_the_background() {
     let pool = Pool::new(1);
     let (sender, receiver) = mpsc::channel();
     for number in 0..10 {
@@ -111,7 +111,7 @@ fn recording(pool: &Pool, limit: usize) -> (Queues<u8, u32, u32>, Batches, mpsc:
 }
 
 #[test]
-fn what_waits_for_one_key_is_taken_together_and_in_order() {
+fn requests_for_one_key_are_taken_together_and_in_order() {
     let pool = Pool::new(4);
     let (queues, batches, open) = recording(&pool, 3);
     let first = queues.push(1, 0);
@@ -129,7 +129,7 @@ fn what_waits_for_one_key_is_taken_together_and_in_order() {
 }
 
 #[test]
-fn a_panic_loses_its_own_requests_only() {
+fn a_panic_loses_only_the_requests_of_its_batch() {
     let pool = Pool::new(2);
     let (queues, _, _open) = recording(&pool, 8);
     assert_eq!(block_on(queues.push(1, 666)), Err(Lost::Panicked));

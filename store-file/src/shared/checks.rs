@@ -116,7 +116,7 @@ pub(crate) fn objection(row: &LogRow, file: &dyn VfsFile, header: &Header) -> io
     let len = file.len()?;
     if len != row.end.offset {
         let verb = if len > row.end.offset { "longer" } else { "shorter" };
-        return Ok(Some(format!("it has {len} bytes and is {verb} than the {} that were written", row.end.offset)));
+        return Ok(Some(format!("it has {len} bytes, {verb} than the {} bytes that were written", row.end.offset)));
     }
     let Header::Good(header, _) = header else { return Ok(Some("its first line is damaged".to_owned())) };
     let fits = crate::line::ThreadHeader::decode(header).is_ok_and(|header| {
@@ -129,7 +129,7 @@ pub(crate) fn objection(row: &LogRow, file: &dyn VfsFile, header: &Header) -> io
     let expected = format!("{:08x}\"}}\n", row.end.crc);
     let mut last = vec![0; expected.len()];
     read_exact_at(file, &mut last, len.saturating_sub(expected.len() as u64))?;
-    Ok((last != expected.as_bytes()).then(|| "its last commit is another one than was written".to_owned()))
+    Ok((last != expected.as_bytes()).then(|| "its last commit is not the one that was written".to_owned()))
 }
 
 /// A log that should be there.

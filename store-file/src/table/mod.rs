@@ -408,7 +408,7 @@ mod tests {
     use super::{place, read_place, thread_list};
 
     #[test]
-    fn a_place_is_read_behind_its_list() {
+    fn a_place_is_parsed_after_its_list_prefix() {
         let tenant = TenantId::new("a\u{301}.b").unwrap();
         for scope in [ThreadScope::All, ThreadScope::Roots] {
             let list = || thread_list(&tenant, scope, ThreadOrder::Creation);

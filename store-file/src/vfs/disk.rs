@@ -101,7 +101,7 @@ impl Vfs for Disk {
         let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = retry_on_intr(|| fs::openat(&folder, name, flags, FILE_MODE))?;
         if FileType::from_raw_mode(fs::fstat(&file)?.st_mode) != FileType::RegularFile {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
         Ok(Arc::new(DiskFile(File::from(file))))
     }

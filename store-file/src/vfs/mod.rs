@@ -1,6 +1,6 @@
 //! The primitives that the engine asks of a disk: everything above them is the same on a real disk and a simulated one.
 
-#![expect(clippy::missing_errors_doc, reason = "every error here is what the system says")]
+#![expect(clippy::missing_errors_doc, reason = "every error here comes from the operating system")]
 
 mod disk;
 mod path;
@@ -82,7 +82,7 @@ pub trait Vfs: Send + Sync + fmt::Debug {
 }
 
 /// An open file.
-#[expect(clippy::len_without_is_empty, reason = "nobody asks whether a file is empty")]
+#[expect(clippy::len_without_is_empty, reason = "no caller asks whether a file is empty")]
 pub trait VfsFile: Send + Sync + fmt::Debug {
     /// Reads at `offset` as many bytes as there are, up to the length of `buffer`, and returns their number.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;

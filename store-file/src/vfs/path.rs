@@ -27,7 +27,7 @@ impl FilePath {
         if text.is_empty() || text.split('/').all(is_part) {
             return Ok(Self(Arc::from(text)));
         }
-        Err(Error::invalid("path inside the root", "it has a part that is no plain file name"))
+        Err(Error::invalid("path inside the root", "it has a part that is not a plain file name"))
     }
 
     /// The root.

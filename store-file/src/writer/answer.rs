@@ -79,7 +79,7 @@ impl Failed {
     fn of_refused(&self) -> Error {
         let error = match self.kind {
             ErrorKind::StorageFull => Error::new(Detail::StorageFull),
-            _ => Error::unavailable("what it was judged by was not written"),
+            _ => Error::unavailable("a record that the call was checked against was not written"),
         };
         error.with_source(self.text.clone())
     }

@@ -37,7 +37,7 @@ pub(crate) struct Wanted {
     pub(crate) ask: Ask,
     pub(crate) tenant: Arc<TenantState>,
     /// Dropped when the request was answered.
-    #[expect(dead_code, reason = "its end says what there is to say")]
+    #[expect(dead_code, reason = "dropping it signals that the request was answered")]
     pub(crate) work: Work,
 }
 

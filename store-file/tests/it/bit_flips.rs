@@ -24,7 +24,7 @@ fn walk(file: &dyn VfsFile) -> (usize, Tail) {
 }
 
 #[test]
-fn every_changed_bit_is_found_where_it_is() {
+fn every_changed_bit_is_located() {
     let disk = SimDisk::new();
     // The whole test takes 64 KiB; what runs otherwise is a part of it.
     let count = Length::choose(4, 12, 230);
@@ -59,7 +59,7 @@ fn every_changed_bit_is_found_where_it_is() {
 }
 
 #[test]
-fn any_damage_is_survived_without_a_panic_or_a_wrong_group() {
+fn no_damage_causes_a_panic_or_a_wrong_group() {
     let whole = SimDisk::new();
     let (log, _) = given::log(&whole, 12);
     let len = log.position().offset;
@@ -95,7 +95,7 @@ fn any_damage_is_survived_without_a_panic_or_a_wrong_group() {
 }
 
 #[test]
-fn lines_are_read_together_and_each_is_proved() {
+fn lines_are_read_together_and_each_is_verified() {
     let disk = SimDisk::new();
     let (_, placed) = given::log(&disk, 40);
     let file = given::open(&disk);

@@ -120,7 +120,7 @@ fn without_syncs_the_same_test_fails() {
 }
 
 #[test]
-fn an_error_at_any_call_is_told_and_the_acknowledged_survive() {
+fn an_error_at_any_disk_call_is_reported_and_loses_no_acknowledged_group() {
     for fault in [Fault::Eio, Fault::Enospc] {
         for call in 0..90 {
             let disk = SimDisk::new().with_fault(call, fault);
@@ -134,7 +134,7 @@ fn an_error_at_any_call_is_told_and_the_acknowledged_survive() {
 }
 
 #[test]
-fn without_space_the_log_stays_as_it_was_and_goes_on_later() {
+fn without_space_the_log_is_unchanged_and_continues_later() {
     let disk = SimDisk::new();
     let (mut log, _) = given::log(&disk, 2);
     let mut batch = log.batch();

@@ -136,7 +136,7 @@ fn tells_damage<T: std::fmt::Debug>(result: Result<T>, place: &Place, log: &Path
 /// Shows FI-4: a byte changed in the middle of a log, found as the log is read again, concerns its thread alone, and
 /// nothing is cut off.
 #[tokio::test]
-async fn a_changed_byte_concerns_its_own_thread_only() {
+async fn a_changed_byte_affects_only_its_own_thread() {
     let (place, _) = killed().await;
     let log = place.log("a");
     let start = groups(&log)[2];
@@ -179,7 +179,7 @@ async fn a_changed_byte_after_a_close_is_found_when_it_is_read() {
 
 /// Shows FI-10: an index that was deleted is made again and answers the same.
 #[tokio::test]
-async fn a_deleted_index_is_made_again() {
+async fn a_deleted_index_is_rebuilt() {
     for (place, expected) in [closed().await, killed().await] {
         fs::remove_dir_all(place.root().join("index")).unwrap();
         let store = place.open();
@@ -205,7 +205,7 @@ impl Progress for Steps {
 
 /// Shows FI-10 and PR-17: the opening says how far it is with a new index; one that is stopped does no harm.
 #[tokio::test]
-async fn making_the_index_again_says_how_far_it_is() {
+async fn rebuilding_the_index_reports_progress() {
     let (place, expected) = closed().await;
     fs::remove_dir_all(place.root().join("index")).unwrap();
     let open = |until| {
@@ -267,7 +267,7 @@ fn put_index_back(place: &Place, index: &Path) {
 
 /// Shows FI-10: an index of an older state, copied back after a clean close, is noticed and made again.
 #[tokio::test]
-async fn an_index_of_an_earlier_close_is_made_again() {
+async fn an_index_of_an_earlier_close_is_rebuilt() {
     let (place, _) = closed().await;
     let old = place.around.path().join("old");
     copy_tree(&place.root().join("index"), &old);
@@ -302,7 +302,7 @@ async fn an_index_that_lags_behind_catches_up() {
 
 /// Shows FI-10: the index of another root is noticed.
 #[tokio::test]
-async fn an_index_of_another_root_is_made_again() {
+async fn an_index_of_another_root_is_rebuilt() {
     let ((place, expected), (other, _)) = (closed().await, closed().await);
     put_index_back(&place, &other.root().join("index"));
     let store = place.open();
@@ -324,7 +324,7 @@ const CHANGES: [(&str, Change); 5] = [
 /// Shows FI-11: a log that others changed after a clean close is noticed at the next use of its thread, reported and
 /// not touched; other threads work.
 #[tokio::test]
-async fn a_log_that_others_changed_is_noticed() {
+async fn a_log_changed_by_another_program_is_noticed() {
     let (whole, _) = closed().await;
     for (word, change) in CHANGES {
         let place = whole.copy();
@@ -348,7 +348,7 @@ async fn a_log_that_others_changed_is_noticed() {
 
 /// Shows FI-11: the log of another thread of the same length and end is told by its header, and by its last commit.
 #[tokio::test]
-async fn a_log_of_the_same_length_is_told_apart() {
+async fn a_log_replaced_by_one_of_the_same_length_is_noticed() {
     let (place, _) = closed().await;
     let (a, b) = (place.log("a"), place.log("b"));
     let len = fs::metadata(&b).unwrap().len();
@@ -373,7 +373,7 @@ async fn unsynced(place: &Place) -> FileStore {
 /// Shows FI-12: after an unclean end a store that acknowledged what it had not synced opens in a new incarnation, which
 /// refuses versions and cursors of the one before.
 #[tokio::test]
-async fn what_was_not_synced_opens_as_a_new_incarnation() {
+async fn a_store_with_unsynced_data_reopens_in_a_new_incarnation() {
     let place = Place::new();
     let store = unsynced(&place).await;
     let version = threads(&store).load_thread(&thread("a")).await.unwrap().unwrap().version;
@@ -399,7 +399,7 @@ async fn what_was_not_synced_opens_as_a_new_incarnation() {
 
 /// Shows FI-12: a power cut takes the end of what was not synced, never its middle, also if the index knows more.
 #[tokio::test]
-async fn what_was_not_synced_is_lost_from_its_end() {
+async fn unsynced_data_is_lost_only_from_the_end() {
     let place = Place::new();
     let _store = unsynced(&place).await;
     let starts = groups(&place.log("a"));
@@ -435,7 +435,7 @@ async fn a_close_or_a_sync_keeps_the_incarnation() {
 
 /// Shows FI-12: if nothing can be read of who had the root last, what it may have lost is taken as lost.
 #[tokio::test]
-async fn an_unreadable_lock_counts_as_not_clean() {
+async fn an_unreadable_lock_counts_as_an_unclean_close() {
     let place = Place::new();
     unsynced(&place).await.close().await.unwrap();
     for lock in [&b""[..], b"{\"clean\":true}\n", b"\0\0\0\0"] {
@@ -450,7 +450,7 @@ async fn an_unreadable_lock_counts_as_not_clean() {
 
 /// Shows FI-4, TN-3: what is reported names files, and no tenant by its name.
 #[tokio::test]
-async fn damage_does_not_name_tenants() {
+async fn reports_of_damage_do_not_name_tenants() {
     let place = Place::new();
     let store = place.open();
     let commits = store.tenant(&TenantId::new("secret-name").unwrap()).unwrap().commits.unwrap();

@@ -53,7 +53,7 @@ async fn filled(place: &Place) -> (FileStore, Vec<Event>) {
 
 /// Shows EV-26, TH-21 and FI-2: the log of a deleted thread goes, its events stay, and numbers go on.
 #[tokio::test]
-async fn events_outlive_the_log_of_their_thread() {
+async fn events_survive_the_removal_of_the_log_of_their_thread() {
     let place = Place::new();
     let (store, left) = filled(&place).await;
     assert_eq!(logs(&place, "t").len(), 2);
@@ -77,7 +77,7 @@ async fn events_outlive_the_log_of_their_thread() {
 
 /// Shows FI-10 and EV-24: without the index events, keys and floors are worked out again from the logs.
 #[tokio::test]
-async fn the_index_of_events_can_be_made_again() {
+async fn the_index_of_events_can_be_rebuilt() {
     let place = Place::new();
     let (store, left) = filled(&place).await;
     store.close().await.unwrap();
@@ -91,7 +91,7 @@ async fn the_index_of_events_can_be_made_again() {
 
 /// Shows EV-21 and FI-15: a reader in another process hears of events, also when their thread goes meanwhile.
 #[tokio::test]
-async fn a_reader_beside_a_holder_follows_events() {
+async fn a_reader_follows_the_events_of_a_writing_process() {
     let place = Place::new();
     let (store, left) = filled(&place).await;
     let reader = FileStore::open(place.root(), place.config().read_only()).unwrap();
@@ -119,7 +119,7 @@ async fn a_reader_beside_a_holder_follows_events() {
 
 /// Shows EV-14: a reader that is given a cursor of an event that it has not read yet goes on behind that one.
 #[tokio::test]
-async fn a_reader_goes_on_behind_a_cursor_of_the_holder() {
+async fn a_reader_continues_after_a_cursor_of_the_writing_process() {
     let place = Place::new();
     let (store, _) = filled(&place).await;
     let reader = FileStore::open(place.root(), place.config().read_only()).unwrap();
@@ -132,7 +132,7 @@ async fn a_reader_goes_on_behind_a_cursor_of_the_holder() {
 
 /// Shows FI-4: a damaged log of events is told, and concerns its own id only.
 #[tokio::test]
-async fn a_damaged_log_of_events_is_told() {
+async fn a_damaged_event_log_is_reported() {
     let place = Place::new();
     let store = place.open();
     append(&store, facts("t", &["a"])).await;

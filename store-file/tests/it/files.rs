@@ -19,7 +19,7 @@ use crate::folder::{Place, answers, commit, commits, fill, say, saying, thread, 
 
 /// Shows FI-1: everything but the index is lines of JSON, and each entry has a line of its own.
 #[tokio::test]
-async fn every_line_is_json_and_every_entry_has_one() {
+async fn every_line_is_json_and_every_entry_has_its_own_line() {
     let place = Place::new();
     let store = place.open();
     fill(&store).await;
@@ -151,7 +151,7 @@ async fn links_inside_of_the_root_are_refused() {
 
 /// Shows FI-9: nor is one followed in the place of what a root can do without.
 #[tokio::test]
-async fn links_in_the_place_of_what_is_made_anew_are_not_followed() {
+async fn links_in_place_of_recreated_files_are_not_followed() {
     let place = Place::new();
     let store = place.open();
     fill(&store).await;
@@ -355,7 +355,7 @@ async fn use_in_mailbox(mailbox: &dyn MailboxStore, id: &str) {
 
 /// Shows FI-16: deletions, lost parents and remembered ids stand in the root log; an index made anew agrees.
 #[tokio::test]
-async fn the_root_log_decides_about_several_threads() {
+async fn the_root_log_records_changes_of_several_threads() {
     let place = Place::new();
     let store = place.open();
     fill(&store).await;

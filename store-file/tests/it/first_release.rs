@@ -196,7 +196,7 @@ async fn a_root_of_the_first_release_reads_as_it_did() {
 
 /// Shows PR-18: keys, claim numbers and deleted ids are remembered, and everything goes on.
 #[tokio::test]
-async fn a_root_of_the_first_release_goes_on() {
+async fn a_root_of_the_first_release_can_be_continued() {
     let place = place();
     let store = place.open();
     let receipt = commit(&store, ELSEWHERE, keyed()).await.unwrap();

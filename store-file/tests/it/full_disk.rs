@@ -91,7 +91,7 @@ async fn delete(store: &FileStore, id: &str) {
 
 /// Shows FI-7: on a disk that the store itself fills, and then others to the last byte.
 #[tokio::test]
-async fn a_full_file_system_takes_nothing_and_goes_on_with_space() {
+async fn a_full_file_system_loses_nothing_and_writes_resume_with_space() {
     let place = Place::new();
     let Some(mounted) = Mounted::over(place.around.path()) else { return };
     let store = place.open();

@@ -111,7 +111,7 @@ fn each(numbers: u64, job: impl Fn(u64) + Sync) {
 }
 
 #[test]
-fn no_crash_leaves_an_index_that_takes_or_brings_back_anything() {
+fn no_crash_leaves_an_index_that_loses_or_restores_records() {
     let reference = reference();
     let states = Mutex::new(HashSet::new());
     let failures = Failures::default();
@@ -222,7 +222,7 @@ fn steps_of(store: &FileStore, clock: &ManualClock, mut each: impl FnMut(usize))
 }
 
 #[test]
-fn relaxed_durability_loses_ends_of_logs_and_nothing_else() {
+fn relaxed_durability_loses_only_the_ends_of_logs() {
     let (rehearsed, calls) = rehearsed();
     let states = Mutex::new(HashSet::new());
     let failures = Failures::default();

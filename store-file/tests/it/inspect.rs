@@ -236,7 +236,7 @@ async fn verified_for_reading(place: &Place) -> Inspection {
 
 /// Shows VF-1: nothing is found in a store in which nothing is wrong, and all of it was read.
 #[tokio::test]
-async fn nothing_is_found_where_nothing_is_wrong() {
+async fn nothing_is_found_in_an_undamaged_store() {
     let (place, expected) = closed().await;
     let seen = verified_for_reading(&place).await;
     let store = place.open();
@@ -250,7 +250,7 @@ async fn nothing_is_found_where_nothing_is_wrong() {
 /// Shows VF-1, VF-5: damage of accepted data and files of nobody are found and named once, and neither verify nor
 /// repair changes a byte of what counts.
 #[tokio::test]
-async fn what_nothing_can_make_again_is_named_and_left_as_it_is() {
+async fn damage_that_cannot_be_repaired_is_named_and_left_unchanged() {
     let (whole, _) = closed().await;
     let lost = LOST.iter().map(|plant| (plant, Repairable::NeedsBackup));
     for ((what, plant), repairable) in lost.chain(ORPHANS.iter().map(|plant| (plant, Repairable::LeftAlone))) {
@@ -276,7 +276,7 @@ async fn what_nothing_can_make_again_is_named_and_left_as_it_is() {
 /// Shows VF-1, VF-5: what the index says wrongly is found, left by verify and by a dry run, and made again from the
 /// logs, of which nothing changes.
 #[tokio::test]
-async fn what_follows_from_the_logs_is_made_again() {
+async fn data_derived_from_the_logs_is_rebuilt() {
     let (whole, expected) = closed().await;
     for (what, plant) in DERIVED {
         let place = whole.copy();
@@ -309,7 +309,7 @@ async fn what_follows_from_the_logs_is_made_again() {
 /// Shows VF-1, VF-5: an index of an earlier time is found by a reader, and made again by whoever opens the root to
 /// write, who says so.
 #[tokio::test]
-async fn an_index_of_an_earlier_time_is_found() {
+async fn an_outdated_index_is_found() {
     let (place, _) = closed().await;
     let old = place.around.path().join("old");
     copy_tree(&place.root().join("index"), &old);
@@ -338,7 +338,7 @@ async fn an_index_of_an_earlier_time_is_found() {
 /// Shows VF-1, FI-4: without an index damage is found in the same places, once, and nobody says of a thread that is
 /// damaged from its first commit on that it does not exist.
 #[tokio::test]
-async fn damage_is_named_without_an_index_too() {
+async fn damage_is_also_located_without_an_index() {
     let (whole, _) = closed().await;
     for (what, plant) in LOST.iter().take(2).chain(LOST.iter().skip(6).take(4)).chain(&LOST[3..4]) {
         let place = whole.copy();
@@ -361,7 +361,7 @@ async fn damage_is_named_without_an_index_too() {
 
 /// Shows FI-4: of a thread that is damaged from its first commit on every call says where.
 #[tokio::test]
-async fn a_thread_that_is_damaged_from_its_beginning_is_not_unknown() {
+async fn a_thread_damaged_from_its_beginning_is_not_reported_as_unknown() {
     let (whole, _) = closed().await;
     for (_, plant) in [LOST[1], LOST[3]] {
         let place = whole.copy();
@@ -423,7 +423,7 @@ async fn a_damaged_root_log_is_found() {
 
 /// Shows VF-1: a killed process leaves no damage, and a torn tail is told apart from it.
 #[tokio::test]
-async fn what_a_killed_process_left_is_told_apart_from_damage() {
+async fn traces_of_a_killed_process_are_distinguished_from_damage() {
     let place = Place::new();
     let store = place.open();
     fill(&store).await;
@@ -443,7 +443,7 @@ async fn what_a_killed_process_left_is_told_apart_from_damage() {
 
 /// Shows VF-1, FI-15: what a holder writes meanwhile is no damage to a reader beside it.
 #[tokio::test]
-async fn a_holder_may_write_meanwhile() {
+async fn writes_during_an_inspection_are_not_damage() {
     let place = Place::new();
     let store = place.open();
     fill(&store).await;

@@ -80,7 +80,7 @@ async fn a_damaged_thread_is_left_out_of_claims() {
 /// Shows MB-47 and TH-21: what settlements in commits made of dispatches outlives the logs of their threads, also where
 /// it is more than is moved at once.
 #[tokio::test]
-async fn settlements_outlive_the_log_of_their_thread() {
+async fn settlements_survive_the_removal_of_the_log_of_their_thread() {
     let place = Place::new();
     let store = place.open();
     let (long, mut ids) = ("x".repeat(60_000), Vec::new());
@@ -106,7 +106,7 @@ async fn settlements_outlive_the_log_of_their_thread() {
 
 /// Shows PR-12: a check of the store beside the removal of a tenant that has rows of the outbox and events of scopes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_check_and_the_removal_of_a_tenant_never_wait_for_each_other() {
+async fn a_check_and_a_tenant_deletion_never_deadlock() {
     let place = Place::new();
     let store = Arc::new(place.open());
     for round in 0..40 {

@@ -35,12 +35,12 @@ fn begin(task: &str, root: &Path, round: u64) -> Process {
 /// Begins a process. What stands before its own command is perhaps `strace`.
 fn begin_under(before: &[&str], task: &str, root: &Path, round: u64) -> Process {
     let told = [(TASK, task), (ROOT, root.to_str().unwrap()), (ROUND, &round.to_string())];
-    Process::begin(before, "processes::a_child_does_what_it_is_told", &told)
+    Process::begin(before, "processes::a_child_process_performs_its_task", &told)
 }
 
 /// The other side of the tests below; started by hand it has nothing to do.
 #[test]
-fn a_child_does_what_it_is_told() {
+fn a_child_process_performs_its_task() {
     let Ok(task) = std::env::var(TASK) else { return };
     let root = std::env::var(ROOT).unwrap();
     let round = std::env::var(ROUND).unwrap();
@@ -261,7 +261,7 @@ fn nothing_is_lost(root: &Path, rounds: u64, stopped: impl Fn(u64, Duration) -> 
 /// A commit whose sync failed is not known to be done, and nothing is written behind it; opened anew the store has all
 /// that it acknowledged, and goes on (FI-6). `strace` makes the system say that a sync failed.
 #[test]
-fn a_failed_sync_ends_writing_until_the_store_is_opened_anew() {
+fn a_failed_sync_stops_writes_until_the_store_is_reopened() {
     if !can_fail_syncs() {
         return;
     }
@@ -296,7 +296,7 @@ fn cut_off(disk: &Disk, task: &str, round: u64, after: Duration) -> Vec<String> 
 
 /// What a writer acknowledged before the power of its disk goes is there, whole (CM-1, PR-9, FI-6, PR-21).
 #[test]
-fn a_power_cut_takes_nothing_that_was_acknowledged() {
+fn a_power_cut_loses_nothing_that_was_acknowledged() {
     let Some(disk) = Disk::for_a_test("file-power", 512) else { return };
     let (root, rounds) = (disk.folder().join("root"), Length::choose(2, 6, 200));
     let acknowledged = nothing_is_lost(&root, rounds, |round, after| cut_off(&disk, "write", round, after));
@@ -305,7 +305,7 @@ fn a_power_cut_takes_nothing_that_was_acknowledged() {
 
 /// The control: without syncs acknowledged commits are lost.
 #[tokio::test(flavor = "multi_thread")]
-async fn without_syncs_a_power_cut_takes_what_was_acknowledged() {
+async fn without_syncs_a_power_cut_loses_acknowledged_commits() {
     let Some(disk) = Disk::for_a_test("file-control", 512) else { return };
     for round in 0..20 {
         let said = cut_off(&disk, "write unsafely", round, Duration::from_millis(80));
@@ -386,7 +386,7 @@ async fn check_whole(stores: &TenantStores, thread: &Thread) {
 
 /// Of two that open a root at once one holds it and the other is told by whom; after a kill the next opens (FI-5).
 #[test]
-fn one_of_two_openers_holds_the_root() {
+fn one_of_two_concurrent_openers_gets_the_root() {
     let (folder, mut longest) = (tempfile::tempdir().unwrap(), Duration::ZERO);
     for round in 0..100 {
         let mut openers = [begin("open", folder.path(), round), begin("open", folder.path(), round)];

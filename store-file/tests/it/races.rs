@@ -28,7 +28,7 @@ async fn child(threads: &Arc<dyn ThreadRunStore>, id: &str, parent: &str) {
 /// Shows RU-6 and CM-1: the id of a run whose thread was deleted is used again while the purge removes what was left of
 /// it; the new run stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_purge_never_takes_a_run_that_was_made_meanwhile() {
+async fn a_purge_never_removes_a_run_created_meanwhile() {
     const RUNS: usize = 400;
     let place = Place::new();
     let store = place.open();
@@ -67,7 +67,7 @@ async fn a_purge_never_takes_a_run_that_was_made_meanwhile() {
 /// Shows PR-12: a commit that looks at a run of another thread for the first time, and the deletion of that thread,
 /// both end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_and_a_deletion_of_the_thread_above_never_wait_for_each_other() {
+async fn a_commit_and_a_deletion_of_its_parent_thread_never_deadlock() {
     let place = Place::new();
     let rounds = 30;
     let store = place.open();
@@ -99,7 +99,7 @@ async fn a_commit_and_a_deletion_of_the_thread_above_never_wait_for_each_other()
 
 /// Shows TH-20 and PR-13: of a family that is deleted nobody sees one gone and then another still there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_family_goes_at_once_for_every_reader() {
+async fn a_deleted_family_disappears_atomically_for_every_reader() {
     let place = Place::new();
     let store = place.open();
     for round in 0..5 {
@@ -121,7 +121,7 @@ async fn a_family_goes_at_once_for_every_reader() {
 
 /// Shows PR-12 and FI-13: reads go on while a purge waits for one that began before it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reads_and_writes_go_on_while_much_is_purged() {
+async fn reads_and_writes_continue_during_a_large_purge() {
     let place = Place::new();
     let store: FileStore = place.open();
     for number in 0..200 {

@@ -238,7 +238,7 @@ fn any_text_in_a_log_is_read_or_refused() {
 
 /// Shows PG-4.
 #[test]
-fn any_text_as_a_cursor_is_refused_or_leads_on() {
+fn any_text_used_as_a_cursor_is_refused_or_continues_a_list() {
     let (disk, _) = written();
     let (_, store) = open(&disk).unwrap();
     let threads = store.tenant(&tenant("default")).unwrap().threads.unwrap();

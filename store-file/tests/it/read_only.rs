@@ -13,7 +13,7 @@ fn reading(place: &Place) -> FileStore {
 
 /// Shows FI-15: under `create: never` a missing root is refused, and a folder that is none is left as it is.
 #[tokio::test]
-async fn nothing_is_made_where_nothing_is_to_be_made() {
+async fn create_never_creates_nothing() {
     let place = Place::new();
     let never = || FileStore::open(place.root(), place.config().with_create(Create::Never));
     assert_eq!(never().unwrap_err().kind(), ErrorKind::Unavailable);
@@ -41,7 +41,7 @@ async fn missing_folders_are_made() {
 
 /// Shows FI-15: a root that cannot be read for writing is refused before anything is acknowledged.
 #[tokio::test]
-async fn a_root_that_takes_no_writes_is_refused() {
+async fn a_root_that_cannot_be_written_is_refused() {
     let place = Place::new();
     fs::create_dir(place.root()).unwrap();
     fs::create_dir(place.root().join("lock")).unwrap();
@@ -50,7 +50,7 @@ async fn a_root_that_takes_no_writes_is_refused() {
 
 /// Shows FI-15: beside a holder a reader sees all commits, takes no lock and writes nothing.
 #[tokio::test]
-async fn a_reader_beside_a_holder_writes_nothing() {
+async fn a_reader_beside_a_writing_process_writes_nothing() {
     let place = Place::new();
     let store = place.open();
     fill(&store).await;

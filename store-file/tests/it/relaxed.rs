@@ -98,7 +98,7 @@ fn child_of_deleted(store: &FileStore) {
 
 /// Shows PR-19 and PR-8: what was not synced when the writer let go of its thread is synced all the same.
 #[test]
-fn a_sync_leaves_no_thread_out() {
+fn a_sync_covers_every_thread() {
     for close in [false, true] {
         for more in [false, true] {
             let root = Root::new();
@@ -121,7 +121,7 @@ fn a_sync_leaves_no_thread_out() {
 /// Shows FI-12: a group says no more to be durable than is, also behind a writer that was let go: what a power cut
 /// takes is never called damage.
 #[test]
-fn what_was_lost_is_not_called_damaged() {
+fn data_lost_in_a_power_cut_is_not_reported_as_damage() {
     let root = Root::new();
     let store = root.open(Durability::None);
     child_of_deleted(&store);
@@ -158,7 +158,7 @@ fn held_up() -> (SimDisk, Syncing, Arc<Mutex<bool>>, Arc<Barrier>) {
 
 /// Shows FI-12: what is acknowledged becomes durable by itself, when its time has come and not before.
 #[test]
-fn an_interval_makes_durable_what_is_acknowledged() {
+fn acknowledged_data_becomes_durable_after_the_interval() {
     let durable = |disk: &SimDisk| entries(&Root::of(disk.after_crash(Survivors::Synced)).open(Durability::Sync), "a");
     let opened = |every| {
         let disk = SimDisk::new();
@@ -188,7 +188,7 @@ fn an_interval_makes_durable_what_is_acknowledged() {
 
 /// Shows PR-19 and PR-8: a sync, or a close, that meets the store's own sync waits until that has ended.
 #[test]
-fn a_sync_waits_for_the_one_that_is_under_way() {
+fn a_sync_waits_for_a_running_sync() {
     for close in [false, true] {
         let (disk, syncing, armed, gate) = held_up();
         let (_, config) = config();
@@ -217,7 +217,7 @@ fn a_sync_waits_for_the_one_that_is_under_way() {
 /// Shows PR-8 and PR-11: a close whose future was dropped is finished by the next one, or by the drop of the store; two
 /// together end together.
 #[test]
-fn a_close_that_nobody_waits_for_is_finished() {
+fn a_dropped_close_is_finished() {
     for next in ["close", "drop", "together"] {
         let (disk, syncing, armed, gate) = held_up();
         let store = FileStore::open_on(Arc::new(syncing), config().1.with_durability(Durability::None)).unwrap();
@@ -295,7 +295,7 @@ fn a_second_crash_does_not_hide_the_first() {
 /// Shows FI-12: what is lost with the end of a log, or with all of it, is lost from every list, and its ids can be used
 /// again; an id that was deleted before stays so.
 #[test]
-fn an_index_ahead_of_a_lost_log_tells_nothing_of_it() {
+fn an_index_ahead_of_a_lost_log_shows_nothing_of_it() {
     let root = Root::new();
     let store = root.open(Durability::None);
     let run = |to: &str, key: &str, id: &str| {
@@ -340,7 +340,7 @@ fn an_index_ahead_of_a_lost_log_tells_nothing_of_it() {
 
 /// Shows FI-11: a log that was durable once and is gone is damage, not a loss that was agreed to.
 #[test]
-fn a_durable_log_that_is_gone_is_told() {
+fn a_missing_durable_log_is_reported_as_damage() {
     let root = Root::new();
     let store = root.open(Durability::None);
     commit(&store, saying("a", "k-1", &["durable"]));
@@ -363,7 +363,7 @@ fn a_durable_log_that_is_gone_is_told() {
 /// Shows MB-19 and PR-19: what became of a dispatch and was made durable is not undone by the removal of the log in
 /// which it stood, if the end of the log that says what came behind it is lost.
 #[test]
-fn the_end_of_a_dispatch_stays_though_its_log_goes() {
+fn the_end_of_a_dispatch_survives_the_removal_of_its_log() {
     let id: DispatchId = "d-1".parse().unwrap();
     let ends = [
         (Settlement::Ack { result: None }, Work::Purge(100)),
@@ -395,7 +395,7 @@ fn the_end_of_a_dispatch_stays_though_its_log_goes() {
 
 /// Shows TN-8 and TH-20: what a dropped tenant had not synced is not looked for when its name is used again.
 #[test]
-fn a_dropped_tenant_leaves_nothing_to_be_synced() {
+fn a_deleted_tenant_leaves_nothing_to_sync() {
     let root = Root::new();
     let store = root.open(Durability::None);
     let dispatch = NewDispatch::new(thread("x"), "r-1".parse().unwrap());

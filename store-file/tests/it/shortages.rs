@@ -90,7 +90,7 @@ async fn with_few_open_files_nothing_is_lost() {
 /// A disk that can only be read any more is told: nothing that was acknowledged is lost, reading goes on, also by who
 /// opens the root to read, and nobody opens it to write (F9).
 #[tokio::test]
-async fn a_disk_that_can_only_be_read_takes_no_writes() {
+async fn a_read_only_disk_refuses_writes_and_loses_nothing() {
     let Some(disk) = Disk::for_a_test("file-read-only", 128) else { return };
     let root = disk.folder().join("root");
     let store = FileStore::open(&root, FileConfig::default()).unwrap();

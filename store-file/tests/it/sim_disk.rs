@@ -80,7 +80,7 @@ fn unsynced_sectors_survive_in_any_combination() {
 }
 
 #[test]
-fn faults_come_at_their_call() {
+fn faults_occur_at_the_chosen_call() {
     for (fault, calls) in [(Fault::Stop, 5), (Fault::Eio, 5), (Fault::Enospc, 2)] {
         let mut failed = 0;
         for call in 0..5 {
@@ -104,7 +104,7 @@ fn faults_come_at_their_call() {
 }
 
 #[test]
-fn a_failed_sync_loses_what_it_covered_and_a_second_one_does_not_help() {
+fn a_failed_sync_loses_its_writes_and_a_second_one_does_not_help() {
     let disk = durable(b"old").after_crash(Survivors::All).with_fault(1, Fault::Eio);
     let file = disk.open(&path("f"), Open::Write).unwrap();
     file.write_at(b"new", 0).unwrap();

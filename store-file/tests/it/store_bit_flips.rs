@@ -119,7 +119,7 @@ impl Written {
 
 /// Under an open store, in the logs.
 #[test]
-fn a_changed_bit_of_a_large_store_is_no_wrong_value() {
+fn a_changed_bit_in_a_large_store_never_yields_a_wrong_value() {
     let (written, count) = (written(), Length::choose(60, 300, 10_000));
     let (store, mut random, mut refused) = (open(&written.place).unwrap(), Random::new(seed("AGENTSTORE_SEED")), 0);
     let log = |number| store.log_path(&tenant(LARGE), &thread(&id(number))).unwrap().unwrap();
@@ -141,7 +141,7 @@ fn a_changed_bit_of_a_large_store_is_no_wrong_value() {
 
 /// Before an opening, in any file: logs of every kind, the index, what the root says of itself.
 #[test]
-fn a_changed_bit_of_any_file_is_no_wrong_value() {
+fn a_changed_bit_in_any_file_never_yields_a_wrong_value() {
     let (written, count) = (written(), Length::choose(6, 20, 1_000));
     let files: Vec<String> =
         written.place.tree().into_iter().filter_map(|(name, (_, bytes))| bytes.map(|_| name)).collect();

@@ -47,7 +47,7 @@ fn survivors(disk: &SimDisk, seeds: u64, step: usize) -> Vec<Survivors> {
 }
 
 #[test]
-fn no_power_cut_takes_what_was_acknowledged_or_leaves_half_of_a_call() {
+fn no_power_cut_loses_acknowledged_calls_or_leaves_half_a_call() {
     let reference = reference();
     let (seeds, step) = Length::choose((2, 12), (6, 6), (16, 1));
     let every = Length::choose(17, 1, 1);
@@ -164,7 +164,7 @@ fn without_syncs_the_same_check_fails() {
 
 /// The script reaches what it is for: every kind of answer and every kind of fact.
 #[test]
-fn the_script_writes_everything_there_is() {
+fn the_script_covers_every_kind_of_answer_and_fact() {
     let reference = reference();
     let kinds: BTreeSet<&str> =
         reference.answers.iter().filter_map(|answer| answer.split([' ', '(', ':']).next()).collect();
@@ -204,7 +204,7 @@ fn with_a_large_tenant() -> SimDisk {
 /// TN-8: a deletion that takes several steps, cut anywhere. A tenant is whole, or it is gone, and deleted again it is
 /// gone; the tenant beside it has everything.
 #[test]
-fn a_large_tenant_is_whole_or_gone() {
+fn a_cut_deletion_leaves_a_large_tenant_whole_or_deleted() {
     let whole = with_a_large_tenant();
     let (mut cuts, mut left) = (0, [0, 0]);
     let (first, later) = Length::choose((20, 1_501), (8, 397), (1, 7));

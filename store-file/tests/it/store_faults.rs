@@ -96,7 +96,7 @@ fn check_poisoned(faulty: &Faulty, store: &FileStore, played: &Played, reference
 /// Shows FI-6, PR-9 and ER-2: the call whose write or sync fails never ends with `Ok`, and nothing is written after it;
 /// what fails before anything is written is refused, and the store goes on.
 #[test]
-fn an_error_at_any_call_of_the_disk_is_told_and_takes_nothing() {
+fn an_error_at_any_disk_call_is_reported_and_loses_nothing() {
     let reference = reference();
     let mut seen = BTreeMap::new();
     for call in swept(reference.calls) {
@@ -150,7 +150,7 @@ fn an_error_at_any_call_of_the_disk_is_told_and_takes_nothing() {
 /// Shows FI-6: commits that wait together with the one that failed are not acknowledged behind it, and each error names
 /// the key of its own commit.
 #[test]
-fn what_waits_behind_a_failed_call_is_refused_too() {
+fn calls_that_wait_with_a_failed_call_are_not_acknowledged() {
     let opening = {
         let disk = SimDisk::new();
         let _store = open(&disk).unwrap();
@@ -184,7 +184,7 @@ fn what_waits_behind_a_failed_call_is_refused_too() {
 /// Shows ER-2, ER-3 and CM-13: of calls that wait together, one whose effect is durable is not told that there was no
 /// space, and none is judged by a commit that was not written.
 #[test]
-fn what_waits_together_is_judged_by_what_was_written() {
+fn calls_that_wait_together_are_checked_only_against_written_commits() {
     let opening = {
         let disk = SimDisk::new();
         let _store = open(&disk).unwrap();
@@ -234,7 +234,7 @@ fn reopen_with_space(faulty: &Faulty, reference: &Reference) {
 
 /// Shows FI-7: a call that finds no space in its middle leaves nothing behind; it and all others succeed right after.
 #[test]
-fn space_that_runs_out_at_any_call_of_the_disk_takes_nothing() {
+fn running_out_of_space_at_any_disk_call_loses_nothing() {
     let reference = reference();
     let (mut refused, mut helped) = (0, 0);
     for call in swept(reference.calls) {
@@ -271,7 +271,7 @@ fn reserve(disk: &SimDisk) -> u64 {
 
 /// Shows FI-7: on a disk that stays full reads work, and writes do again as soon as there is space, without an opening.
 #[test]
-fn a_disk_that_stays_full_can_be_read_and_goes_on_with_space() {
+fn a_full_disk_can_be_read_and_writes_resume_with_space() {
     let reference = reference();
     let mut refused = 0;
     for call in swept(reference.calls) {

@@ -11,7 +11,7 @@ use store_file::{FileConfig, FileStore};
 
 /// Repeated, it takes nothing of what is written afterwards.
 #[tokio::test]
-async fn what_comes_after_a_dropped_deletion_is_kept() {
+async fn writes_after_a_dropped_tenant_deletion_are_kept() {
     let root = tempfile::tempdir().unwrap();
     let store = FileStore::open(root.path(), FileConfig::default()).unwrap();
     let (tenant, thread) = (TenantId::default_tenant(), ThreadId::new("t").unwrap());

@@ -6,7 +6,7 @@ use store_file::testing::{FilePath, LogWriter, Open, Recovery, SimDisk, Survivor
 use crate::given;
 
 #[test]
-fn a_log_cut_at_every_byte_of_its_last_groups_goes_on() {
+fn a_log_cut_at_any_byte_of_its_last_groups_can_be_continued() {
     let whole = SimDisk::new();
     let (log, placed) = given::log(&whole, 6);
     let len = log.position().offset;
@@ -36,7 +36,7 @@ fn a_log_cut_at_every_byte_of_its_last_groups_goes_on() {
 }
 
 #[test]
-fn what_is_set_aside_is_kept_whole_and_never_replaced() {
+fn a_tail_set_aside_is_kept_whole_and_never_replaced() {
     let disk = SimDisk::new();
     let (log, _) = given::log(&disk, 2);
     let end = log.position().offset;
@@ -66,7 +66,7 @@ fn a_torn_header_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_group_lost_behind_others_of_the_same_sync_is_a_torn_tail() {
+fn a_group_lost_before_its_sync_is_a_torn_tail() {
     let disk = SimDisk::new();
     let mut log = given::new_log(&disk);
     given::append(&disk, &mut log, [0]);
@@ -107,7 +107,7 @@ fn a_read_only_recovery_writes_nothing() {
 }
 
 #[test]
-fn a_log_that_took_the_place_of_another_is_damage() {
+fn a_group_from_another_log_is_reported_as_damage() {
     let (disk, other) = (SimDisk::new(), SimDisk::new());
     let (log, _) = given::log(&disk, 3);
     let mut stranger = given::new_log(&other);

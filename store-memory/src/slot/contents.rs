@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_thread_is_taken_apart_piece_by_piece() {
+    async fn a_deleted_thread_is_removed_piece_by_piece() {
         let mut contents = contents().await;
         assert_eq!((contents.log.len(), contents.keys.len(), contents.queue.size()), (3, 2, 3));
         assert_eq!(contents.size(), 8);

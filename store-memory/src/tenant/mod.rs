@@ -143,7 +143,7 @@ mod tests {
     use crate::{MemoryConfig, MemoryStore};
 
     #[tokio::test]
-    async fn a_deleted_tenant_frees_what_it_held_also_while_handles_are_left() {
+    async fn a_deleted_tenant_frees_its_data_even_while_handles_exist() {
         let store = MemoryStore::open(MemoryConfig::default()).unwrap();
         let handles = store.tenant(&TenantId::default_tenant()).unwrap();
         for name in ["a", "b"] {

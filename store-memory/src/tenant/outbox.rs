@@ -81,7 +81,7 @@ impl OutboxTable for Outbox {
     }
 
     fn payload(&self, id: &OutboxId) -> Result<Json> {
-        self.payloads.get(id).cloned().ok_or_else(|| Error::corrupt("a row of the outbox has no payload"))
+        self.payloads.get(id).cloned().ok_or_else(|| Error::corrupt("an outbox row has no payload"))
     }
 
     fn set_row(&mut self, id: &OutboxId, row: Option<StoredOutboxRow>) {

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_batch_takes_a_thousand_entries() {
+    async fn a_purge_batch_removes_a_thousand_entries() {
         let trash = Trash::default();
         trash.add([thread_of(3).await, thread_of(1_500).await]);
         assert_eq!(size(&trash), 1_503);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn deletions_alone_keep_it_small() {
+    async fn deletions_alone_keep_the_trash_small() {
         let trash = Trash::default();
         trash.add([thread_of(LARGE).await]);
         trash.tidy();

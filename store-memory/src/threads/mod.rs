@@ -112,7 +112,7 @@ mod tests {
     use crate::{MemoryConfig, MemoryStore};
 
     #[tokio::test]
-    async fn names_and_values_of_metadata_count() {
+    async fn the_size_of_metadata_counts_names_and_values() {
         let store = MemoryStore::open(MemoryConfig::default()).unwrap();
         let threads = store.tenant(&TenantId::default_tenant()).unwrap().threads.unwrap();
         let mut fields = ThreadFields::default();

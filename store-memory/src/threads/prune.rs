@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_left_of_ids_that_are_forgotten_th_25() {
+    async fn forgotten_ids_leave_nothing_behind_th_25() {
         let (store, clock) = store();
         let threads = store.tenant(&TenantId::default_tenant()).unwrap().threads.unwrap();
         for name in ["a", "b"] {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_row_of_the_outbox_keeps_its_tenant() {
+    async fn a_tenant_exists_as_long_as_it_has_an_outbox_row() {
         let (store, clock) = store();
         let tenant = store.tenant(&TenantId::default_tenant()).unwrap();
         let (threads, id) = (tenant.threads.unwrap(), ThreadId::new("t").unwrap());

@@ -18,7 +18,7 @@ fn every_size_up_to_the_default_limits_is_kept() {
 fn a_refusal_takes_little_memory() {
     let said = Process::begin(&[], "bounds::a_child_refuses", &[(TASK, "1")]).end();
     println!("{}", said.join("\n"));
-    assert_eq!(said.len(), 1, "the child did nothing");
+    assert_eq!(said.len(), 1, "the child process did not print one line");
 }
 
 /// The other side of the test above; started by hand it has nothing to do.

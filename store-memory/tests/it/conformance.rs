@@ -15,7 +15,7 @@ mod more_histories {
 
     /// M3: each claim and each settlement may be dropped at any poll.
     #[test]
-    fn work_of_many_bad_workers_is_done_by_others() {
+    fn other_workers_finish_the_work_of_many_bad_workers() {
         println!("{}", run(ForsakenWork::many().run(crate::fixture())));
     }
 }

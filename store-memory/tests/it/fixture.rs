@@ -48,11 +48,11 @@ impl Fixture for InMemory {
     }
 
     async fn reopen(&self, _opened: Opened) -> Result<Opened> {
-        unreachable!("it is lacking")
+        unreachable!("the fixture declares that it lacks this")
     }
 
     async fn open_beside(&self, _opened: &Opened) -> Result<Arc<dyn Store>> {
-        unreachable!("it is lacking")
+        unreachable!("the fixture declares that it lacks this")
     }
 
     async fn advance(&self, opened: &Opened, by: Duration) {
@@ -65,6 +65,6 @@ impl Fixture for InMemory {
     }
 
     async fn damage(&self, _opened: Opened, _seed: u64) -> Result<Opened> {
-        unreachable!("it is lacking")
+        unreachable!("the fixture declares that it lacks this")
     }
 }

@@ -92,7 +92,7 @@ async fn a_new_run_id_has_one_winner_among_threads() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_list_shows_a_whole_family_or_nothing_of_it() {
+async fn a_list_shows_all_of_a_family_or_nothing() {
     let threads = commits().threads();
     let id = |name: String| ThreadId::new(name).unwrap();
     for round in 0..50 {

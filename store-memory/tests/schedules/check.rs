@@ -39,13 +39,13 @@ impl Tally {
     fn text(&self, wanted: &[&'static str]) -> String {
         let counts = self.0.lock().unwrap();
         let missing: Vec<_> = wanted.iter().filter(|what| !counts.contains_key(*what)).collect();
-        assert!(missing.is_empty(), "in no schedule: {missing:?}");
+        assert!(missing.is_empty(), "no schedule has these: {missing:?}");
         counts.iter().map(|(what, count)| format!(", {what} {count}")).collect()
     }
 }
 
 /// Wants a scenario to hold under every schedule, and what is `wanted` to happen in some.
-#[expect(clippy::print_stdout, clippy::print_stderr, reason = "figures for whoever asks to see them")]
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "the test prints its figures")]
 pub(crate) fn holds<F>(
     name: &str,
     wanted: &[&'static str],
@@ -56,21 +56,21 @@ pub(crate) fn holds<F>(
     let (seed, tally) = (seed(), Tally::default());
     let counting = tally.clone();
     match search(PctScheduler::new_from_seed(seed, DEPTH, schedules()), move || scenario(counting.clone())) {
-        Ok(ran) => println!("{SEED}={seed}: {name}: {ran} schedules, none fails{}", tally.text(wanted)),
+        Ok(ran) => println!("{SEED}={seed}: {name}: {ran} schedules, none failed{}", tally.text(wanted)),
         Err((at, panic)) => {
-            eprintln!("{SEED}={seed}: {name}: schedule {at} fails");
+            eprintln!("{SEED}={seed}: {name}: schedule {at} failed");
             resume_unwind(panic);
         }
     }
     let again = UncontrolledNondeterminismCheckScheduler::new(PctScheduler::new_from_seed(seed, DEPTH, REPEATED));
     if let Err((_, panic)) = search(again, move || scenario(Tally::default())) {
-        eprintln!("{SEED}={seed}: {name}: a schedule went another way the second time");
+        eprintln!("{SEED}={seed}: {name}: a repeated schedule took another course");
         resume_unwind(panic);
     }
 }
 
 /// Wants a fault that was put into a scenario to be found.
-#[expect(clippy::print_stdout, reason = "figures for whoever asks to see them")]
+#[expect(clippy::print_stdout, reason = "the test prints its figures")]
 pub(crate) fn finds<F>(name: &str, message: &str, scenario: impl Fn() -> F + Send + Sync + 'static)
 where
     F: Future<Output = ()> + 'static,

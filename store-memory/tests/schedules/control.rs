@@ -34,8 +34,8 @@ fn a_counter_that_loses_an_update_is_found() {
 
 /// Commits behind a version that it read without expecting it: store-memory lets others run in between.
 #[test]
-fn a_writer_that_expects_nothing_is_found() {
-    finds("a writer that expects nothing", "somebody was faster", || async {
+fn a_writer_without_a_guard_is_found() {
+    finds("a writer that expects nothing", "another writer was faster", || async {
         let given = Arc::new(Given::new());
         let tasks = ["x", "y"].map(|text| {
             let given = Arc::clone(&given);
@@ -44,7 +44,7 @@ fn a_writer_that_expects_nothing_is_found() {
                 let seen = given.version(&thread).await;
                 let commit = Commit::new(thread).with_key(id(text)).entry(said(text));
                 let receipt = given.commits.commit(commit).await.unwrap();
-                assert!(receipt.version.number() == seen + 1, "somebody was faster");
+                assert!(receipt.version.number() == seen + 1, "another writer was faster");
             })
         });
         for task in tasks {

@@ -6,7 +6,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a test that cannot go on fails, with its place"
+    reason = "a test that cannot continue panics where it fails"
 )]
 
 mod check;

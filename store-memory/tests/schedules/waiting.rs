@@ -32,7 +32,7 @@ const END: &str = "end";
 
 #[test]
 fn a_subscriber_sees_each_event_once() {
-    holds("a subscriber sees each event once", &["began behind some", "gone"], events);
+    holds("a subscriber sees each event once", &["began after some", "gone"], events);
 }
 
 async fn events(tally: Tally) {
@@ -72,7 +72,7 @@ async fn events(tally: Tally) {
         tally.count("gone");
     }
     if after.is_some() {
-        tally.count("began behind some");
+        tally.count("began after some");
     }
     assert_eq!(late, list(&given, after).await);
     for (writer, task) in writers.into_iter().enumerate() {
@@ -171,8 +171,8 @@ async fn serve(given: Arc<Given>, done: Sender<()>, tally: Tally) {
 }
 
 #[test]
-fn a_sender_hears_what_became_of_a_command() {
-    holds("a sender hears what became of a command", &["accepted", "dropped", "gone"], commands);
+fn a_sender_learns_the_outcome_of_a_command() {
+    holds("a sender learns what became of a command", &["accepted", "dropped", "gone"], commands);
 }
 
 async fn commands(tally: Tally) {
@@ -202,8 +202,8 @@ async fn commands(tally: Tally) {
 }
 
 #[test]
-fn what_comes_after_a_call_without_a_caller_sees_its_effect() {
-    holds("what comes after a call without a caller sees its effect", &["waits", "waits for nothing"], orphans);
+fn a_call_after_an_abandoned_call_sees_its_effect() {
+    holds("a call after an abandoned call sees its effect", &["waits", "waits for nothing"], orphans);
 }
 
 async fn orphans(tally: Tally) {

@@ -251,7 +251,7 @@ impl Scene {
             let (until, since) = (one.dispatch.claim.as_ref().unwrap(), next.dispatch.claim.as_ref().unwrap());
             let is_over = until.lease_until <= since.claimed_at;
             let is_ended = is_taken_over && one.dispatch.epoch < next.dispatch.epoch;
-            assert!(one.number < next.number && (is_over || is_ended), "{one:?} is held, and {next:?}");
+            assert!(one.number < next.number && (is_over || is_ended), "{one:?} is claimed, and so is {next:?}");
         }
         holders.push(held.clone());
     }

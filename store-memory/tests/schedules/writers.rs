@@ -110,8 +110,8 @@ async fn keys(tally: Tally) {
 }
 
 #[test]
-fn a_new_run_is_of_one_thread() {
-    holds("a new run is of one thread", &["thread 0", "thread 1", "thread 2"], runs);
+fn a_new_run_belongs_to_one_thread() {
+    holds("a new run belongs to one thread", &["thread 0", "thread 1", "thread 2"], runs);
 }
 
 /// Writers of different threads, who hold nothing of each other while they look for the run.

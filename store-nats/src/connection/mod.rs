@@ -24,8 +24,8 @@ use crate::{
 /// The delay before another attempt.
 pub(crate) const AGAIN: Duration = Duration::from_millis(20);
 
-const NO_LOG: &str = "the log on the servers, which is gone: open the mailbox anew";
-const OTHER_LOG: &str = "the log on the servers, which was made anew since it was read: open the mailbox anew";
+const NO_LOG: &str = "the log no longer exists on the servers: open the mailbox again";
+const OTHER_LOG: &str = "the log on the servers was created again after it was read: open the mailbox again";
 
 /// The oldest server version that reports its time with the state of a stream.
 const OLDEST: (u64, u64) = (2, 10);
@@ -285,7 +285,7 @@ fn check_max_payload(bytes: u64) -> Result<()> {
         return Ok(());
     }
     let reason =
-        format!("the server's is {bytes} bytes, a mailbox needs {least} or more: raise it in its configuration");
+        format!("the server has {bytes} bytes, but a mailbox needs at least {least}: raise it in its configuration");
     Err(Error::invalid("max_payload", reason))
 }
 
@@ -306,9 +306,8 @@ fn expecting(last: u64) -> HeaderMap {
 }
 
 fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<Result<T, Refusal>> {
-    let unreadable = |e: serde_json::Error| {
-        Error::server_unavailable("the server gave an answer that cannot be read").with_source(e)
-    };
+    let unreadable =
+        |e: serde_json::Error| Error::server_unavailable("the answer of the server cannot be read").with_source(e);
     if let Some(refusal) = serde_json::from_slice::<Answer>(answer).map_err(unreadable)?.error {
         return Ok(Err(refusal));
     }

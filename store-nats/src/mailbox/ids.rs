@@ -129,7 +129,7 @@ async fn prepare(tenant: &Tenant, dispatches: &[NewDispatch]) -> Result<()> {
             return Ok(());
         }
         if begun.elapsed() > tenant.common.config.deadline {
-            return Err(Error::unavailable("others take the same ids, again and again"));
+            return Err(Error::unavailable("other callers kept using the same ids"));
         }
         let make = |(id, next)| make(tenant.log(), (&tenant.name, incarnation), id, next);
         for made in stream::iter(steps).map(make).buffer_unordered(TOGETHER).collect::<Vec<_>>().await {

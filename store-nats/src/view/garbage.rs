@@ -94,7 +94,7 @@ mod tests {
     };
 
     #[test]
-    fn what_was_told_again_is_garbage() {
+    fn messages_whose_parts_were_all_rewritten_are_garbage() {
         let mut messages = Messages::default();
         assert_eq!(messages.add(1, vec![(Dispatch(1), false)]), [0; 0]);
         assert_eq!(messages.add(2, vec![(Dispatch(2), false)]), [0; 0]);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_of_a_thread_is_needed_behind_messages_that_say_nothing() {
+    fn the_record_of_a_thread_is_needed_after_empty_messages() {
         let mut messages = Messages::default();
         assert_eq!(messages.add(1, vec![(Record, false)]), [0; 0]);
         assert_eq!(messages.add(2, vec![]), [0; 0]);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removal_is_needed_as_long_as_something_older_is_there() {
+    fn a_removal_is_needed_while_an_older_message_exists() {
         let mut messages = Messages::default();
         messages.add(1, vec![(Dispatch(1), false), (Dispatch(2), false)]);
         assert_eq!(messages.add(2, vec![(Dispatch(1), false)]), [0; 0]);

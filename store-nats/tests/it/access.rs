@@ -34,7 +34,7 @@ pub(crate) async fn is_refused(url: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_password_is_said_with_every_connection() {
+async fn a_password_is_sent_with_every_connection() {
     let mut server = Nats::start("authorization { user: ada, password: \"s:cret@\" }").unwrap();
     let host = server.url().replace("nats://", "");
     works_twice(&mut server, &format!("nats://ada:s%3Acret%40@{host}")).await;
@@ -43,7 +43,7 @@ async fn a_password_is_said_with_every_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_is_said_with_every_connection() {
+async fn a_token_is_sent_with_every_connection() {
     let mut server = Nats::start("authorization { token: \"open sesame\" }").unwrap();
     let host = server.url().replace("nats://", "");
     works_twice(&mut server, &format!("nats://open%20sesame@{host}")).await;

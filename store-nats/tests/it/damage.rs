@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thread_that_cannot_be_read_keeps_no_claim_from_others() {
+async fn an_unreadable_thread_does_not_block_claims_of_other_threads() {
     let place = Place::new(Limits::default()).await.unwrap();
     let store = place.store().await.unwrap();
     let mailbox = mailbox(&*store);
@@ -50,7 +50,7 @@ async fn a_thread_that_cannot_be_read_keeps_no_claim_from_others() {
 
 /// VF-1: what cannot be read, and what is gone, is named.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_servers_lost_is_found() {
+async fn data_lost_by_the_servers_is_found() {
     let place = Place::new(Limits::default()).await.unwrap();
     let store = place.store().await.unwrap();
     let mailbox = mailbox(&*store);

@@ -27,7 +27,7 @@ pub(crate) fn server() -> String {
 }
 
 fn variable(name: &str) -> String {
-    env::var(name).unwrap_or_else(|_| panic!("`cargo xtask test` starts servers; or set {name}"))
+    env::var(name).unwrap_or_else(|_| panic!("set {name}, or use `cargo xtask test`, which starts servers"))
 }
 
 /// How a store of a test is opened: nothing that tests keep has to survive the server.
@@ -134,6 +134,6 @@ impl Fixture for OnNats {
     }
 
     async fn damage(&self, _opened: Opened, _seed: u64) -> Result<Opened> {
-        unreachable!("it was declared to be lacking")
+        unreachable!("the fixture declares that it lacks this")
     }
 }

@@ -12,7 +12,7 @@ use crate::{
 
 /// Only the last message about a dispatch stays, and it may be that of its claim.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dedupe_key_is_held_after_the_message_that_took_it_is_gone() {
+async fn a_dedupe_key_stays_taken_after_its_message_was_removed() {
     let mut config = config();
     config.garbage_kept = Duration::from_millis(30);
     let place = Place::of(config).await.unwrap();
@@ -22,7 +22,7 @@ async fn a_dedupe_key_is_held_after_the_message_that_took_it_is_gone() {
     claim(&*mailbox(&*store)).await.unwrap().unwrap();
     let begun = Instant::now();
     while of_thread(&place).await > 1 {
-        assert!(begun.elapsed() < Duration::from_secs(20), "the first message stays");
+        assert!(begun.elapsed() < Duration::from_secs(20), "the first message was not removed");
         sleep(Duration::from_millis(50)).await;
     }
     let again = place.store().await.unwrap();
@@ -118,7 +118,7 @@ async fn messages(place: &Place, suffix: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_holds_what_there_is_and_reads_the_same() {
+async fn the_log_keeps_only_needed_messages_and_reads_the_same() {
     let mut config = config();
     config.garbage_kept = Duration::from_millis(30);
     let place = Place::of(config).await.unwrap();
@@ -132,20 +132,20 @@ async fn the_log_holds_what_there_is_and_reads_the_same() {
         let expected = seen(&*store).await;
         // Who reads the log while garbage is removed sees the same as who reads it afterwards, and as who wrote it.
         let beside = place.store().await.unwrap();
-        sees(&*beside, &expected, format!("round {round}, beside")).await;
+        sees(&*beside, &expected, format!("round {round}, during the removal")).await;
         beside.close().await.unwrap();
         sleep(Duration::from_millis(200)).await;
         sees(&*store, &expected, format!("round {round}")).await;
         store.close().await.unwrap();
         store = place.store().await.unwrap();
-        sees(&*store, &expected, format!("round {round}, again")).await;
+        sees(&*store, &expected, format!("round {round}, after reopening")).await;
     }
     let there = all(&*mailbox(&*store)).await.len() as u64;
     let begun = Instant::now();
     // Four threads, each with its last message and an interrupt; the tenant, the clock and the like; and ids.
     while messages(&place, "").await > there + 40 || messages(&place, "-data").await > there {
         let (log, data) = (messages(&place, "").await, messages(&place, "-data").await);
-        assert!(begun.elapsed() < Duration::from_secs(20), "{log} and {data} messages for {there} dispatches");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{log} log and {data} data messages for {there} dispatches");
         sleep(Duration::from_millis(100)).await;
     }
 }

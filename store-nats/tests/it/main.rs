@@ -5,7 +5,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    reason = "a test that cannot go on fails, with its place, and faults say what they did"
+    reason = "a test that cannot continue panics where it fails, and tests of faults print what they did"
 )]
 
 mod access;

@@ -33,7 +33,7 @@ const IDS: &[&str] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ids_of_any_kind_keep_to_themselves() {
+async fn ids_of_any_kind_do_not_collide() {
     let place = Place::new(Limits::default()).await.unwrap();
     let store = place.store().await.unwrap();
     let longest = "\u{e9}".repeat(128);
@@ -61,7 +61,7 @@ async fn ids_of_any_kind_keep_to_themselves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_threads_that_want_an_id_one_gets_it() {
+async fn an_id_wanted_by_several_threads_goes_to_one_of_them() {
     let place = Place::new(Limits::default()).await.unwrap();
     let (one, other) = (place.store().await.unwrap(), place.store().await.unwrap());
     let mailboxes = [mailbox(&*one), mailbox(&*other)];
@@ -87,7 +87,7 @@ async fn of_two_threads_that_want_an_id_one_gets_it() {
 
 /// An id that was said to be for a thread, which died before it enqueued, is in nobody's way.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_of_which_nothing_came_goes_to_who_wants_it() {
+async fn an_id_reserved_without_an_enqueue_can_be_used() {
     let place = Place::new(Limits::default()).await.unwrap();
     let store = place.store().await.unwrap();
     let mailbox = mailbox(&*store);

@@ -44,7 +44,7 @@ async fn a_single_server_that_may_not_sync_is_refused() {
 }
 
 #[tokio::test]
-async fn streams_that_may_lose_something_are_refused() {
+async fn streams_that_may_lose_data_are_refused() {
     for (setting, json) in [
         ("storage", r#""storage":"memory","discard":"new""#),
         ("discard", r#""storage":"file","discard":"old""#),
@@ -78,7 +78,7 @@ async fn a_store_of_a_newer_release_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_unavailable() {
+async fn an_unreachable_server_is_unavailable() {
     let config = NatsConfig::new("nats://127.0.0.1:1/?assume_sync=true").unwrap();
     assert_eq!(NatsStore::open(config).await.unwrap_err().kind(), ErrorKind::Unavailable);
 }

@@ -40,7 +40,7 @@ pub(crate) async fn remove(config: &NatsConfig) {
 
 /// LV-9.
 #[tokio::test(flavor = "multi_thread")]
-async fn work_wakes_who_waits_in_another_process() {
+async fn new_work_wakes_waiting_workers_of_another_process() {
     let (one, other, config) = two().await;
     let (waiter, producer) = (stores(&*one), mailbox(&*other));
     let mut slowest = Duration::ZERO;
@@ -56,7 +56,7 @@ async fn work_wakes_who_waits_in_another_process() {
         let held = claim(&**mailbox).await.unwrap().unwrap();
         ack(&**mailbox, &held).await.unwrap();
     }
-    assert!(slowest < Duration::from_millis(900), "somebody found it by looking: {slowest:?}");
+    assert!(slowest < Duration::from_millis(900), "a dispatch was found by polling: {slowest:?}");
     remove(&config).await;
 }
 
@@ -85,7 +85,7 @@ async fn work_whose_signal_was_lost_is_found_soon() {
         let held = claim(&**mailbox).await.unwrap().unwrap();
         let took = begun.elapsed();
         println!("found after {took:?}");
-        assert!(took < Duration::from_secs(10), "it was found after {took:?}");
+        assert!(took < Duration::from_secs(10), "the dispatch was found after {took:?}");
         ack(&**mailbox, &held).await.unwrap();
     }
     remove(&config).await;
@@ -93,7 +93,7 @@ async fn work_whose_signal_was_lost_is_found_soon() {
 
 /// PR-8: where the runtime of a store has ended nothing hangs.
 #[test]
-fn a_store_without_its_runtime_answers() {
+fn a_store_whose_runtime_ended_still_answers() {
     let (first, second) = (Runtime::new().unwrap(), Runtime::new().unwrap());
     let (store, _, config) = first.block_on(two());
     drop(first);
@@ -104,7 +104,7 @@ fn a_store_without_its_runtime_answers() {
 
 /// NA-1, MB-18, MB-19: of what two processes decide about a thread at once the server accepts one.
 #[tokio::test(flavor = "multi_thread")]
-async fn claims_of_two_processes_never_meet() {
+async fn claims_of_two_processes_never_collide() {
     let (one, other, config) = two().await;
     let mailboxes = [mailbox(&*one), mailbox(&*other)];
     let new = (0..120).map(|at| work(&format!("t-{}", at % 6))).collect();
@@ -115,10 +115,10 @@ async fn claims_of_two_processes_never_meet() {
         tokio::spawn(async move {
             let (mut done, begun) = (Vec::new(), Instant::now());
             while mailbox.count_dispatches(None).await.unwrap().acked < 120 {
-                assert!(begun.elapsed() < Duration::from_secs(50), "some are left");
+                assert!(begun.elapsed() < Duration::from_secs(50), "some dispatches are left");
                 let Some(claimed) = claim(&*mailbox).await.unwrap() else { continue };
                 let thread = claimed.dispatch.thread.clone();
-                assert!(held.lock().unwrap().insert(thread.clone()), "{thread} is held twice");
+                assert!(held.lock().unwrap().insert(thread.clone()), "{thread} is claimed twice");
                 done.push((claimed.dispatch.id.clone(), claimed.dispatch.attempts));
                 tokio::task::yield_now().await;
                 assert!(held.lock().unwrap().remove(&thread));
@@ -138,7 +138,7 @@ async fn claims_of_two_processes_never_meet() {
 
 /// MB-29, MB-34: leases end by the leader's clock.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_that_is_over_goes_to_another_process() {
+async fn an_expired_lease_goes_to_another_process() {
     let (one, other, config) = two().await;
     let (first, second) = (mailbox(&*one), mailbox(&*other));
     enqueue(&*first, work("t")).await.unwrap();
@@ -152,8 +152,8 @@ async fn a_lease_that_is_over_goes_to_another_process() {
             None => sleep(Duration::from_millis(10)).await,
         }
     };
-    assert!(begun.elapsed() >= lease, "it was taken after {:?}", begun.elapsed());
-    assert!(begun.elapsed() < lease * 4, "it was taken after {:?}", begun.elapsed());
+    assert!(begun.elapsed() >= lease, "it was claimed again after {:?}", begun.elapsed());
+    assert!(begun.elapsed() < lease * 4, "it was claimed again after {:?}", begun.elapsed());
     assert_eq!((taken.dispatch.id.clone(), taken.dispatch.attempts), (held.dispatch.id.clone(), 1));
     assert!(taken.number > held.number);
     let late = first.extend(&held.claim(), lease).await.unwrap_err();

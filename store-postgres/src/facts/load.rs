@@ -148,7 +148,7 @@ impl Found {
                 b: row.try_get(4)?,
             })
         };
-        read().map_err(|error| corrupt("an answer").with_source(error))
+        read().map_err(|error| corrupt("an answer of the server").with_source(error))
     }
 
     fn row(&self) -> Result<Row> {
@@ -177,7 +177,8 @@ impl Found {
             }
             "name" => facts.names.extend(look.names.iter().nth(at).map(|name| (name.clone(), self.i.map(|_| seq)))),
             "state" => {
-                let value = Json::parse(a).map_err(|error| corrupt("a value of a state").with_source(error))?;
+                let value =
+                    Json::parse(a).map_err(|error| corrupt("a value of a thread's state").with_source(error))?;
                 facts.states.extend(look.states.iter().nth(at).map(|key| (key.clone(), Some(value))));
             }
             "input" => {

@@ -211,7 +211,7 @@ impl Facts {
 
     fn lacks(&self, note: impl FnOnce(&mut Look)) -> Error {
         note(&mut self.missing.borrow_mut());
-        Error::unavailable("it was not looked at yet")
+        Error::unavailable("the record was not loaded yet")
     }
 
     /// Returns a thread and its ancestors, the thread first; nothing if it does not exist.

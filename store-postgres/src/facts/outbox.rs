@@ -304,7 +304,7 @@ impl OutboxTable for OutboxDesk<'_> {
     fn payload(&self, id: &OutboxId) -> Result<Json> {
         OutboxRows::row(self.facts, id)?;
         let found = self.facts.outbox.payloads.get(id).cloned();
-        found.ok_or_else(|| corrupt("a row of the outbox has no payload"))
+        found.ok_or_else(|| corrupt("an outbox row has no payload"))
     }
 
     fn set_row(&mut self, id: &OutboxId, row: Option<StoredOutboxRow>) {

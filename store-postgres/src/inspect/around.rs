@@ -26,17 +26,17 @@ pub(super) async fn inspect(tenant: &Tenant, name: &TenantId) -> Result<Vec<Find
     };
     for row in tenant.db().any().read(|sql| &sql.uneven_scopes, with()?).await? {
         let (kind, id) = (text(&row, 0)?, text(&row, 1)?);
-        let detail = format!("it has {} events where its sequence numbers say {}", number(&row, 2)?, number(&row, 3)?);
+        let detail = format!("it has {} events, but its sequence numbers say {}", number(&row, 2)?, number(&row, 3)?);
         find(FindingKind::SequenceGap, format!("events of {kind} `{id}`"), detail);
     }
     for row in tenant.db().any().read(|sql| &sql.lost_claims, with()?).await? {
         let (thread, dispatch) = (text(&row, 0)?, text(&row, 1)?);
-        let detail = format!("dispatch `{dispatch}` is not claimed, though it is the one that runs");
+        let detail = format!("dispatch `{dispatch}` is recorded as running, but is not claimed");
         find(FindingKind::DanglingReference, format!("mailbox of thread `{thread}`"), detail);
     }
     for row in tenant.db().any().read(|sql| &sql.lost_rows, with()?).await? {
         let (what, count) = (text(&row, 0)?, number(&row, 1)?);
-        find(FindingKind::DanglingReference, what, format!("{count} belong to nothing"));
+        find(FindingKind::DanglingReference, what, format!("there are {count}"));
     }
     Ok(findings)
 }

@@ -154,7 +154,7 @@ async fn load(connection: &mut Connection<'_>, tenant: &Tenant, id: &ThreadId) -
         contents.runs.insert(run.id.clone(), Arc::new(run));
     }
     for row in connection.read(|sql| &sql.load_state, with()?).await? {
-        let value = Json::parse(&text(&row, 1)?).map_err(|e| corrupt("a value of a state").with_source(e))?;
+        let value = Json::parse(&text(&row, 1)?).map_err(|e| corrupt("a value of a thread's state").with_source(e))?;
         contents.state.insert(name(&row, 0)?, value);
     }
     Ok(Some(contents))
@@ -262,6 +262,6 @@ async fn rebuild(tenant: &Tenant, id: &ThreadId, contents: &Contents, checked: &
     let mut connection = tenant.db().transaction().await?;
     match Arc::new(batch).write(&mut connection, tenant, moment).await.map_err(|failed| failed.error)? {
         Written::Done(_) => connection.finish(true).await,
-        _ => Err(Error::unavailable("somebody writes to the thread that is being repaired")),
+        _ => Err(Error::unavailable("another call wrote to the thread during the repair")),
     }
 }

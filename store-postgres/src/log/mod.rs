@@ -290,7 +290,7 @@ impl<'a> Reader<'a> {
     async fn state(&mut self) -> Result<ThreadState> {
         let with = self.about()?;
         let rows = self.connection.read(|sql| &sql.load_state, with).await?;
-        let value = |text: &str| Json::parse(text).map_err(|e| corrupt("a value of a state").with_source(e));
+        let value = |text: &str| Json::parse(text).map_err(|e| corrupt("a value of a thread's state").with_source(e));
         rows.iter().map(|row| Ok((name(row, 0)?, value(&text(row, 1)?)?))).collect()
     }
 }

@@ -33,7 +33,7 @@ pub(super) async fn enqueue(tenant: &Tenant, dispatches: Vec<NewDispatch>) -> Re
     match tenant.enqueues.turn(&call, PATIENCE.min(tenant.common.config.acquire / 2)).await {
         Told::Lead(group) => lead(tenant, group).await,
         Told::Done(answers) => Ok(answers),
-        Told::Unavailable => Err(Error::server_unavailable("the server did not answer in time, or could not be asked")),
+        Told::Unavailable => Err(Error::server_unavailable("the server did not answer in time or was unreachable")),
         Told::Unknown => Err(Error::commit_unknown(None)),
         Told::Alone => alone(tenant, &call).await,
     }

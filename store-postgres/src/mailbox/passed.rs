@@ -6,7 +6,7 @@
 //! invisible for longer, such as one of a transaction that was suspended or rolled back, is found when all parts are
 //! searched, which happens from time to time.
 
-#![expect(clippy::disallowed_methods, reason = "when everything was looked at last")]
+#![expect(clippy::disallowed_methods, reason = "the interval between full searches is real time")]
 
 use std::{
     collections::BTreeMap,
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_passed_that_may_not_have_been_seen() {
+    fn the_watermark_stays_below_places_that_may_be_unseen() {
         let passed = search(&[(1, NOW - 1), (2, NOW - 5_000)], ALL).passed(&Passed::default());
         let seen = NOW - UNSEEN_MS;
         assert_eq!((passed.at, passed.due, passed.lease), (NOW, seen, seen));
@@ -180,12 +180,12 @@ mod tests {
     }
 
     #[test]
-    fn a_priority_of_which_nothing_is_left_is_passed_until_now() {
+    fn the_watermark_of_an_empty_priority_advances_to_now() {
         assert_eq!(search(&[], ALL).passed(&known(&[(3, 7)])).ready, [(3, NOW - UNSEEN_MS)].into());
     }
 
     #[test]
-    fn what_was_not_looked_at_is_not_passed() {
+    fn the_watermark_does_not_pass_unsearched_places() {
         let passed = search(&[(2, 100), (2, 200)], SOME).passed(&known(&[(1, 7), (2, 8), (4, 9)]));
         assert_eq!(passed.ready, [(1, NOW - UNSEEN_MS), (2, 100), (4, 9)].into());
         assert_eq!((passed.due, passed.lease), (5, 6));
@@ -193,13 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_back_makes_it_begin_anew() {
+    fn a_clock_that_was_set_back_resets_the_watermark() {
         let ahead = Passed { at: NOW + 1, ..known(&[(1, NOW)]) };
         assert_eq!(search(&[(2, 3)], ALL).passed(&ahead).ready, [(2, 3)].into());
     }
 
     #[test]
-    fn who_ends_late_takes_nothing_back_that_others_passed() {
+    fn a_search_that_ends_late_does_not_lower_the_watermark() {
         let known = Passed { at: NOW + 5, ..known(&[(1, NOW - 900)]) };
         let late = Search { passed_at: NOW - 10, ..search(&[], ALL) };
         let passed = late.passed(&known);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_looked_at_first_and_then_again() {
+    fn the_first_claim_and_periodic_ones_search_everything() {
         let places = Places::default();
         assert_eq!(places.for_claim(), Passed::default());
         places.tell(&search(&[], ALL));

@@ -58,14 +58,14 @@ impl ThreadAdmin for PostgresThreads {
         let id = id.clone();
         let call = |tenant: Arc<Tenant>| async move { delete::delete(&tenant, &id, request).await };
         let (deletion, logs) = self.tenant.write(None, call).await?;
-        self.remove_what_was_deleted(&logs).await;
+        self.remove_deleted_data(&logs).await;
         Ok(deletion)
     }
 
     async fn prune_threads(&self, request: PruneRequest) -> Result<Pruned> {
         let call = |tenant: Arc<Tenant>| async move { delete::prune(&tenant, request).await };
         let (pruned, logs) = self.tenant.write(None, call).await?;
-        self.remove_what_was_deleted(&logs).await;
+        self.remove_deleted_data(&logs).await;
         Ok(pruned)
     }
 
@@ -97,10 +97,10 @@ const STEP_LOGS: usize = 256;
 impl PostgresThreads {
     /// Removes the data of an acknowledged deletion, but not that of other deletions. A failure does not undo the
     /// deletion: the remaining data is invisible, and the next `purge_deleted` removes it.
-    async fn remove_what_was_deleted(&self, logs: &[i64]) {
+    async fn remove_deleted_data(&self, logs: &[i64]) {
         for logs in logs.chunks(STEP_LOGS) {
             if let Err(error) = self.remove(Some(logs), &Silent).await {
-                tracing::warn!(%error, "what was deleted is not removed yet: the next purge of deleted threads does it");
+                tracing::warn!(%error, "deleted data is not removed yet; the next purge of deleted threads removes it");
                 return;
             }
         }

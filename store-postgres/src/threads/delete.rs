@@ -110,7 +110,7 @@ pub(super) async fn delete(tenant: &Tenant, id: &ThreadId, request: DeleteReques
             }
         }
     }
-    Err(Error::unavailable("others wrote to the threads at the same time, again and again"))
+    Err(Error::unavailable("other callers kept writing to the threads at the same time"))
 }
 
 async fn try_delete(at: &mut At<'_>, id: &ThreadId, request: DeleteRequest) -> Result<Option<(Family, Vec<i64>)>> {
@@ -154,7 +154,7 @@ async fn prune_idle(tenant: &Tenant, request: PruneRequest) -> Result<(Pruned, V
             return Ok((choice.pruned(chosen.to_vec()), logs));
         }
     }
-    Err(Error::unavailable("others wrote to the threads at the same time, again and again"))
+    Err(Error::unavailable("other callers kept writing to the threads at the same time"))
 }
 
 async fn choose(at: &mut At<'_>, mut choice: Choice) -> Result<Choice> {

@@ -48,17 +48,17 @@ pub(super) fn asked(key: &str, value: &str) -> Option<Result<Asked>> {
         ("target_session_attrs", "primary") => Ok(Asked::Target(Target::Primary)),
         ("target_session_attrs", "read-write") => Ok(Asked::Target(Target::ReadWrite)),
         ("sslrootcert", "system") => {
-            refused(key, "the driver has authorities of its own: leave it out, or give a file")
+            refused(key, "the driver uses its own certificate authorities: leave it out, or name a file")
         }
         ("channel_binding", _) => {
-            refused(key, "the driver binds no channel: leave it out, and give `sslmode=verify-full`")
+            refused(key, "the driver has no channel binding: leave it out, and use `sslmode=verify-full`")
         }
-        ("gssencmode", _) => refused(key, "the driver has no GSSAPI: give `disable`, or leave it out"),
-        ("target_session_attrs", _) => refused(key, "a store needs a server that takes writes: give `read-write`"),
+        ("gssencmode", _) => refused(key, "the driver has no GSSAPI: use `disable`, or leave it out"),
+        ("target_session_attrs", _) => refused(key, "a store needs a server that accepts writes: use `read-write`"),
         ("keepalives" | "keepalives_idle" | "keepalives_interval" | "keepalives_count" | "tcp_user_timeout", _) => {
-            refused(key, "the driver sends no keepalives, each call has a deadline instead: leave it out")
+            refused(key, "the driver sends no keepalives, since each call has a deadline: leave it out")
         }
-        ("sslnegotiation", _) => refused(key, "the driver asks a server for TLS first: give `postgres`"),
+        ("sslnegotiation", _) => refused(key, "the driver always asks the server for TLS first: use `postgres`"),
         (
             "client_encoding"
             | "fallback_application_name"
@@ -83,7 +83,7 @@ pub(super) fn asked(key: &str, value: &str) -> Option<Result<Asked>> {
             | "sslpassword"
             | "sslsni",
             _,
-        ) => refused(key, "the driver does not have it, or not this value: leave it out"),
+        ) => refused(key, "the driver does not support it, or not this value: leave it out"),
         _ => return None,
     };
     Some(asked)
@@ -97,7 +97,7 @@ fn refused(key: &str, why: &str) -> Result<Asked> {
 fn connect_timeout(value: &str) -> Result<Asked> {
     match value.parse() {
         Ok(seconds @ 1..=3_600) => Ok(Asked::ConnectWithin(Duration::from_secs(seconds))),
-        _ => refused("connect_timeout", "it is no number of seconds from 1 to 3600"),
+        _ => refused("connect_timeout", "it must be a number of seconds from 1 to 3600"),
     }
 }
 
@@ -114,7 +114,7 @@ fn settings(value: &str) -> Result<Asked> {
         let setting = setting.as_deref().and_then(|setting| setting.split_once('='));
         let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
         let Some((name, value)) = setting.filter(|(name, _)| !name.is_empty() && is_name(name)) else {
-            return refused("options", "it is not made of `-c name=value`");
+            return refused("options", "it must consist of `-c name=value`");
         };
         settings.push((name.replace('-', "_"), value.to_owned()));
     }
@@ -147,7 +147,7 @@ mod tests {
     use super::{Asked, Target, asked};
 
     #[test]
-    fn what_libpq_knows_holds_or_is_refused_by_name() {
+    fn libpq_parameters_are_applied_or_refused_by_name() {
         let pairs = |pairs: &[(&str, &str)]| {
             Asked::Settings(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
         };

@@ -39,7 +39,7 @@ pub(crate) fn parse(text: &str) -> Result<Parts> {
         return Err(invalid(SEVERAL));
     }
     // The error of the parser is not passed on, because it may show a part of the URL.
-    let url = Url::parse(&with_a_host(text)).map_err(|_| invalid("it is no URL"))?;
+    let url = Url::parse(&with_a_host(text)).map_err(|_| invalid("it is not a URL"))?;
     if !matches!(url.scheme(), "postgres" | "postgresql") || !url.has_authority() {
         return Err(invalid("it does not begin with `postgres://`"));
     }
@@ -89,7 +89,7 @@ impl Parts {
             "host" | "port" if value.contains(',') => return Err(invalid(SEVERAL)),
             "host" if value.starts_with('/') => options.socket(value),
             "host" => options.host(value),
-            "port" => options.port(value.parse().map_err(|_| invalid("`port` is no port"))?),
+            "port" => options.port(value.parse().map_err(|_| invalid("`port` is not a port number"))?),
             "user" => options.username(value),
             "password" => options.password(value),
             "dbname" => options.database(value),
@@ -103,7 +103,7 @@ impl Parts {
                 options
             }
             "sslmode" => {
-                self.ssl = Some(value.parse().map_err(|_| invalid("`sslmode` is none that PostgreSQL has"))?);
+                self.ssl = Some(value.parse().map_err(|_| invalid("`sslmode` is not a mode that PostgreSQL has"))?);
                 options
             }
             _ => match libpq::asked(key, value).transpose()? {
@@ -135,15 +135,15 @@ impl Parts {
             ("schema", name) => self.schema = schema(name)?,
             ("connections", count) => {
                 let count = count.parse().ok().filter(|count| (1..=MOST_CONNECTIONS).contains(count));
-                self.connections = Some(count.ok_or_else(|| invalid("`connections` is no number from 1 to 1,000"))?);
+                self.connections = Some(count.ok_or_else(|| invalid("`connections` must be from 1 to 1000"))?);
             }
             ("pooler", "transaction") => self.is_pooled = true,
-            ("pooler", _) => return Err(invalid("`pooler` is not `transaction`")),
+            ("pooler", _) => return Err(invalid("`pooler` must be `transaction`")),
             ("allow_unsafe", "true") => self.allow_unsafe = true,
-            ("allow_unsafe", _) => return Err(invalid("`allow_unsafe` is not `true`")),
+            ("allow_unsafe", _) => return Err(invalid("`allow_unsafe` must be `true`")),
             // A key that is not a plain name is not shown: it may be a secret that got there by mistake.
-            _ if is_plain(key) => return Err(invalid(&format!("`{key}` is no parameter of a store or of a server"))),
-            _ => return Err(invalid("it has a parameter that is not known; see `PostgresConfig::new`")),
+            _ if is_plain(key) => return Err(invalid(&format!("`{key}` is not a parameter of a store or a server"))),
+            _ => return Err(invalid("it has an unknown parameter; see `PostgresConfig::new`")),
         }
         Ok(())
     }
@@ -152,7 +152,7 @@ impl Parts {
 /// Stands in for a missing host, because the parser requires a host after a user.
 const NO_HOST: &str = "host-is-a-parameter.invalid";
 
-const SEVERAL: &str = "`host` and `port` name several servers: give the one that takes writes";
+const SEVERAL: &str = "`host` and `port` name several servers: name only the one that accepts writes";
 
 /// Splits a URL into the text before the host, the host with its port, and the text after it.
 fn of_server(text: &str) -> Option<(&str, &str, &str)> {
@@ -184,7 +184,7 @@ pub(crate) fn schema(name: &str) -> Result<String> {
     if fits && !name.starts_with("pg_") {
         return Ok(name.to_owned());
     }
-    Err(invalid("`schema` is not made of up to 63 small letters, digits and `_`, or begins with a digit or `pg_`"))
+    Err(invalid("`schema` must have 1 to 63 lowercase letters, digits and `_`, and not begin with a digit or `pg_`"))
 }
 
 /// Returns whether the server is reached by a socket or on this machine, so that no network lies between.
@@ -197,7 +197,7 @@ fn is_here(options: &PgConnectOptions) -> bool {
 }
 
 fn decoded(text: &str) -> Result<Cow<'_, str>> {
-    percent_encoding::percent_decode_str(text).decode_utf8().map_err(|_| invalid("it has bytes that are no UTF-8"))
+    percent_encoding::percent_decode_str(text).decode_utf8().map_err(|_| invalid("it has bytes that are not UTF-8"))
 }
 
 fn invalid(reason: &str) -> Error {
@@ -213,7 +213,7 @@ mod tests {
     use super::{Parts, parse};
 
     #[test]
-    fn a_url_says_where_and_how() {
+    fn a_url_names_the_server_and_its_options() {
         let url = "postgres://ada:s%40cret@db.example:5433/work?schema=agents&connections=3&application_name=x";
         let Parts { server, schema, connections, .. } = parse(url).unwrap();
         assert_eq!((server.get_host(), server.get_port(), server.get_username()), ("db.example", 5433, "ada"));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_hold_is_refused_by_name() {
+    fn unsupported_parameters_are_refused_by_name() {
         for (url, name) in [
             ("postgres://h/x?channel_binding=require", "`channel_binding`"),
             ("postgres://h/x?colour=blue", "`colour`"),
@@ -258,7 +258,7 @@ mod tests {
 
     /// PO-11: another machine is verified unless the URL says otherwise.
     #[test]
-    fn another_host_is_verified() {
+    fn a_remote_host_is_verified_by_default() {
         for (url, verified) in [
             ("postgres://db.example/x", true),
             ("postgres://10.0.0.7/x", true),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_without_the_secret() {
+    fn errors_about_a_url_show_no_secret() {
         for url in [
             "mysql://ada:canary@h/x",
             "ada:canary@h",

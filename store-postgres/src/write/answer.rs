@@ -50,7 +50,7 @@ impl Answer {
             let answer = (row.try_get(4)?, row.try_get(5)?, row.try_get(6)?);
             Ok((status, n, clock, stamp, answer))
         };
-        let answer = read().map_err(|e| corrupt("an answer").with_source(e))?;
+        let answer = read().map_err(|e| corrupt("an answer of the server").with_source(e))?;
         let (status, n, clock, stamp, (log, record, id)) = answer;
         Ok(Self { status, n, clock: Duration::from_millis(unsigned(clock)?), stamp, log, record, id })
     }
@@ -75,7 +75,7 @@ pub(super) fn written(connection: &Connection<'_>, batch: &Batch, rows: &[PgRow]
             }
             "scope" => {
                 let row = usize::try_from(n - 1).ok().and_then(|at| batch.scopes.get(at));
-                let scope = row.ok_or_else(|| corrupt("an answer"))?.scope.clone();
+                let scope = row.ok_or_else(|| corrupt("an answer of the server"))?.scope.clone();
                 let state = record.map(|text| facts::decode::<ScopeState>("scope", &text)).transpose()?;
                 scopes.push((scope, state.unwrap_or_default()));
             }

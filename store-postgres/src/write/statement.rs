@@ -208,7 +208,7 @@ mod tests {
 
     /// CM-5: a condition checked when a row is looked up may no longer hold when the row is changed.
     #[test]
-    fn whether_a_row_is_as_it_was_is_asked_where_it_is_changed() {
+    fn the_condition_on_a_row_is_checked_in_its_update() {
         for count in [1, 2] {
             let mut statement = Statement::default();
             let rows = Rows::new(&mut statement, vec![(0, &7_i64); count], None).unwrap();

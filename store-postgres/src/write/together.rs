@@ -2,7 +2,7 @@
 //! together as soon as one of these has its answer. Each batch gets its own answer, and no caller learns the result of
 //! another batch.
 
-#![expect(clippy::disallowed_methods, reason = "how long a call waited")]
+#![expect(clippy::disallowed_methods, reason = "measures how long a call has waited")]
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -241,7 +241,7 @@ fn each(connection: &Connection<'_>, count: usize, rows: &[PgRow]) -> Result<Vec
         let answer = Answer::of(row)?;
         connection.heard(answer.clock);
         let place = usize::try_from(answer.n).ok().and_then(|n| each.get_mut(n));
-        *place.ok_or_else(|| corrupt("an answer"))? = Some((answer.stamp, answer.log));
+        *place.ok_or_else(|| corrupt("an answer of the server"))? = Some((answer.stamp, answer.log));
     }
     Ok(each)
 }

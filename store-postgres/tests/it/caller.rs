@@ -67,9 +67,9 @@ impl Caller {
 }
 
 #[tokio::test]
-async fn what_is_rolled_back_was_never_there() {
+async fn a_rolled_back_commit_leaves_nothing() {
     let mut caller = Caller::new().await;
-    let [Ok(receipt)] = &caller.write(1, &[saying("a")], false).await[..] else { panic!("it was refused") };
+    let [Ok(receipt)] = &caller.write(1, &[saying("a")], false).await[..] else { panic!("the commit was refused") };
     assert_eq!((receipt.version.number(), receipt.deduplicated), (1, false));
     assert_eq!((caller.orders().await, caller.thread().await), (0, None));
     // Neither is its key.

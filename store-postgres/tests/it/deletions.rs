@@ -50,7 +50,7 @@ async fn write(stores: &TenantStores, thread: &ThreadId, key: &str, entries: usi
 /// Shows TH-20 and TH-21: what was said is gone from every table when the deletion returns, also of children and of a
 /// log that takes several batches; so it is after a pruning.
 #[tokio::test]
-async fn a_deletion_leaves_nothing_of_what_was_said() {
+async fn a_deletion_leaves_no_message_text_behind() {
     let place = Place::new(Limits::default()).await.unwrap();
     let store = place.0.open().await.unwrap();
     let stores = store.tenant(&TenantId::default_tenant()).unwrap();
@@ -116,7 +116,7 @@ async fn removals_wait(place: &Place, count: i64) {
 /// Shows TH-20: what a deletion that was cut off left is invisible, and `purge_deleted` of another process removes it,
 /// also where the step of the first one still goes on.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_cut_deletion_left_is_removed_by_the_next_purge() {
+async fn the_next_purge_removes_the_rest_of_a_cut_deletion() {
     let place = Place::new(Limits::default()).await.unwrap();
     let (first, threads, stores) = process(&place).await;
     let long: ThreadId = "long".parse().unwrap();
@@ -147,7 +147,7 @@ async fn what_a_cut_deletion_left_is_removed_by_the_next_purge() {
 
 /// Shows TH-20: what is left of a family of many small threads goes in a few steps, and not in one for each of them.
 #[tokio::test(flavor = "multi_thread")]
-async fn many_small_threads_go_in_few_steps() {
+async fn many_small_threads_are_removed_in_few_steps() {
     const CHILDREN: usize = 300;
     let place = Place::new(Limits::default()).await.unwrap();
     let (store, threads, stores) = process(&place).await;

@@ -41,7 +41,7 @@ fn named(of: &str, name: &str, payload: &str) -> NewDispatch {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn calls_at_once_share_a_transaction_and_have_their_own_answers() {
+async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
     let given = Given::new().await;
     enqueue(&given, vec![named("t", "taken", "1")]).await.unwrap().remove(0).unwrap();
     let calls: Vec<_> = (0..CALLS)
@@ -64,7 +64,7 @@ async fn calls_at_once_share_a_transaction_and_have_their_own_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_for_a_thread_keeps_no_other_from_its_own() {
+async fn a_call_that_waits_for_a_thread_does_not_block_other_threads() {
     let given = Given::new().await;
     for of in ["held", "free", "other"] {
         enqueue(&given, vec![work(of)]).await.unwrap().remove(0).unwrap();

@@ -34,7 +34,7 @@ pub(crate) fn server() -> String {
 }
 
 fn variable(name: &str) -> String {
-    env::var(name).unwrap_or_else(|_| panic!("`cargo xtask test` starts servers; or set {name}"))
+    env::var(name).unwrap_or_else(|_| panic!("set {name}, or use `cargo xtask test`, which starts servers"))
 }
 
 /// Whether the server syncs what it acknowledges.
@@ -154,6 +154,6 @@ impl Fixture for OnPostgres {
     }
 
     async fn damage(&self, _opened: Opened, _seed: u64) -> Result<Opened> {
-        unreachable!("it was declared to be lacking")
+        unreachable!("the fixture declares that it lacks this")
     }
 }

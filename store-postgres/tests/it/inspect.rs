@@ -60,7 +60,7 @@ async fn a_sound_store_has_no_findings() {
 }
 
 #[tokio::test]
-async fn what_follows_from_the_log_is_made_again() {
+async fn derived_tables_are_rebuilt_from_the_log() {
     for sql in [
         "UPDATE thread SET head = 1, has_pending = true",
         "UPDATE thread SET updated_at = 7",
@@ -81,7 +81,7 @@ async fn what_follows_from_the_log_is_made_again() {
 }
 
 #[tokio::test]
-async fn what_was_accepted_is_never_changed() {
+async fn a_repair_never_changes_accepted_data() {
     for (sql, kind) in [
         ("DELETE FROM entry WHERE seq = 2", FindingKind::SequenceGap),
         ("UPDATE entry SET body = '{}' WHERE seq = 2", FindingKind::Damaged),

@@ -50,7 +50,7 @@ impl Given {
 }
 
 #[tokio::test]
-async fn a_thread_that_becomes_urgent_is_found_where_others_were_passed() {
+async fn a_thread_that_becomes_urgent_is_found_below_the_watermark() {
     let given = Given::new().await;
     for priority in [10, 90] {
         given.enqueue("first", priority).await;
@@ -71,7 +71,7 @@ async fn a_thread_that_becomes_urgent_is_found_where_others_were_passed() {
 }
 
 #[tokio::test]
-async fn what_somebody_else_held_is_found_within_a_second() {
+async fn a_thread_locked_by_another_transaction_is_found_within_a_second() {
     let given = Given::new().await;
     given.enqueue("held", 50).await;
     let mut somebody = PgConnection::connect(&server()).await.unwrap();
@@ -83,7 +83,7 @@ async fn what_somebody_else_held_is_found_within_a_second() {
     holding.rollback().await.unwrap();
     let since = Instant::now();
     while given.work().await.as_deref() != Some("held") {
-        assert!(since.elapsed() < Duration::from_secs(1), "it was not found");
+        assert!(since.elapsed() < Duration::from_secs(1), "the dispatch was not found");
         sleep(Duration::from_millis(10)).await;
     }
 }

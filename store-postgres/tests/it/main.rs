@@ -5,7 +5,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that cannot go on fails, with its place"
+    reason = "a test that cannot continue panics where it fails"
 )]
 
 mod caller;

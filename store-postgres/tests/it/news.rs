@@ -35,11 +35,11 @@ async fn events_reach_subscribers_of_another_process() {
         slow += u32::from(begun.elapsed() > Duration::from_millis(700));
     }
     // Who was told of nothing would look once a second.
-    assert!(slow < 10, "{slow} of 20 were found by looking");
+    assert!(slow < 10, "{slow} of 20 events were found by polling");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn work_wakes_who_waits_in_another_process() {
+async fn new_work_wakes_waiting_workers_of_another_process() {
     let (_place, [one, other]) = two().await;
     let wake_ups = one.wake_ups.unwrap();
     let waiting = tokio::spawn(async move { wake_ups.wait(Duration::from_mins(1)).await });

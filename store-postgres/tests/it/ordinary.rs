@@ -53,7 +53,7 @@ async fn together(commits: &Arc<dyn CommitCoordinator>, asked: Vec<Commit>) -> V
 
 /// CM-31, PO-4: a claim that was lost in another process refuses the commits that it fences, and no other.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_that_was_lost_elsewhere_refuses_its_own_commits() {
+async fn a_claim_lost_in_another_process_refuses_only_its_own_commits() {
     let given = Given::new().await;
     let (here, mailbox) = (commits(&*given.here), stores(&*given.here).mailbox.unwrap());
     let work = given.ids.iter().map(|id| NewDispatch::new(id.clone(), "r".parse().unwrap())).collect();
@@ -82,7 +82,7 @@ async fn a_claim_that_was_lost_elsewhere_refuses_its_own_commits() {
 
 /// TN-8, CM-5: what another process deleted does not come back by what was known of it here.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_that_was_deleted_elsewhere_stays_gone() {
+async fn a_tenant_deleted_by_another_process_stays_deleted() {
     let given = Given::new().await;
     let here = commits(&*given.here);
     let threads = stores(&*given.here).threads.unwrap();
@@ -100,7 +100,7 @@ async fn a_tenant_that_was_deleted_elsewhere_stays_gone() {
 
 /// CM-5, PO-4: what somebody else writes to a thread while commits to several wait for it is not written over.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_comes_while_commits_wait_stays() {
+async fn writes_of_others_while_commits_wait_are_not_overwritten() {
     const ROUNDS: u64 = 5;
     let given = Given::new().await;
     let there = given.place.0.open().await.unwrap();
@@ -124,7 +124,7 @@ async fn what_comes_while_commits_wait_stays() {
 
 /// OB-11: rows of one order key from many threads and two processes get a number each, however they meet.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_key_is_shared_by_all() {
+async fn rows_of_an_order_key_are_numbered_across_threads_and_processes() {
     const ROUNDS: usize = 20;
     let given = Given::new().await;
     let (lane, target, key) = ("o".parse().unwrap(), "x".parse().unwrap(), "k".parse().unwrap());
@@ -149,7 +149,7 @@ async fn an_order_key_is_shared_by_all() {
 /// PO-4: in a schema of which the server knows nothing yet, what commits that go together change is looked up by its
 /// key: none of them reads what there is besides.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_else_of_a_tenant_is_read() {
+async fn a_group_commit_reads_only_the_rows_that_it_changes() {
     const MANY: usize = 1_000;
     const TOGETHER: usize = 200;
     const ROUNDS: usize = 8;
@@ -171,7 +171,7 @@ async fn nothing_else_of_a_tenant_is_read() {
         read.push(rows_read(&place).await);
     }
     let each = (read[1] - read[0]) / i64::try_from(ROUNDS * THREADS).unwrap();
-    assert!(each < 20, "{each} rows for each commit");
+    assert!(each < 20, "each commit read {each} rows");
 }
 
 /// How many rows of threads, runs and scopes were found by indexes in all, once those who did it are gone.

@@ -22,7 +22,7 @@ async fn write(stores: &TenantStores) -> store_core::Result<()> {
 
 /// Every call on the tenant waits for the deletion, though nobody waits for that any more, and what it wrote is kept.
 #[tokio::test]
-async fn what_comes_after_a_dropped_deletion_is_kept() {
+async fn writes_after_a_dropped_tenant_deletion_are_kept() {
     let place = Place::new(Limits::default()).await.unwrap();
     let store = place.0.open().await.unwrap();
     let tenant = TenantId::default_tenant();
@@ -41,7 +41,7 @@ async fn what_comes_after_a_dropped_deletion_is_kept() {
 
     let next = store.tenant(&tenant).unwrap();
     let mut written = pin!(write(&next));
-    assert!(tokio::time::timeout(Duration::from_millis(200), written.as_mut()).await.is_err(), "it came before");
+    assert!(tokio::time::timeout(Duration::from_millis(200), written.as_mut()).await.is_err(), "the write ended");
     writing.rollback().await.unwrap();
     // Of the life that was deleted nothing is there: the same id is new.
     written.await.unwrap();

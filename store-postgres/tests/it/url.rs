@@ -20,7 +20,7 @@ fn config(more: &str) -> PostgresConfig {
 }
 
 #[tokio::test]
-async fn what_a_provider_puts_into_a_url_holds() {
+async fn url_parameters_of_hosting_providers_are_applied() {
     let name = format!("ours {}", Uuids.next_id());
     let more = format!(
         "application_name={}&connect_timeout=5&target_session_attrs=read-write&channel_binding=prefer&gssencmode=disable\
@@ -39,7 +39,7 @@ async fn what_a_provider_puts_into_a_url_holds() {
 
 /// `options` reach the sessions, and `target_session_attrs` looks at them.
 #[tokio::test]
-async fn sessions_that_only_read_are_refused_where_the_url_asks_for_it() {
+async fn read_only_sessions_are_refused_if_the_url_requires_writes() {
     let read_only = "options=-c%20default_transaction_read_only%3Don&target_session_attrs=";
     let refused = PostgresStore::open(config(&format!("{read_only}read-write"))).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid);

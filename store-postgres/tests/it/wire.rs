@@ -49,7 +49,7 @@ async fn a_commit_is_one_round_trip() {
 /// PO-4: commits of several threads that come at once share statements, and each gets its own answer: those that
 /// others came before are decided again, one that is refused keeps no other from being written.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_comes_at_once_goes_together() {
+async fn concurrent_commits_share_statements() {
     const THREADS: usize = 32;
     const ROUNDS: usize = 10;
     let place = Place::new(Limits::default()).await.unwrap();
@@ -95,7 +95,7 @@ async fn what_comes_at_once_goes_together() {
 
 /// PO-4: what a decision looks at goes over the wire at once, however much it is, also if the thread is known already.
 #[tokio::test(flavor = "multi_thread")]
-async fn many_inputs_go_as_one() {
+async fn many_inputs_take_one_round_trip() {
     let place = Place::new(Limits::default()).await.unwrap();
     let proxy = Proxy::start(socket()).await;
     let store = through(&proxy, &place, 1).await;
@@ -120,7 +120,7 @@ async fn many_inputs_go_as_one() {
 /// PO-4: what the holder of a claim does is one round trip, also once it was extended, and goes on being right when
 /// others changed the thread's mailbox meanwhile.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_holder_does_is_one_round_trip() {
+async fn each_call_of_a_claim_holder_is_one_round_trip() {
     const MINUTE: Duration = Duration::from_secs(60);
     let place = Place::new(Limits::default()).await.unwrap();
     let proxy = Proxy::start(socket()).await;
@@ -225,7 +225,7 @@ async fn nothing_outside_of_the_schema_is_touched() {
 
 /// PO-11: a server that cannot be verified is not spoken to in the clear instead.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_to_be_verified_is_never_plain() {
+async fn a_connection_that_must_be_verified_is_never_unencrypted() {
     let proxy = Proxy::start(socket()).await;
     for mode in ["require", "verify-ca", "verify-full"] {
         let url = proxy.url().replace("sslmode=disable", &format!("sslmode={mode}"));

@@ -79,7 +79,7 @@ fn check(rows: &Rows<'_>, id: &str) -> Result<Option<Finding>> {
         Ok(Ok(Some(stored))) => stored,
         Ok(Err(error)) if error.kind() == ErrorKind::Corrupt => return Ok(Some(damaged(place(), &error))),
         Ok(Err(error)) => return Err(error),
-        Ok(Ok(None)) | Err(_) => return Ok(Some(damaged(place(), &"an index names it, and it does not exist"))),
+        Ok(Ok(None)) | Err(_) => return Ok(Some(damaged(place(), &"an index names it, but it does not exist"))),
     };
     let stands = rows.stands(&known)?;
     Ok((!stands).then(|| Finding::new(FindingKind::StaleIndex, place(), "it is not listed where it belongs")))
@@ -101,7 +101,7 @@ fn whole(rows: &Rows<'_>, place: &Place) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let counted = record.count(rows.by_status_and_epoch(place.no)?);
     if counted != record.counts {
-        let detail = format!("it counts {:?}, there are {counted:?}", record.counts);
+        let detail = format!("it counts {:?}, but there are {counted:?}", record.counts);
         findings.push(Finding::new(FindingKind::WrongSum, name(), detail));
     }
     if let Some(running) = &record.running

@@ -56,12 +56,12 @@ pub(crate) enum Failure {
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Busy => Self::unavailable("others held the file for too long"),
+            Failure::Busy => Self::unavailable("other connections locked the file for too long"),
             Failure::Full => Self::new(Detail::StorageFull),
             Failure::Unknown => Self::commit_unknown(None),
             Failure::Poisoned(since) => place::poisoned(since),
             Failure::Closed => Self::closed(),
-            Failure::Spoiled | Failure::Lost => Self::unavailable("SQLite gave the transaction up"),
+            Failure::Spoiled | Failure::Lost => Self::unavailable("the transaction was rolled back"),
         }
     }
 }

@@ -56,7 +56,7 @@ impl Writer {
                 let _nobody = closing.send(());
             }
         });
-        let thread = begun.map_err(|e| Error::unavailable("the system gives no more threads").with_source(e))?;
+        let thread = begun.map_err(|e| Error::unavailable("the system cannot start another thread").with_source(e))?;
         Ok(Self { queue, room: Arc::new(Semaphore::new(ROOM)), thread: Mutex::new(Some(thread)) })
     }
 

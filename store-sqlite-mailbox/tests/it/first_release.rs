@@ -138,7 +138,7 @@ async fn a_mailbox_of_the_first_release_reads_as_it_did() {
 
 /// Shows PR-18: claims, keys, epochs and claim numbers are remembered, and everything goes on.
 #[tokio::test]
-async fn a_mailbox_of_the_first_release_goes_on() {
+async fn a_mailbox_of_the_first_release_can_be_continued() {
     let folder = copied();
     let (store, clock) = open(folder.path(), 70).await;
     let (here, there) = (of(&store, "default"), of(&store, ELSEWHERE));

@@ -1,6 +1,6 @@
 //! The mailbox in SQLite, seen from outside: the suite that every store passes, and what is this store's own.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails, with its place")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot continue panics where it fails")]
 
 mod conformance;
 mod faults;

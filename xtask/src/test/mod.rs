@@ -100,7 +100,7 @@ const FAULTS: [&str; 11] = [
     "random_texts::",
     "relaxed::",
     "soak::",
-    "it_agrees_with_the_model",
+    "the_store_agrees_with_the_model",
 ];
 
 /// Runs the tests of faults at length, one after the other, and shows what each of them prints.
@@ -170,7 +170,7 @@ fn doc_tests(root: &Path, packages: &[String]) -> Result<()> {
 fn has_library(root: &Path, package: &str) -> Result<bool> {
     let metadata = ["metadata", "--no-deps", "--format-version", "1"];
     let output = Command::new(env!("CARGO")).args(metadata).current_dir(root).output()?;
-    let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo describes the workspace")?;
+    let metadata: Value = serde_json::from_slice(&output.stdout).context("`cargo metadata` printed no JSON")?;
     let packages = metadata.get("packages").and_then(Value::as_array).into_iter().flatten();
     let found = packages.into_iter().find(|found| found.get("name").is_some_and(|name| name == package));
     let found = found.with_context(|| format!("no package of the workspace is called `{package}`"))?;
@@ -206,7 +206,7 @@ fn on_the_newest(root: &Path) -> Result<()> {
 fn with_servers(run: impl FnOnce(&mut dyn Iterator<Item = (&'static str, String)>) -> Result<()>) -> Result<()> {
     let named = [URL, POOLER_URL].map(|name| env::var_os(name).is_some());
     if named[0] != named[1] {
-        bail!("of {URL} and {POOLER_URL} only one is set: they are to lead to one server");
+        bail!("only one of {URL} and {POOLER_URL} is set: set both, for the same server");
     }
     let server = if named[0] { None } else { Some(Postgres::start(&OF_TESTS)?) };
     let pooler = server.as_ref().map(PgBouncer::start).transpose()?;

@@ -51,7 +51,8 @@ impl Times {
     pub(super) fn tests(&mut self, root: &Path, is_full: bool) -> Result<()> {
         let path = root.join("target/nextest").join(if is_full { "full" } else { "default" }).join("junit.xml");
         let Ok(text) = fs::read_to_string(&path) else { return Ok(()) };
-        let report = roxmltree::Document::parse(&text).with_context(|| format!("{} is no report", path.display()))?;
+        let report =
+            roxmltree::Document::parse(&text).with_context(|| format!("{} is not a report", path.display()))?;
         for case in report.descendants().filter(|node| node.has_tag_name("testcase")) {
             let attribute = |name| case.attribute(name).unwrap_or_default();
             let package = attribute("classname").split("::").next().unwrap_or_default().to_owned();

@@ -37,7 +37,7 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
         let allowed = allowed(name);
         for dependency in dependencies(&manifest) {
             if names.iter().any(|known| known == dependency) && !allowed.contains(&dependency) {
-                objections.push(format!("{name}: may not depend on {dependency}"));
+                objections.push(format!("{name}: must not depend on {dependency}"));
             }
         }
         // The name of an example ends with `-example`, and that of its folder does not.
@@ -55,7 +55,7 @@ fn package(folder: &Path) -> Result<String> {
     let section = manifest.split("[package]").nth(1).unwrap_or_default();
     let line = section.lines().find(|line| line.starts_with("name"));
     let name = line.and_then(|line| line.split('"').nth(1));
-    name.map(str::to_owned).with_context(|| format!("{} names no package", path.display()))
+    name.map(str::to_owned).with_context(|| format!("{} does not name a package", path.display()))
 }
 
 /// Returns the names in `[dependencies]` of a manifest.

@@ -18,7 +18,7 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
             objections.push(format!("docs/decisions/{name}: the name does not begin with a number of four digits"));
         }
         if let Some(other) = numbers.insert(number, name.clone()) {
-            objections.push(format!("docs/decisions/{name}: has the number of {other}"));
+            objections.push(format!("docs/decisions/{name}: has the same number as {other}"));
         }
         let lines = fs::read_to_string(&path)?.lines().count();
         if lines > MAX_LINES {

@@ -66,7 +66,7 @@ pub(super) fn check(root: &Path, sources: &[Source], objections: &mut Vec<String
     let tests = sources.iter().filter(|source| is_test(&source.path) && is_usual(&source.path));
     let in_tests: BTreeSet<&str> = tests.flat_map(mentioned).collect();
     for id in in_cases.difference(&promises) {
-        objections.push(format!("a case names {id}, which is no promise of docs/contract.md"));
+        objections.push(format!("a case names {id}, which is not a promise of docs/contract.md"));
     }
     let mut waiting = 0;
     for id in &promises {
@@ -76,13 +76,13 @@ pub(super) fn check(root: &Path, sources: &[Source], objections: &mut Vec<String
         waiting += usize::from(waits);
         match (waits, is_shown) {
             (false, false) => objections.push(format!("{id}: no case, test or benchmark names it")),
-            (true, true) => objections.push(format!("{id}: is shown, take it off the list of what waits")),
+            (true, true) => objections.push(format!("{id}: is shown, remove it from the list of waiting promises")),
             _ => {}
         }
     }
     let listed = ELSEWHERE.iter().map(|line| line.id).chain(WAITING.iter().map(|(id, _)| *id));
     for id in listed.filter(|id| !promises.contains(id)) {
-        objections.push(format!("{id} is listed as shown elsewhere, but is no promise of docs/contract.md"));
+        objections.push(format!("{id} is listed as shown elsewhere, but is not a promise of docs/contract.md"));
     }
     Ok(format!("{} promises, {waiting} of them waiting, {} cases", promises.len(), conformance_tests::cases().len()))
 }

@@ -18,17 +18,17 @@ pub(super) fn check(sources: &[Source]) -> Vec<String> {
         let lines = text.lines().count();
         let long = LONG.iter().any(|(known, _)| known == path);
         if lines > MAX_LINES && !long {
-            objections.push(format!("{path}: {lines} lines, look for the seam (at most {MAX_LINES})"));
+            objections.push(format!("{path}: {lines} lines, divide the file (at most {MAX_LINES})"));
         }
         if lines <= MAX_LINES && long {
-            objections.push(format!("{path}: is short now, take it off the list of long files"));
+            objections.push(format!("{path}: is short now, remove it from the list of long files"));
         }
         for (at, line) in text.lines().enumerate() {
             let number = at + 1;
             let code = line.trim_start();
             // The formatter limits the width of code, but not that of comments.
             if code.starts_with("//") && line.chars().count() > MAX_COLUMNS {
-                objections.push(format!("{path}:{number}: a comment longer than {MAX_COLUMNS} columns"));
+                objections.push(format!("{path}:{number}: the comment is longer than {MAX_COLUMNS} columns"));
             }
             if code.starts_with("#[path") {
                 objections.push(format!("{path}:{number}: `#[path]` hides where a module is"));

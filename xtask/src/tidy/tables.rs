@@ -96,7 +96,7 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     for row in rows {
         match Line::read(row) {
             Some(line) => lines.push(line),
-            None => objections.push(format!("the table of dispatches has a line that is not understood: {row}")),
+            None => objections.push(format!("the table of dispatches has a line that cannot be parsed: {row}")),
         }
     }
     for from in DispatchStatus::ALL.iter().copied().map(Some).chain([None]) {
@@ -107,7 +107,7 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
                 let ruled: Vec<_> = next(standing, *act).into_iter().collect();
                 if written != ruled {
                     objections.push(format!(
-                        "the table of dispatches says {written:?} of {act:?} where {standing:?}, the rule {ruled:?}"
+                        "the table of dispatches says {written:?} for {act:?} at {standing:?}, the rule says {ruled:?}"
                     ));
                 }
             }

@@ -37,7 +37,7 @@ const STEPS: [&str; 8] = [
     "commit an event",
     "first page of events",
     "last page of events",
-    "how a scope stands",
+    "load a scope",
     "queue an input",
     "change an input",
     "consume an input",
@@ -77,7 +77,7 @@ async fn filled(side: &Side, id: &str, events: u64, inputs: u64) -> Result<Aroun
         let queued = commits.pending().append_pending(AppendPending::new(id.clone(), said)).await?;
         last = queued.inputs.last().map(|input| input.id.clone());
     }
-    Ok(Around { id, last: last.context("an empty queue")? })
+    Ok(Around { id, last: last.context("the queue is empty")? })
 }
 
 fn fact(id: &ThreadId) -> Result<NewEvent> {
@@ -118,7 +118,7 @@ async fn act(side: &Side, thread: &mut Around, step: usize, sample: usize) -> Re
         }
         5 => {
             let (took, done) = timed(pending.append_pending(AppendPending::new(id, [said()]))).await;
-            thread.last = done?.inputs.last().context("no input")?.id.clone();
+            thread.last = done?.inputs.last().context("the append returned no input")?.id.clone();
             Ok(took)
         }
         6 => {

@@ -74,7 +74,7 @@ async fn reading([small, large]: &[History; 2], backend: Backend, samples: usize
     for sample in 0..samples {
         for is_large in turns(sample) {
             let history = if is_large { large } else { small };
-            let thread = history.threads.first().context("a thread")?;
+            let thread = history.threads.first().context("there is no thread")?;
             let call = history.side.threads()?.load_context(&thread.id, ContextRequest::head());
             let (took, found) = timed(call).await;
             anyhow::ensure!(found?.context.messages.len() < 20, "the compaction is not used");
@@ -86,7 +86,7 @@ async fn reading([small, large]: &[History; 2], backend: Backend, samples: usize
 }
 
 async fn page(history: &History, direction: Direction, on_path: bool) -> Result<Duration> {
-    let thread = history.threads.first().context("a thread")?;
+    let thread = history.threads.first().context("there is no thread")?;
     let mut query = if on_path { EntryQuery::path_of(thread.tip.clone()) } else { EntryQuery::all() };
     query.direction = direction;
     query.page = PageRequest::first(PAGE);
@@ -115,7 +115,7 @@ async fn writing(histories: &mut [History; 2], backend: Backend, samples: usize)
             for is_large in turns(sample) {
                 let history = if is_large { &mut *large } else { &mut *small };
                 let nth = if is_large { 0 } else { sample / SAMPLES_EACH };
-                let thread = history.threads.get_mut(nth).context("a thread")?;
+                let thread = history.threads.get_mut(nth).context("there is no thread")?;
                 let (took, receipt) = write(&history.side, thread, step, sample).await?;
                 thread.follow(&receipt);
                 taken.add(is_large, took);

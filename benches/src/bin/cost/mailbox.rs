@@ -43,17 +43,17 @@ impl Beside {
                 "claim, threads waiting",
                 "settle, threads waiting",
                 "page of ready threads",
-                "purge of nothing, threads waiting",
+                "empty purge, threads waiting",
             ],
             Self::Same => &["enqueue, queue long", "claim, queue long", "settle, queue long"],
-            Self::Ended => &["enqueue, much ended", "claim, much ended", "settle, much ended"],
+            Self::Ended => &["enqueue, many finished", "claim, many finished", "settle, many finished"],
         }
     }
 }
 
 /// Returns the mailboxes of the small and of the large tenant of a store.
 fn mailboxes(side: &Side) -> Result<[Arc<dyn MailboxStore>; 2]> {
-    let of = |tenant: &str| side.store.tenant(&TenantId::new(tenant)?)?.mailbox.context("the store keeps no mailbox");
+    let of = |tenant: &str| side.store.tenant(&TenantId::new(tenant)?)?.mailbox.context("the store has no mailbox");
     Ok([of("small")?, of("large")?])
 }
 
@@ -107,7 +107,7 @@ async fn fill(mailbox: &dyn MailboxStore, beside: Beside, count: u64) -> Result<
 
 async fn claim(mailbox: &dyn MailboxStore) -> Result<(Duration, store_core::ClaimedDispatch)> {
     let (took, claims) = timed(mailbox.claim(ClaimRequest::new("worker".parse()?, LEASE))).await;
-    Ok((took, claims?.claimed.pop().context("nothing was claimed")?))
+    Ok((took, claims?.claimed.pop().context("no dispatch was claimed")?))
 }
 
 /// Enqueues one dispatch, and claims and settles one, so that the mailbox stays as full as it was. Returns how long
@@ -119,7 +119,7 @@ async fn turn(mailbox: &dyn MailboxStore, beside: Beside, sample: usize) -> Resu
     let (claimed, held) = claim(mailbox).await?;
     let settlement = vec![(held.claim(), Settlement::Ack { result: None })];
     let (settled, done) = timed(mailbox.settle(settlement)).await;
-    done?.pop().context("no answer")??;
+    done?.pop().context("the settlement got no answer")??;
     let mut took = vec![enqueued, claimed, settled];
     if beside == Beside::Others {
         let (listed, page) = timed(mailbox.list_ready_threads(PageRequest::first(PAGE))).await;
@@ -181,7 +181,7 @@ pub(crate) async fn measure_drain(backend: Backend, options: &Options) -> Result
     for number in 0..total {
         let (took, held) = claim(&*mailbox).await?;
         let settlement = vec![(held.claim(), Settlement::Ack { result: None })];
-        mailbox.settle(settlement).await?.pop().context("no answer")??;
+        mailbox.settle(settlement).await?.pop().context("the settlement got no answer")??;
         if number < samples as u64 {
             taken.add(false, took);
         } else if number >= total - samples as u64 {

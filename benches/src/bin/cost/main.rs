@@ -22,19 +22,19 @@ use lexopt::{Arg, Parser, ValueExt};
 use crate::{mailbox::Beside, side::Backend};
 
 const HELP: &str = "\
-What operations cost on a thread of 100,000 entries or events against one of 100, in a mailbox of 100,000 dispatches
-against one of 100, in a tenant of 100,000 threads against one of 100, and beside 200 others. Stores that keep nothing
-but a mailbox have the parts of it.
+Measures what operations cost on a thread of 100,000 entries or events and on one of 100, in a mailbox of 100,000
+dispatches and in one of 100, in a tenant of 100,000 threads and in one of 100, and beside 200 other tenants. Stores
+that have only a mailbox run only its parts.
 
 Usage: cargo run --release -p benches --bin cost -- [OPTIONS]
 
 Options:
-  --folder PATH    where the stores on files are made [default: the system's folder for temporary files]
-  --samples N      samples of each line and size [default: 400]
+  --folder PATH    where stores on files are created [default: the system's folder for temporary files]
+  --samples N      samples per line and size [default: 400]
   --entries N      length of the long thread [default: 100000]
   --dispatches N   how many dispatches the large mailbox has [default: 100000]
   --threads N      how many threads the large tenant has [default: 100000]
-  --tenants N      how many other tenants, of 100 threads each [default: 200]
+  --tenants N      how many other tenants there are, with 100 threads each [default: 200]
   --only NAME      only one backend: memory, file, file-sync, sqlite, or one on a server: postgres, nats
                    (at AGENTSTORE_TEST_POSTGRES_URL, AGENTSTORE_TEST_NATS_URL)
   --part NAME      only one part: history, around, threads, tenants, or of the mailbox: waiting, queue, ended, interrupts, drain

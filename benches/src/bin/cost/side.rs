@@ -123,7 +123,8 @@ impl Side {
                 Arc::new(SqliteMailbox::open(config).await?)
             }
             Backend::Postgres => {
-                let url = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").context("no server is named")?;
+                let url =
+                    std::env::var("AGENTSTORE_TEST_POSTGRES_URL").context("AGENTSTORE_TEST_POSTGRES_URL is not set")?;
                 let name = format!("bench_{}", Uuids.next_id().replace('-', ""));
                 let config = PostgresConfig::new(&url)?.with_schema(&name)?;
                 let store = PostgresStore::open(config.clone()).await?;
@@ -131,7 +132,7 @@ impl Side {
                 Arc::new(store)
             }
             Backend::Nats => {
-                let url = std::env::var("AGENTSTORE_TEST_NATS_URL").context("no server is named")?;
+                let url = std::env::var("AGENTSTORE_TEST_NATS_URL").context("AGENTSTORE_TEST_NATS_URL is not set")?;
                 let config = NatsConfig::new(&url)?.with_prefix(&format!("bench-{}", Uuids.next_id()))?;
                 let store = NatsStore::open(config.clone()).await?;
                 place = Some(Arc::new(Place::Prefix(TestPrefix::named(config))));
@@ -144,18 +145,18 @@ impl Side {
 
     /// Returns the coordinator that writes to the threads of the default tenant.
     pub(crate) fn commits(&self) -> Result<&dyn CommitCoordinator> {
-        self.stores.commits.as_deref().context("the store keeps no threads")
+        self.stores.commits.as_deref().context("the store has no threads")
     }
 
     /// Returns the threads of the default tenant.
     pub(crate) fn threads(&self) -> Result<&dyn ThreadRunStore> {
-        self.stores.threads.as_deref().context("the store keeps no threads")
+        self.stores.threads.as_deref().context("the store has no threads")
     }
 }
 
 /// Returns the coordinator that writes to the threads of a tenant.
 pub(crate) fn commits(store: &dyn Store, tenant: &TenantId) -> Result<Arc<dyn CommitCoordinator>> {
-    store.tenant(tenant)?.commits.context("the store keeps no threads")
+    store.tenant(tenant)?.commits.context("the store has no threads")
 }
 
 /// Returns the order in which a sample measures the two sides. `true` is the large side. The order alternates.

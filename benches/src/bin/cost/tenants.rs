@@ -41,7 +41,7 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
         }
         sides.push(Small { side: side.ready(backend, &path).await?, threads });
     }
-    let [alone, beside]: [Small; 2] = sides.try_into().ok().context("two sides")?;
+    let [alone, beside]: [Small; 2] = sides.try_into().ok().context("there are not two sides")?;
     let rows = samples([alone, beside], backend, backend.samples(options.samples)).await?;
     Ok(rows)
 }
@@ -73,7 +73,7 @@ async fn samples([mut alone, mut beside]: [Small; 2], backend: Backend, samples:
         }
         for is_large in turns(sample) {
             let small = if is_large { &mut beside } else { &mut alone };
-            let thread = small.threads.get_mut(sample % THREADS).context("a thread")?;
+            let thread = small.threads.get_mut(sample % THREADS).context("there is no thread")?;
             let expect = Expect::Version(thread.version);
             let commit = Commit::new(thread.id.clone()).expecting(expect).entry(message(sample as u64));
             let (took, receipt) = timed(small.side.commits()?.commit(commit)).await;

@@ -53,7 +53,7 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
 }
 
 fn tenant_of(side: &Side, tenant: &str) -> Result<Arc<dyn ThreadRunStore>> {
-    side.store.tenant(&TenantId::new(tenant)?)?.threads.context("the store keeps no threads")
+    side.store.tenant(&TenantId::new(tenant)?)?.threads.context("the store has no threads")
 }
 
 fn query(step: usize) -> ThreadQuery {

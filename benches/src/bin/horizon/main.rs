@@ -18,16 +18,16 @@ use store_core::{ClaimRequest, MailboxStore, NewDispatch, RunId, Settlement, Sto
 use store_postgres::PostgresStore;
 
 const HELP: &str = "\
-What enqueue, claim and settle cost while a transaction that began before them stays open: nothing that is dead since
-can be removed. Each dispatch is of a thread of its own.
+Measures what enqueue, claim and settle cost while an older transaction stays open, so that PostgreSQL cannot remove
+the row versions that have become dead since. Each dispatch belongs to a thread of its own.
 
 Usage: cargo run --release -p benches --bin horizon -- [OPTIONS]
 
 Options:
   --url URL      the server, as libpq reads it [default: AGENTSTORE_TEST_POSTGRES_URL]
   --minutes N    how long the transaction stays open [default: 10]
-  --rate N       dispatches a second [default: 1000]
-  --lines N      how many lines the curve has [default: 20]
+  --rate N       dispatches per second [default: 1000]
+  --lines N      how many lines are printed [default: 20]
 ";
 
 const WORKERS: usize = 4;
@@ -67,7 +67,7 @@ fn options() -> Result<Option<Options>> {
             _ => return Err(arg.unexpected().into()),
         }
     }
-    let url = url.context("no server is named: `cargo xtask servers` starts one, `--url` names it")?;
+    let url = url.context("no server is given: start one with `cargo xtask servers` and name it with `--url`")?;
     Ok(Some(Options { url, during: Duration::from_secs(minutes * 60), rate, lines }))
 }
 

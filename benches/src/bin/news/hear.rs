@@ -24,7 +24,7 @@ pub(crate) async fn hear(part: Part, url: &str, tenant: TenantId) -> Result<()> 
 }
 
 async fn follow(stores: TenantStores) -> Result<()> {
-    let events = stores.events.context("the store keeps no events")?;
+    let events = stores.events.context("the store has no events")?;
     let mut events = events.subscribe(Subscribe::new(Scope::Thread(thread()?), Start::Now)).await?.events;
     println!("open");
     while let Some(event) = events.next().await {
@@ -35,8 +35,8 @@ async fn follow(stores: TenantStores) -> Result<()> {
 }
 
 async fn work(stores: TenantStores) -> Result<()> {
-    let wake_ups = stores.wake_ups.context("nothing wakes")?;
-    let mailbox = stores.mailbox.context("the store keeps no mailbox")?;
+    let wake_ups = stores.wake_ups.context("the store has no wake-ups")?;
+    let mailbox = stores.mailbox.context("the store has no mailbox")?;
     println!("open");
     loop {
         wake_ups.wait(Duration::from_mins(1)).await?;
@@ -44,7 +44,7 @@ async fn work(stores: TenantStores) -> Result<()> {
         while let Some(held) = mailbox.claim(request.clone()).await?.claimed.pop() {
             println!("{}", now());
             let ended = vec![(held.claim(), Settlement::Ack { result: None })];
-            mailbox.settle(ended).await?.pop().context("no answer")??;
+            mailbox.settle(ended).await?.pop().context("the settlement got no answer")??;
         }
     }
 }

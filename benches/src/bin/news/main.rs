@@ -23,13 +23,14 @@ use tokio::runtime::Runtime;
 use crate::hear::hear;
 
 const HELP: &str = "\
-How soon another process has what one wrote, counted from the answer to who wrote it: an event that the other follows, and
-a dispatch that it waits for and claims. What a store does not keep, or does not give to a second process, is left out.
+Measures how soon another process has what one process wrote, from the answer to the writer on: an event that the other
+process subscribes to, and a dispatch that it waits for and claims. A part that the store does not have, or does not
+share with a second process, is left out.
 
 Usage: cargo run --release -p benches --bin news -- [OPTIONS] URL
 
 Options:
-  --times N   how often [default: 200]
+  --times N   how often each part is measured [default: 200]
 ";
 
 /// The pause before each write. The other process needs it to finish its work for the write before.
@@ -91,7 +92,7 @@ fn run() -> Result<()> {
             _ => return Err(arg.unexpected().into()),
         }
     }
-    let url = url.context("no store is named; see --help")?;
+    let url = url.context("no store is given; see --help")?;
     let runtime = runtime()?;
     let stores = runtime.block_on(agentstore::open(&url))?;
     let tenant = TenantId::new(format!("bench-{}", Uuids.next_id()))?;
@@ -153,13 +154,13 @@ async fn write(part: Part, stores: &TenantStores, name: &str) -> Result<()> {
     match part {
         Part::Events => {
             let event = NewEvent::new(name.parse()?, [Scope::Thread(thread()?)]);
-            let events = stores.events.as_ref().context("the store keeps no events")?;
+            let events = stores.events.as_ref().context("the store has no events")?;
             events.append_events(AppendEvents::new([event])).await?;
         }
         Part::Work => {
-            let mailbox = stores.mailbox.as_ref().context("the store keeps no mailbox")?;
+            let mailbox = stores.mailbox.as_ref().context("the store has no mailbox")?;
             let work = NewDispatch::new(thread()?, name.parse()?);
-            mailbox.enqueue(vec![work]).await?.pop().context("no answer")??;
+            mailbox.enqueue(vec![work]).await?.pop().context("the enqueue got no answer")??;
         }
     }
     Ok(())
@@ -177,7 +178,7 @@ impl Other {
             .args(["--hear", part.name(), url, tenant.as_str()])
             .stdout(Stdio::piped())
             .spawn()?;
-        let said = BufReader::new(process.stdout.take().context("it says nothing")?);
+        let said = BufReader::new(process.stdout.take().context("the process has no output")?);
         Ok(Self { process, said })
     }
 

@@ -14,15 +14,15 @@ use anyhow::Result;
 use lexopt::{Arg, Parser, ValueExt};
 
 const HELP: &str = "\
-How long a store on files takes to open, and how much memory that takes.
+Measures how long a store on files takes to open, and how much memory that needs.
 
 Usage: cargo run --release -p benches --bin opening -- [OPTIONS]
 
 Options:
-  --folder PATH    where the store is made, on the disk to be measured [default: the system's folder for temporary files]
+  --folder PATH    where the store is created, on the disk to measure [default: the system's folder for temporary files]
   --threads N      how many threads it has [default: 10000]
   --entries N      how many entries each of them has [default: 100]
-  --json           the figures as one JSON document
+  --json           prints the figures as one JSON document
 ";
 
 /// The options of the command line.

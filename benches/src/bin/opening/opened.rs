@@ -53,7 +53,7 @@ pub(crate) fn measure(options: &Options) -> Result<Value> {
                 before()?;
                 found.push(open_elsewhere(&root)?);
             }
-            ensure!(found.iter().all(fits), "{name}: the store was opened in another condition");
+            ensure!(found.iter().all(fits), "{name}: the store was opened in an unexpected condition");
             let peak = found.iter().map(|opened| opened.peak_kib).max().unwrap_or_default();
             let took = median(found.iter().map(|opened| opened.took).collect());
             figures.insert(format!("{name}, ms"), json!(rounded(took.as_secs_f64() * 1e3)));
@@ -62,7 +62,7 @@ pub(crate) fn measure(options: &Options) -> Result<Value> {
         };
     add("after a clean close", OPENINGS, &|| Ok(()), |opened| !opened.unclean && !opened.index_rebuilt)?;
     add("after a kill", OPENINGS, &|| kill(&root), |opened| opened.unclean && !opened.index_rebuilt)?;
-    let forget = || fs::remove_dir_all(root.join("index")).context("removing the index");
+    let forget = || fs::remove_dir_all(root.join("index")).context("the index cannot be removed");
     add("without its index", REBUILDS, &forget, |opened| opened.index_rebuilt)?;
     Ok(Value::Object(figures))
 }
@@ -116,7 +116,7 @@ async fn build(root: &Path, options: &Options) -> Result<()> {
 
 /// Returns the coordinator that writes to the default tenant.
 fn commits(store: &FileStore) -> Result<std::sync::Arc<dyn CommitCoordinator>> {
-    store.tenant(&TenantId::default_tenant())?.commits.context("the store keeps no threads")
+    store.tenant(&TenantId::default_tenant())?.commits.context("the store has no threads")
 }
 
 /// Starts another process that opens and closes the store. Returns what the process reports.
@@ -135,7 +135,7 @@ fn open_elsewhere(root: &Path) -> Result<Opened> {
 }
 
 /// Opens and closes the store in this process, and prints the report that [`open_elsewhere`] reads.
-#[expect(clippy::print_stdout, reason = "this is how a process tells another")]
+#[expect(clippy::print_stdout, reason = "another process reads the output")]
 pub(crate) fn open(root: &Path) -> Result<()> {
     let start = Instant::now();
     let store = FileStore::open(root, FileConfig::default())?;
@@ -151,15 +151,15 @@ pub(crate) fn open(root: &Path) -> Result<()> {
 /// Starts another process that writes to the store, and kills it.
 fn kill(root: &Path) -> Result<()> {
     let mut child = Command::new(std::env::current_exe()?).arg("work").arg(root).stdout(Stdio::piped()).spawn()?;
-    let said = BufReader::new(child.stdout.take().context("what it says")?).lines().next().transpose();
+    let said = BufReader::new(child.stdout.take().context("the process has no output")?).lines().next().transpose();
     child.kill()?;
     let _ = child.wait()?;
-    ensure!(said?.as_deref() == Some("working"), "the other process did not come to work");
+    ensure!(said?.as_deref() == Some("working"), "the other process did not start to work");
     Ok(())
 }
 
 /// Commits to threads of the store until this process is killed. Prints a line after [`COMMITS`] commits.
-#[expect(clippy::print_stdout, reason = "this is how a process tells another")]
+#[expect(clippy::print_stdout, reason = "another process reads the output")]
 pub(crate) fn work(root: &Path) -> Result<()> {
     let store =
         FileStore::open(root, FileConfig::default().with_durability(Durability::Interval(Duration::from_secs(1))))?;
@@ -184,10 +184,10 @@ fn peak_of_nothing() -> Result<u64> {
 
 /// Returns the peak memory of this process so far, in KiB.
 fn peak_kib() -> Result<u64> {
-    peak_in(&fs::read_to_string("/proc/self/status").context("a system with /proc")?)
+    peak_in(&fs::read_to_string("/proc/self/status").context("/proc/self/status cannot be read")?)
 }
 
 fn peak_in(status: &str) -> Result<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("VmHWM")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("/proc/self/status has no VmHWM")?;
     Ok(line.trim().trim_end_matches(" kB").parse()?)
 }

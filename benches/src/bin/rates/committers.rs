@@ -63,7 +63,7 @@ pub(crate) async fn rate(
     (count, name): (usize, &str),
     during: Duration,
 ) -> Result<f64> {
-    let commits = store.tenant(&TenantId::default_tenant())?.commits.context("the store keeps no threads")?;
+    let commits = store.tenant(&TenantId::default_tenant())?.commits.context("the store has no threads")?;
     let mut running = Vec::new();
     for number in 0..count {
         let thread = ThreadId::new(format!("{name}-{number}"))?;

@@ -17,16 +17,17 @@ use store_postgres::PostgresStore;
 use crate::committers::Shape;
 
 const HELP: &str = "\
-Commits per second in PostgreSQL, beside what pgbench reaches with one INSERT of the same bytes per transaction; and
-dispatches per second that are enqueued, claimed and settled in batches, with the bytes that each adds to the WAL.
+Measures the commits per second in PostgreSQL, beside the rate of pgbench with one INSERT of as many bytes per
+transaction. Also measures how many dispatches per second are enqueued, claimed and settled in batches, and how many
+bytes each of them adds to the WAL.
 
 Usage: cargo run --release -p benches --bin rates -- [OPTIONS]
 
 Options:
   --url URL        the server, as libpq reads it [default: AGENTSTORE_TEST_POSTGRES_URL]
-  --pgbench PATH   pgbench [default: the one that is found]
+  --pgbench PATH   the pgbench program [default: the one that is found]
   --seconds N      how long each part runs [default: 5]
-  --rounds N       how often all parts run, in turns; the middle one counts [default: 3]
+  --rounds N       how often all parts run, in turns; the median counts [default: 3]
 ";
 
 /// The size of the text of a message, in bytes.
@@ -68,7 +69,7 @@ fn options() -> Result<Option<Options>> {
             _ => return Err(arg.unexpected().into()),
         }
     }
-    let url = url.context("no server is named: `cargo xtask servers` starts one, `--url` names it")?;
+    let url = url.context("no server is given: start one with `cargo xtask servers` and name it with `--url`")?;
     Ok(Some(Options { url, pgbench, during: Duration::from_secs(seconds), rounds }))
 }
 

@@ -34,8 +34,8 @@ impl<'a> Bare<'a> {
                 &format!("--time={}", self.options.during.as_secs()),
             ],
         )?;
-        let line = said.lines().find_map(|line| line.strip_prefix("tps = ")).context("pgbench names no rate")?;
-        Ok(line.split_whitespace().next().context("pgbench names no rate")?.parse()?)
+        let line = said.lines().find_map(|line| line.strip_prefix("tps = ")).context("pgbench printed no rate")?;
+        Ok(line.split_whitespace().next().context("pgbench printed no rate")?.parse()?)
     }
 
     /// Returns how many bytes the server has written to its WAL so far.
@@ -68,7 +68,7 @@ impl<'a> Bare<'a> {
             .args(args)
             .arg(&self.options.url)
             .output()
-            .context("pgbench cannot be started; `--pgbench` says where it is")?;
+            .context("pgbench cannot be started; give its path with `--pgbench`")?;
         if !output.status.success() {
             bail!("pgbench failed: {}", String::from_utf8_lossy(&output.stderr));
         }

@@ -149,7 +149,7 @@ pub(crate) fn same_rows(options: &Options, file: &Path, texts: &Texts) -> Result
     let enqueue = |at| {
         let name = format!("thread-{at}");
         // An enqueue has to know whether the thread exists, and what its record says.
-        anyhow::ensure!(!conn.prepare_cached(MAILBOX)?.exists([&name])?, "the thread is there");
+        anyhow::ensure!(!conn.prepare_cached(MAILBOX)?.exists([&name])?, "the thread exists already");
         conn.prepare_cached(ADD_MAILBOX)?.execute((name, thread, at))?;
         let mailbox = conn.last_insert_rowid();
         conn.prepare_cached(ADD_PAYLOAD)?.execute([payload])?;
@@ -170,7 +170,7 @@ pub(crate) fn same_rows(options: &Options, file: &Path, texts: &Texts) -> Result
         Ok(())
     };
     let acknowledge = |at| {
-        let (mailbox, id) = held.borrow().get(usize::try_from(at)?).cloned().context("nothing is held")?;
+        let (mailbox, id) = held.borrow().get(usize::try_from(at)?).cloned().context("no dispatch is claimed")?;
         let found = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
         let (_state, _record): (String, String) = conn.prepare_cached(CLAIMED)?.query_row([&id], found)?;
         conn.prepare_cached(END_DISPATCH)?.execute((&id, state, at))?;

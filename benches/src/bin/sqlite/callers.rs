@@ -28,7 +28,7 @@ fn work(thread: &str) -> Result<NewDispatch> {
 }
 
 fn mailbox(store: &dyn Store) -> Result<Arc<dyn MailboxStore>> {
-    store.tenant(&TenantId::default_tenant())?.mailbox.context("the store keeps no mailbox")
+    store.tenant(&TenantId::default_tenant())?.mailbox.context("the store has no mailbox")
 }
 
 /// What the callers do.
@@ -77,17 +77,17 @@ impl Crowd {
             }
             match step {
                 Step::Enqueue => {
-                    self.mailbox.enqueue(vec![work(&format!("thread-{at}"))?]).await?.pop().context("no answer")??;
+                    self.mailbox.enqueue(vec![work(&format!("thread-{at}"))?]).await?.pop().context("no receipt")??;
                 }
                 Step::Claim => {
                     let mut claims = self.mailbox.claim(ClaimRequest::new(worker.clone(), LEASE)).await?;
-                    let claim = claims.claimed.pop().context("nothing was claimed")?.claim();
+                    let claim = claims.claimed.pop().context("no dispatch was claimed")?.claim();
                     self.held().push_back(claim);
                 }
                 Step::Acknowledge => {
-                    let claim = self.held().pop_front().context("nothing is held")?;
+                    let claim = self.held().pop_front().context("no dispatch is claimed")?;
                     let end = vec![(claim, Settlement::Ack { result: None })];
-                    self.mailbox.settle(end).await?.pop().context("no answer")??;
+                    self.mailbox.settle(end).await?.pop().context("the settlement got no answer")??;
                 }
             }
         }

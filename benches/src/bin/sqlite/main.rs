@@ -14,16 +14,16 @@ use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox};
 use tokio::runtime::Runtime;
 
 const HELP: &str = "\
-The SQLite mailbox: callers who enqueue, claim and acknowledge one dispatch each beside bare loops of rusqlite that write
-for as many at a time, the same rows and one row of as many bytes.
+Measures the SQLite mailbox, whose callers enqueue, claim and acknowledge one dispatch at a time. For comparison, bare
+loops of rusqlite commit for as many callers at once: the same rows, and one row of as many bytes.
 
 Usage: cargo run --release -p benches --bin sqlite -- [OPTIONS]
 
 Options:
-  --folder PATH     where the files are made, on the disk that is asked about [default: that for temporary files]
+  --folder PATH     where the files are created, on the disk to measure [default: the folder for temporary files]
   --callers N       how many callers wait for answers at once [default: 64]
   --dispatches N    how many dispatches they enqueue, claim and acknowledge, 2000 at a time [default: 20000]
-  --rounds N        how often both do so, in turns; the middle one counts [default: 3]
+  --rounds N        how often both run, in turns; the median counts [default: 3]
 ";
 
 /// The largest number of dispatches that wait at the same time.

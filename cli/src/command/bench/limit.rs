@@ -46,7 +46,7 @@ pub(super) async fn run(place: &Place, loops: usize, turn: Turn, during: Duratio
         Place::Memory => threads(loops, |_| Ok(pushes(bytes, until))),
         Place::Folder(folder) | Place::File(folder) => {
             threads(loops, |number| appends(folder.path(), number, bytes, until))
-                .map_err(|error| Error::unavailable("the bare loop cannot write").with_source(error))
+                .map_err(|error| Error::unavailable("a loop of the limit cannot write its file").with_source(error))
         }
         Place::Schema(_) => tasks(inserts.into_iter().map(|one| insert(one, bytes, until))).await,
         Place::Prefix(_) => tasks(messages.into_iter().map(|one| publish(one, turn, until))).await,

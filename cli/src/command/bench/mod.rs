@@ -26,10 +26,11 @@ const ROUNDS: u32 = 5;
 #[command(after_help = "Examples:\n  agentstore bench --store file:/mnt/disk/agentstore-data\n  \
     agentstore bench --store memory: --scenario commit-1 --scenario commit-64 --seconds 10 --json\n  \
     agentstore bench --store 'nats://queue.example/?assume_sync=true' --scenario dispatch-8\n\n\
-    The limit is that of loops on the same medium that write the same bytes and nothing else, as many as there are\n\
-    callers: an append and fdatasync, an INSERT of 8 connections at most, messages to a stream of NATS with the same\n\
-    settings, or a push to a list in memory. Scenario and limit run in turns. A dispatch counts as three writes. Bodies\n\
-    have 600 bytes, or 4 KiB where the name says so.")]
+    The limit is the rate of loops that write the same bytes to the same medium and do nothing else. There are as \
+    many loops as callers; on a server there are at most 8, and for a scenario with one thread there is one. A loop \
+    appends and calls fdatasync, runs an INSERT, publishes messages to a NATS stream with the same settings, or \
+    pushes to a list in memory. Scenario and limit take turns. A dispatch counts as three writes. Bodies have 600 \
+    bytes, or 4 KiB if the name of the scenario ends in `-4k`.")]
 pub(crate) struct Args {
     /// Run only this scenario; can be given more than once
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(ALL.map(|one| one.name)))]
@@ -139,7 +140,7 @@ fn print(global: &Global, limit: &str, found: &[Found], out: &mut Output) -> Res
         out.document(&document)?;
         return Ok(Ending::Good);
     }
-    let mut table = out.table(&["SCENARIO", "A SECOND", "LIMIT", "RATIO", "P50", "P99"]);
+    let mut table = out.table(&["SCENARIO", "PER SECOND", "LIMIT", "RATIO", "P50", "P99"]);
     for one in found {
         table.add_row([
             one.scenario.to_owned(),
@@ -151,7 +152,7 @@ fn print(global: &Global, limit: &str, found: &[Found], out: &mut Output) -> Res
         ]);
     }
     out.print_table(table)?;
-    out.line(format!("limit: {limit} of the same bytes, by as many loops as there are callers; {cores} cores"))?;
+    out.line(format!("limit: {limit}, with the same bytes, in parallel loops; {cores} cores"))?;
     Ok(Ending::Good)
 }
 

@@ -78,6 +78,6 @@ impl Place {
 
 fn folder(path: &Path) -> Result<TempDir> {
     beside(path, ".agentstore-bench-").map_err(|error| {
-        Error::unavailable(format!("no folder can be made beside `{}`", path.display())).with_source(error)
+        Error::unavailable(format!("no folder can be created next to `{}`", path.display())).with_source(error)
     })
 }

@@ -118,7 +118,7 @@ fn finish(removal: impl Future<Output = Result<()>> + Send + 'static) {
 
 fn folder_beside(path: &Path) -> Result<TempDir> {
     beside(path, ".agentstore-conformance-").map_err(|error| {
-        Error::unavailable(format!("no folder can be made beside `{}`", path.display())).with_source(error)
+        Error::unavailable(format!("no folder can be created next to `{}`", path.display())).with_source(error)
     })
 }
 
@@ -127,7 +127,7 @@ fn place(opened: &Opened) -> Result<&Place> {
 }
 
 fn lacking() -> Error {
-    Error::new(Detail::Unsupported { operation: "what the fixture says it lacks" })
+    Error::new(Detail::Unsupported { operation: "an operation that the fixture lacks" })
 }
 
 #[async_trait]
@@ -152,7 +152,7 @@ impl Fixture for Live {
             Need::Threads if self.keeps_mailboxes_only() => Some(Lack::Unsupported("it keeps mailboxes only")),
             Need::Live if matches!(self.url, StoreUrl::Sqlite(_)) => Some(Lack::Unsupported("it has no live channel")),
             Need::Damage if matches!(self.url, StoreUrl::Postgres(_) | StoreUrl::Nats(_)) => {
-                Some(Lack::Unsupported("the server keeps the bytes"))
+                Some(Lack::Unsupported("the stored bytes are on the server"))
             }
             Need::Reopen | Need::Damage if !lasting => Some(Lack::Unsupported("the store ends with its last handle")),
             Need::Beside if !lasting => Some(Lack::Unsupported("each opening makes a store of its own")),

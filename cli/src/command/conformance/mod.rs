@@ -24,8 +24,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore conformance --store memory:\n  \
     agentstore conformance --store file:/mnt/disk/agentstore-data --json\n\n\
-    Each case runs on a new store of the same kind in the same place, which is gone afterwards. It ends with 1 if a case\n\
-    failed.")]
+    Each case runs on a new store of the same kind next to the named store. The new stores are removed afterwards. \
+    The exit code is 1 if a case failed.")]
 pub(crate) struct Args {}
 
 /// The number of cases with each result.
@@ -70,9 +70,8 @@ async fn refuse_data(global: &Global) -> Result<()> {
 
 fn holds_data(global: &Global) -> Failure {
     let what = format!("store `{}`", safe(&global.store().to_string()));
-    let detail = Detail::Invalid { what, reason: "it holds data".to_owned() };
-    Failure::from(Error::new(detail))
-        .advise("name a folder, a schema or a prefix that does not exist yet, beside this one")
+    let detail = Detail::Invalid { what, reason: "it already contains data".to_owned() };
+    Failure::from(Error::new(detail)).advise("use a folder, schema or prefix beside this one that does not exist yet")
 }
 
 fn print(report: &Report, out: &mut Output) -> Result<()> {

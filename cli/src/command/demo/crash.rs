@@ -39,7 +39,7 @@ pub(super) fn crash(tour: &Tour, thread: &ThreadId, first: u64) -> Result<Killed
 }
 
 fn start(tour: &Tour, thread: &ThreadId, first: u64) -> Result<Child> {
-    let program = std::env::current_exe().map_err(|error| Failure::io("the command does not find itself", error))?;
+    let program = std::env::current_exe().map_err(|error| Failure::io("the path of this program is unknown", error))?;
     let mut command = Command::new(program);
     command
         .env("AGENTSTORE_URL", tour.url.with_password())
@@ -53,10 +53,10 @@ fn start(tour: &Tour, thread: &ThreadId, first: u64) -> Result<Child> {
 /// Reads what the writer prints, kills it when it begins the chosen turn, and reads the rest. Returns the last turn
 /// that it acknowledged and the last turn that it began.
 fn watch(child: &mut Child, first: u64) -> Result<(u64, u64)> {
-    let stdout: ChildStdout = child.stdout.take().ok_or_else(|| Error::unavailable("the writer says nothing"))?;
+    let stdout: ChildStdout = child.stdout.take().ok_or_else(|| Error::unavailable("the writer has no output"))?;
     let (mut acknowledged, mut begun) = (None, None);
     for line in BufReader::new(stdout).lines() {
-        let line = line.map_err(|error| Failure::io("the writer cannot be heard", error))?;
+        let line = line.map_err(|error| Failure::io("the output of the writer cannot be read", error))?;
         let mut words = line.split_whitespace();
         match (words.next(), words.next().and_then(|number| number.parse::<u64>().ok())) {
             (Some("begin"), number) => begun = number,

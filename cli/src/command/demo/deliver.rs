@@ -47,17 +47,17 @@ pub(super) async fn deliver(tour: &Tour, session: &Session, id: &ThreadId, repor
     let again = Commit::new(id.clone()).with_key(CommitKey::new(format!("{name}-again"))?).consuming(taken);
     let refused = commits.commit(again).await.err().map(|error| error.kind());
     let mut broken = Vec::new();
-    check(&mut broken, receipt.consumed == ids, "the turn took something else");
+    check(&mut broken, receipt.consumed == ids, "the turn consumed other inputs");
     check(&mut broken, pending.load_queue(id).await?.inputs.is_empty(), "the queue is not empty");
     check(
         &mut broken,
         told.iter().map(|event| &event.id).eq(receipt.events.iter().map(|event| &event.id)),
-        "a subscriber heard something else",
+        "a subscriber received other events",
     );
-    check(&mut broken, refused == Some(ErrorKind::AlreadyConsumed), "input was taken twice");
+    check(&mut broken, refused == Some(ErrorKind::AlreadyConsumed), "input was consumed twice");
     let taken = Taken {
-        did: "delivered two inputs to a run, changed one, and committed its turn with them and two events".to_owned(),
-        proved: "each input entered the log once, as it was in the end, and a subscriber heard of the turn when it was done",
+        did: "queued two inputs for a run, changed one, then committed a turn with both and two events".to_owned(),
+        proved: "each input entered the log once, in its final form, and a subscriber received the events of the turn",
         broken,
         figures: json!({ "inputs": receipt.consumed.len(), "events": receipt.events.len() }),
     };

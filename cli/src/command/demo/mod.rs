@@ -31,8 +31,8 @@ use crate::{
 #[command(
     after_help = "Examples:\n  agentstore demo\n  agentstore demo --keep\n  agentstore demo --store memory: --json\n  \
     agentstore demo --mailbox sqlite:queue.db\n\n\
-    Unless `--store` or AGENTSTORE_URL names a store it works on a temporary one, which is gone afterwards. Its work is \
-    queued in the same store, or in that of `--mailbox` or AGENTSTORE_MAILBOX."
+    The tour works on a temporary store, which is removed afterwards, unless `--store` or AGENTSTORE_URL names a \
+    store. It queues work in the same store, or in the store of `--mailbox` or AGENTSTORE_MAILBOX."
 )]
 pub(crate) struct Args {
     /// Keep the temporary store, and print where it is
@@ -54,7 +54,7 @@ struct Tour {
 
 pub(crate) async fn run(args: Args, global: &Global, out: &mut Output) -> Result<Ending> {
     let folder = TempDir::with_prefix("agentstore-demo-")
-        .map_err(|error| Failure::io("no temporary folder can be made", error))?;
+        .map_err(|error| Failure::io("no temporary folder can be created", error))?;
     let tour = Tour {
         url: global.named_store().cloned().unwrap_or_else(|| StoreUrl::File(folder.path().join("agentstore-data"))),
         mailbox: global.mailbox().cloned(),

@@ -96,7 +96,7 @@ impl<'a> Report<'a> {
         let step = Step {
             step,
             outcome: Outcome::Skipped,
-            did: "not taken".to_owned(),
+            did: "skipped".to_owned(),
             proved: why.to_owned(),
             millis: 0,
             figures,
@@ -149,14 +149,14 @@ impl<'a> Report<'a> {
         out.line("")?;
         out.line(format!("{proved} steps proved, {failed} failed, {skipped} skipped, in {millis} ms"))?;
         if let Some(kept) = kept {
-            out.line(format!("kept: look into it with `agentstore threads --store {}`", safe(kept)))?;
+            out.line(format!("the store was kept: inspect it with `agentstore threads --store {}`", safe(kept)))?;
         }
         Ok(ending)
     }
 }
 
 /// Returns the time, to measure how long a step takes.
-#[expect(clippy::disallowed_methods, reason = "a duration is shown to people, nothing is decided by it")]
+#[expect(clippy::disallowed_methods, reason = "a duration is only shown to people, and no decision depends on it")]
 pub(super) fn now() -> Instant {
     Instant::now()
 }

@@ -43,15 +43,15 @@ pub(super) async fn crash_and_resume(tour: &Tour, thread: &ThreadId, report: &mu
     check(&mut broken, !left.contains(&Left::Half), "half of a turn is visible");
     let Killed { pid, begun, .. } = killed;
     let did = format!(
-        "killed the writer (process {pid}) after {acknowledged} acknowledged turns, in the middle of turn {begun}; opened \
-         the store again"
+        "killed the writer (process {pid}) after {acknowledged} acknowledged turns, in the middle of turn {begun}; \
+         opened the store again"
     );
     let figures = json!({
         "pid": pid, "acknowledged_turns": acknowledged, "found_turns": kept, "turn_in_flight": begun,
         "turn_in_flight_was_applied": in_flight == Left::Whole,
         "reopened_in_micros": u64::try_from(opened_in.as_micros()).unwrap_or(u64::MAX),
     });
-    let proved = "every turn that was acknowledged is there, and nothing half-written is visible";
+    let proved = "every acknowledged turn is there, and no turn is visible in part";
     report.took("crash", began, Taken { did, proved, broken, figures })?;
     resume(tour, &session, thread, killed, report).await?;
     Ok(session)
@@ -74,14 +74,15 @@ async fn resume(
     let found = session.threads()?.load_context(thread, ContextRequest::head()).await?;
     let turns = found.state.get("demo.turns").map(|turns| turns.to::<u64>()).transpose()?;
     let mut broken = Vec::new();
-    check(&mut broken, left.iter().all(|left| *left == Left::Whole), "a turn is missing, or half of one is there");
+    check(&mut broken, left.iter().all(|left| *left == Left::Whole), "a turn is missing or incomplete");
     check(&mut broken, again.deduplicated, "the second repeat was applied again");
     check(&mut broken, found.open_runs.is_empty(), "a run was left open");
-    check(&mut broken, found.thread.version == receipt.version, "something follows that nobody wrote");
-    let went = if receipt.deduplicated { "it had been applied, unheard" } else { "it had not been applied" };
+    check(&mut broken, found.thread.version == receipt.version, "the thread has entries that the demo did not write");
+    let went =
+        if receipt.deduplicated { "it had been applied, but not acknowledged" } else { "it had not been applied" };
     let taken = Taken {
-        did: format!("committed turn {} again with its key: {went}; {} now", killed.begun, receipt.version),
-        proved: "a commit whose end nobody knows can be repeated with its key: it took effect exactly once",
+        did: format!("committed turn {} again with its key: {went}; now {}", killed.begun, receipt.version),
+        proved: "a commit with an unknown outcome can be repeated with its key: it took effect exactly once",
         broken,
         figures: json!({ "deduplicated": receipt.deduplicated, "version": receipt.version.number(), "turns": turns }),
     };

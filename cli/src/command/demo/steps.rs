@@ -36,8 +36,8 @@ pub(super) async fn take(tour: &Tour, report: &mut Report<'_>) -> Result<()> {
         session.close().await?;
         session = resume::crash_and_resume(tour, &thread, report).await?;
     } else {
-        report.skipped("crash", "a store in memory is gone with its process: take the tour on a `file:` store")?;
-        report.skipped("resume", "there is nothing to open again")?;
+        report.skipped("crash", "a store in memory is lost when its process ends: run the demo on a `file:` store")?;
+        report.skipped("resume", "there is no store to open again")?;
     }
     fork(tour, &session, &thread, report).await?;
     rewind(&session, &thread, report).await?;
@@ -51,11 +51,11 @@ async fn import_session(tour: &Tour, session: &Session, report: &mut Report<'_>)
     let began = now();
     let file = tour.folder.join("units.jsonl");
     let text = script::session();
-    fs::write(&file, &text).map_err(|error| Failure::io("the session cannot be put into a file", error))?;
+    fs::write(&file, &text).map_err(|error| Failure::io("the session file cannot be written", error))?;
     let commits = session.commits()?;
     let imported = sessions::import(&*commits, &file, &ImportOptions::default()).await.map_err(import::failure)?;
     let [imported] = imported.as_slice() else {
-        return Err(Error::corrupt("the session of the demo is not one session").into());
+        return Err(Error::corrupt("the session file of the demo does not contain exactly one session").into());
     };
     let Some(thread) = imported.thread.clone() else {
         return Err(Error::corrupt("the session of the demo was not imported").into());
@@ -66,12 +66,12 @@ async fn import_session(tour: &Tour, session: &Session, report: &mut Report<'_>)
     if is_new {
         let threads = session.threads()?;
         sessions::export(&*threads, &thread, FormatName::PiV3, &mut exported).await.map_err(import::failure)?;
-        check(&mut broken, exported == text.as_bytes(), "the exported session has other bytes");
+        check(&mut broken, exported == text.as_bytes(), "the exported session differs from the imported file");
     }
     let proved = if is_new {
-        "no line was lost: exported again it is the same file, byte for byte"
+        "no line was lost: the export is the same file, byte for byte"
     } else {
-        "it was here from an earlier tour: importing it again changed nothing"
+        "an earlier demo had imported it: importing it again changed nothing"
     };
     let sizes = format!("{} lines, {} entries, {}", imported.lines, imported.entries, count(imported.bytes, "byte"));
     let did = format!("imported a session file of the tool pi: {sizes}, as thread {thread}");
@@ -95,14 +95,15 @@ async fn commit_turn(tour: &Tour, session: &Session, id: &ThreadId, report: &mut
     let after = session.thread(id).await?;
     let run = session.threads()?.load_run(&turn.run()?).await?;
     let mut broken = Vec::new();
-    check(&mut broken, after.version == before.version.plus(ENTRIES), "the turn is not whole");
-    check(&mut broken, run.is_some_and(|run| run.finished_at.is_some()), "the run is not there");
-    check(&mut broken, after.state_revision == before.state_revision + 1, "the state is not there");
+    check(&mut broken, after.version == before.version.plus(ENTRIES), "the turn is incomplete");
+    check(&mut broken, run.is_some_and(|run| run.finished_at.is_some()), "the run is missing or has not finished");
+    check(&mut broken, after.state_revision == before.state_revision + 1, "the state was not updated");
     check(&mut broken, again.deduplicated && again.version == receipt.version, "the repeat was applied again");
-    check(&mut broken, refused == Some(ErrorKind::Conflict), "a writer with an old version was let in");
+    check(&mut broken, refused == Some(ErrorKind::Conflict), "a commit that expected an old version was accepted");
     let taken = Taken {
-        did: format!("committed a turn: {ENTRIES} entries, a run, state; {} now", receipt.version),
-        proved: "one atomic step; repeated with its key it gave the first receipt, and a writer that had not seen it was refused",
+        did: format!("committed a turn: {ENTRIES} entries, a run, state; now {}", receipt.version),
+        proved: "a commit is one atomic step: a repeat with its key got the first receipt, and a commit that expected \
+                 the old version was refused",
         broken,
         figures: json!({ "version": receipt.version.number(), "deduplicated": again.deduplicated }),
     };
@@ -127,11 +128,11 @@ async fn fork(tour: &Tour, session: &Session, id: &ThreadId, report: &mut Report
     let after = session.thread(id).await?;
     let mut broken = Vec::new();
     check(&mut broken, after.leaves == before.leaves + 1, "there is no new leaf");
-    check(&mut broken, after.head == receipt.head && named.head == receipt.head, "the head is elsewhere");
+    check(&mut broken, after.head == receipt.head && named.head == receipt.head, "the head is at another entry");
     check(&mut broken, old > 0 && new > 0 && old != new, "the branches do not differ");
     let taken = Taken {
-        did: format!("forked below an earlier question: {} now", count(u64::from(after.leaves), "leaf")),
-        proved: "a branch is a pointer into the one log: the old one is still there, each has its own context",
+        did: format!("forked below an earlier question: now {}", count(u64::from(after.leaves), "leaf")),
+        proved: "both branches are in one log: the old branch is still there, and each has its own context",
         broken,
         figures: json!({ "leaves": after.leaves, "messages_of_old_branch": old, "messages_of_new_branch": new }),
     };
@@ -151,11 +152,11 @@ async fn rewind(session: &Session, id: &ThreadId, report: &mut Report<'_>) -> Re
     let back = commits.rewind(Guard::from(&regretted), RewindTo::Label("before the detour".to_owned())).await?;
     let still_there = session.threads()?.load_entry(id, last(&regretted)?).await?;
     let mut broken = Vec::new();
-    check(&mut broken, back.head == before.head, "the head is elsewhere");
+    check(&mut broken, back.head == before.head, "the head is at another entry");
     check(&mut broken, still_there.is_some(), "an entry was deleted");
     let taken = Taken {
-        did: "set a checkpoint, went on, and rewound to it".to_owned(),
-        proved: "the head is where it was, and nothing was deleted: the detour stays readable as a branch",
+        did: "set a checkpoint, appended an entry, and rewound to the checkpoint".to_owned(),
+        proved: "the head is where it was, and nothing was deleted: the appended entry stays readable as a branch",
         broken,
         figures: json!({ "version": back.version.number() }),
     };

@@ -62,21 +62,22 @@ pub(super) async fn work(tour: &Tour, session: &Session, id: &ThreadId, report: 
     let [first, second] = loads.map(|found| found.map(|dispatch| (dispatch.status, dispatch.result)));
     let mut broken = Vec::new();
     let is_stale = |error: &Option<Error>| error.as_ref().is_some_and(|error| error.kind() == ErrorKind::StaleEpoch);
-    check(&mut broken, refused.iter().all(is_stale), "a holder wrote after the interrupt");
-    check(&mut broken, first == Some((DispatchStatus::Superseded, None)), "the interrupted work is not superseded");
-    check(&mut broken, second == Some((DispatchStatus::Acked, result)), "the work is not done");
+    check(&mut broken, refused.iter().all(is_stale), "an interrupted worker could still write");
+    check(&mut broken, first == Some((DispatchStatus::Superseded, None)), "the interrupted dispatch is not superseded");
+    check(&mut broken, second == Some((DispatchStatus::Acked, result)), "the second dispatch is not acknowledged");
     let rows = receipt.outbox.len();
-    check(&mut broken, rows == 1, "the row of the outbox is not there");
+    check(&mut broken, rows == 1, "the outbox row is missing");
     let (ended, proved) = if is_one_step {
-        let proved = "after the interrupt the holder could write nothing; entry, outbox row and the end of the work are one step";
-        ("ended that in the commit of its answer", proved)
+        let proved = "after the interrupt the first worker could write nothing; one step wrote the entry and the \
+                      outbox row, and acknowledged the dispatch";
+        ("and acknowledged it in the commit of its answer", proved)
     } else {
-        let proved =
-            "the holder could write nothing once the next one had taken over; entry and outbox row are one step";
-        ("committed its answer, then ended it in the other store", proved)
+        let proved = "the first worker could write nothing once the next one had taken over; one step wrote the entry \
+                      and the outbox row";
+        ("committed its answer, then acknowledged it in the other store", proved)
     };
     let taken = Taken {
-        did: format!("queued work, claimed it, interrupted it; queued more, and {ended}"),
+        did: format!("queued a dispatch, claimed it and interrupted it; queued and claimed a second one, {ended}"),
         proved,
         broken,
         figures: json!({ "refused": refused.len(), "outbox_rows": rows }),
@@ -92,5 +93,5 @@ async fn settle(mailbox: &dyn MailboxStore, claimed: &ClaimedDispatch, result: O
 async fn claim(mailbox: &dyn MailboxStore, id: &ThreadId) -> Result<ClaimedDispatch> {
     let request = ClaimRequest::new("demo".parse()?, Duration::from_secs(60)).of_thread(id.clone());
     let claimed = mailbox.claim(request).await?.claimed.pop();
-    Ok(claimed.ok_or_else(|| Error::not_found("dispatch", "that can be claimed"))?)
+    Ok(claimed.ok_or_else(|| Error::not_found("ready dispatch of thread", id))?)
 }

@@ -9,7 +9,7 @@ use crate::{failure::Result, output::Output, session::Session};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore mailbox cancel d-17 d-18\n  \
     agentstore mailbox cancel d-17 --json | jq .refused\n\n\
-    What is claimed ends with `agentstore mailbox interrupt`. It ends with 1 if one was refused.")]
+    To end a claimed dispatch, use `agentstore mailbox interrupt`. The exit code is 1 if a dispatch was refused.")]
 pub(super) struct Args {
     /// The ids of the dispatches
     #[arg(required = true, value_name = "DISPATCH")]

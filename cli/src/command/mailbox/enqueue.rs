@@ -65,12 +65,13 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     (new.id, new.payload, new.dedupe_key) = (args.id, args.read, args.key);
     new = new.available(args.delay.map_or(When::Now, When::In)).with_max_attempts(args.max_attempts);
     let mut answers = session.mailbox()?.enqueue(vec![new]).await?;
-    let queued = answers.pop().ok_or_else(|| Error::unavailable("the mailbox gave no answer"))??;
+    let queued =
+        answers.pop().ok_or_else(|| Error::unavailable("the mailbox returned no result for the dispatch"))??;
     if out.json() {
         out.document(&queued)?;
         return Ok(Ending::Good);
     }
-    let again = if queued.deduplicated { " (it was there already)" } else { "" };
+    let again = if queued.deduplicated { " (it existed already)" } else { "" };
     let (id, thread) = (text::safe(queued.id.as_str()), text::safe(queued.thread.as_str()));
     out.line(format!(
         "queued dispatch {id} for thread {thread}, not before {}{again}",

@@ -37,7 +37,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let queued = mailbox.count_dispatches(Some(&args.thread)).await?.queued;
     if queued > 0 {
         let what = count(queued, "queued dispatch");
-        prompt::confirm(args.yes, &format!("Take back {what} of thread {}?", safe(args.thread.as_str())))?;
+        prompt::confirm(args.yes, &format!("Cancel {what} of thread {}?", safe(args.thread.as_str())))?;
     }
     let mut request = Interrupt::new(args.thread);
     (request.reason, request.key) = (args.reason, args.key);
@@ -49,10 +49,10 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         }))?;
         return Ok(Ending::Good);
     }
-    let again = if interrupted.deduplicated { " (done before with this key: this is the first answer)" } else { "" };
-    out.line(format!("took back {}, epoch {}{again}", count(interrupted.superseded, "dispatch"), interrupted.epoch))?;
+    let again = if interrupted.deduplicated { " (the key was used before: this is the first answer)" } else { "" };
+    out.line(format!("superseded {}, epoch {}{again}", count(interrupted.superseded, "dispatch"), interrupted.epoch))?;
     if let Some(claimed) = &interrupted.claimed {
-        out.line(format!("dispatch {} is still held; its holder is refused from now on", safe(claimed.as_str())))?;
+        out.line(format!("dispatch {} is still claimed; its worker can no longer write", safe(claimed.as_str())))?;
     }
     Ok(Ending::Good)
 }

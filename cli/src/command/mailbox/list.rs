@@ -59,17 +59,18 @@ pub(super) fn document(counts: &DispatchCounts) -> Value {
 /// Returns the counts in one line.
 pub(super) fn sum(counts: &DispatchCounts) -> String {
     let DispatchCounts { queued, claimed, acked, cancelled, superseded, dead_letter, .. } = counts;
+    let dead_letters = text::count(*dead_letter, "dead letter");
     format!(
         "{queued} queued, {claimed} claimed, {acked} acked, {cancelled} cancelled, {superseded} superseded, \
-         {dead_letter} given up"
+         {dead_letters}"
     )
 }
 
 fn print(found: &[Dispatch], out: &mut Output) -> Result<()> {
-    let mut table = out.table(&["dispatch", "thread", "run", "status", "priority", "failed", "not before", "why"]);
+    let mut table = out.table(&["dispatch", "thread", "run", "status", "priority", "failures", "not before", "detail"]);
     for dispatch in found {
         let why = dispatch.reason.as_deref().or(dispatch.last_error.as_deref());
-        let worker = dispatch.claim.as_ref().map(|claim| format!("held by {}", claim.worker));
+        let worker = dispatch.claim.as_ref().map(|claim| format!("claimed by {}", claim.worker));
         table.add_row([
             text::line(dispatch.id.as_str(), out.id_width()),
             text::line(dispatch.thread.as_str(), out.id_width()),

@@ -26,7 +26,8 @@ use crate::{
 #[command(after_help = "Examples:\n  agentstore mailbox enqueue t-42 --run run-7 --payload '{\"task\":\"index\"}'\n  \
     agentstore mailbox stats\n  agentstore mailbox work --exec ./index.sh --until-idle\n  \
     agentstore mailbox interrupt t-42 --reason \"the user changed their mind\"\n\n\
-    Of a thread at most one dispatch is claimed at a time. Workers claim and settle; people look and clean up.")]
+    At most one dispatch of a thread is claimed at a time. `work` claims and settles dispatches; the other commands \
+    queue, inspect and clean up.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     act: Act,

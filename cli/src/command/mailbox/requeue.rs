@@ -30,7 +30,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     if args.dispatches.is_empty() {
         let dead = mailbox.count_dispatches(args.thread.as_ref()).await?.dead_letter;
         if dead > 0 {
-            prompt::confirm(args.yes, &format!("Take {} back?", count(dead, "dead letter")))?;
+            prompt::confirm(args.yes, &format!("Requeue {}?", count(dead, "dead letter")))?;
         }
         let filter = args.thread.map_or_else(DispatchFilter::default, DispatchFilter::of_thread);
         loop {

@@ -65,7 +65,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     out.line(sum(&counts))?;
     match open.oldest.as_ref().zip(age) {
         Some((oldest, age)) => out.line(format!(
-            "the oldest that is queued waits since {} ({}): dispatch {} of thread {}",
+            "the oldest queued dispatch has waited since {} ({}): dispatch {} of thread {}",
             text::time(oldest.created_at),
             text::duration(age),
             text::safe(oldest.id.as_str()),
@@ -74,9 +74,9 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         None => out.line("nothing is queued")?,
     }
     out.line(match open.retried {
-        0 => "nothing that is queued or claimed has failed before".to_owned(),
+        0 => "no queued or claimed dispatch has failed before".to_owned(),
         retried => format!(
-            "{} of what is queued or claimed failed before, {} in all",
+            "{} with failures among those queued or claimed, {} in total",
             text::count(retried, "dispatch"),
             text::count(open.failures, "failure")
         ),

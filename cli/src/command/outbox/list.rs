@@ -50,11 +50,12 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
 
 fn sum(counts: &OutboxCounts) -> String {
     let OutboxCounts { pending, claimed, delivered, dead_letter, .. } = counts;
-    format!("{pending} pending, {claimed} claimed, {delivered} delivered, {dead_letter} given up")
+    let dead_letters = text::count(*dead_letter, "dead letter");
+    format!("{pending} pending, {claimed} claimed, {delivered} delivered, {dead_letters}")
 }
 
 fn print(rows: &[OutboxRow], out: &mut Output) -> Result<()> {
-    let mut table = out.table(&["row", "lane", "target", "status", "tried", "not before", "last error"]);
+    let mut table = out.table(&["row", "lane", "target", "status", "attempts", "not before", "last error"]);
     for row in rows {
         table.add_row([
             text::line(row.id.as_str(), out.id_width()),

@@ -18,7 +18,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore outbox list --status dead_letter\n  \
     agentstore outbox requeue --lane webhook\n  agentstore outbox purge --older-than 7d --yes\n\n\
-    Rows are written by commits, and delivered by whoever claims them.")]
+    Commits write the rows. A relay claims the rows and delivers them.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     act: Act,

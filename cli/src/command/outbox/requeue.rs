@@ -36,7 +36,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     if args.rows.is_empty() {
         let dead = outbox.count_outbox(&args.which.filter().in_status([OutboxStatus::DeadLetter])).await?.dead_letter;
         if dead > 0 {
-            prompt::confirm(args.yes, &format!("Take {} back?", count(dead, "dead letter")))?;
+            prompt::confirm(args.yes, &format!("Requeue {}?", count(dead, "dead letter")))?;
         }
         let mut request = RequeueOutbox::oldest(STEP);
         request.choice = OutboxChoice::Filter { lane: args.which.lane, target: args.which.target, limit: STEP };

@@ -50,7 +50,8 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     update.message = args.read;
     update.delivery = args.delivery.given();
     if update.message.is_none() && update.delivery.is_none() {
-        let what = "nothing is changed: give a `--message`, or say with `--at`, `--alone`, `--barrier` or `--for` when it is taken";
+        let what = "nothing to change: give a new message with `--message`, or a new delivery with `--at`, `--alone`, \
+                    `--barrier` or `--for`";
         return Err(Failure::Usage(what.to_owned()));
     }
     let input = session.pending()?.update_pending(update).await?;

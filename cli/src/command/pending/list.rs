@@ -53,7 +53,7 @@ fn print(thread: &ThreadId, queue: &PendingQueue, out: &mut Output) -> Result<()
     if queue.inputs.is_empty() {
         return out.line(format!("thread {} has no pending input", safe(thread.as_str())));
     }
-    let mut table = out.table(&["input", "place", "revision", "taken at", "says"]);
+    let mut table = out.table(&["input", "position", "revision", "delivery", "content"]);
     for input in &queue.inputs {
         table.add_row([
             text::line(input.id.as_str(), out.id_width()),

@@ -22,7 +22,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore pending append t-42 --message \"And in French?\" --at next_step\n  \
     agentstore pending list t-42\n  agentstore pending decide t-42 run-7 ticket-1 --resume\n\n\
-    What is pending waits in the queue of its thread until a run takes it into the log.")]
+    Pending input waits in the queue of its thread until a run consumes it.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     act: Act,
@@ -115,7 +115,7 @@ fn print_appended(appended: &Appended, what: &str, out: &mut Output) -> Result<E
         out.document(appended)?;
         return Ok(Ending::Good);
     }
-    let again = if appended.deduplicated { " (it was there already)" } else { "" };
+    let again = if appended.deduplicated { " (it existed already)" } else { "" };
     out.line(format!("{what}{again}"))?;
     for input in &appended.inputs {
         out.line(format!("  input {} revision {}", safe(input.id.as_str()), input.revision))?;

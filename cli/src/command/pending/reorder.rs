@@ -9,7 +9,7 @@ use crate::{failure::Result, output::Output, session::Session, text::safe};
 /// Change the order of the queue of a thread
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore pending reorder t-42 SECOND FIRST --expect 2\n\n\
-    Without `--expect` it is the order of the queue as it is now: what comes meanwhile refuses it.")]
+    Without `--expect` the command reads the queue first, and is refused if the queue changes in the meantime.")]
 pub(super) struct Args {
     /// The id of the thread
     thread: ThreadId,
@@ -27,12 +27,12 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         Some(expect) => expect,
         None => pending.load_queue(&args.thread).await?.revision,
     };
-    let what = format!("ordered {} inputs of thread {}", args.inputs.len(), safe(args.thread.as_str()));
+    let what = format!("reordered {} inputs of thread {}", args.inputs.len(), safe(args.thread.as_str()));
     let revision = pending.reorder_pending(Reorder::new(args.thread, expect, args.inputs)).await?;
     if out.json() {
         out.document(&json!({ "revision": revision }))?;
     } else {
-        out.line(format!("{what}, the queue has revision {revision} now"))?;
+        out.line(format!("{what}; the queue now has revision {revision}"))?;
     }
     Ok(Ending::Good)
 }

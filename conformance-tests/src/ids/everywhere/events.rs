@@ -31,14 +31,14 @@ async fn append(store: &dyn EventStore, text: &str) -> Result<[AppendedEvents; 2
 
 pub(super) async fn put(store: &dyn EventStore, text: &str) -> Verdict {
     for appended in append(store, text).await? {
-        expect(!appended.deduplicated, "the key was used before")?;
+        expect(!appended.deduplicated, "the first append was deduplicated")?;
     }
     Ok(())
 }
 
 pub(super) async fn find(store: &dyn EventStore, text: &str) -> Verdict {
     let again = append(store, text).await?;
-    expect(again.iter().all(|again| again.deduplicated), "the key is not found")?;
+    expect(again.iter().all(|again| again.deduplicated), "a repeat with the key was not deduplicated")?;
     let events: Vec<Event> = again.into_iter().flat_map(|again| again.events).collect();
     let mut filter = EventFilter::default();
     filter.kinds = Some(vec![id(text)]);

@@ -39,12 +39,12 @@ pub(super) async fn put(commits: &dyn CommitCoordinator, text: &str) -> Verdict 
 pub(super) async fn find(commits: &dyn CommitCoordinator, text: &str) -> Verdict {
     let (threads, thread, entry): (_, ThreadId, EntryId) = (commits.threads(), id(text), id(text));
     let (run, agent): (RunId, AgentId) = (id(text), id(text));
-    let loaded = threads.load_thread(&thread).await?.ok_or_else(|| Failure::new("no thread"))?;
+    let loaded = threads.load_thread(&thread).await?.ok_or_else(|| Failure::new("the thread does not exist"))?;
     expect_eq((loaded.resource_id, loaded.latest_run), (Some(id(text)), Some(run.clone())))?;
     let mut filter = ThreadFilter::default();
     filter.resource_id = Some(id(text));
     expect_eq(threads.list_threads(ThreadQuery::new(filter)).await?.items.len(), 1)?;
-    expect(threads.load_entry(&thread, &entry).await?.is_some(), "no entry")?;
+    expect(threads.load_entry(&thread, &entry).await?.is_some(), "the entry does not exist")?;
     let mut children = EntryQuery::all();
     (children.children_of, children.run) = (Some(entry.clone()), None);
     expect_eq(threads.list_entries(&thread, children).await?.items.len(), 1)?;
@@ -54,8 +54,8 @@ pub(super) async fn find(commits: &dyn CommitCoordinator, text: &str) -> Verdict
     (runs.thread, runs.agent) = (Some(thread.clone()), Some(agent));
     expect_eq(threads.list_runs(RunQuery::new(runs)).await?.items.len(), 1)?;
     let context = threads.load_context(&thread, ContextRequest::at(entry)).await?;
-    expect(context.state.contains_key(text), "no state under the name")?;
-    expect(commits.commit(everywhere(text)).await?.deduplicated, "the key is not found")
+    expect(context.state.contains_key(text), "the state lacks the key")?;
+    expect(commits.commit(everywhere(text)).await?.deduplicated, "the repeat was not deduplicated")
 }
 
 /// Finds each text as the parent of one thread, and all texts together as keys, entries and state keys of one thread.
@@ -72,7 +72,7 @@ pub(super) async fn find_all(commits: &dyn CommitCoordinator, texts: &[String]) 
         expect_eq(children, ["child"]).map_err(|failure| failure.about(text))?;
         let one = Commit::new(id("one log")).with_key(id(text)).entry(said(text).with_id(id(text)));
         let receipt = commits.commit(one.with_state(StateChange::new().set(text, Json::of(text)?))).await?;
-        expect(!receipt.deduplicated, format!("the key {text:?} was used before"))?;
+        expect(!receipt.deduplicated, format!("the first commit with the key {text:?} was deduplicated"))?;
     }
     let context = threads.load_context(&id("one log"), ContextRequest::head()).await?;
     expect_eq(context.state.len(), texts.len())?;

@@ -77,5 +77,5 @@ pub(super) async fn find_all(mailbox: &dyn MailboxStore, texts: &[String]) -> Ve
     let ready = walk(PageRequest::first(100), |page| mailbox.list_ready_threads(page)).await?;
     let ready = ready.iter().map(|ReadyThread { thread, .. }| thread.as_str());
     expect_eq(sorted(ready), sorted(texts.iter().map(String::as_str).chain(["shared"])))?;
-    expect(mailbox.count_dispatches(None).await?.acked == count, "not every text was settled")
+    expect(mailbox.count_dispatches(None).await?.acked == count, "not every dispatch was acknowledged")
 }

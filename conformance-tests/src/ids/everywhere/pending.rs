@@ -23,7 +23,7 @@ fn append(thread: &str, input: &str, text: &str) -> AppendPending {
 
 pub(super) async fn put(store: &dyn PendingStore, text: &str) -> Verdict {
     for request in [append(text, "input", text), append(shared().as_str(), text, text)] {
-        expect(!store.append_pending(request).await?.deduplicated, "the id was used before")?;
+        expect(!store.append_pending(request).await?.deduplicated, "the first append was deduplicated")?;
     }
     Ok(())
 }
@@ -33,7 +33,7 @@ pub(super) async fn find(store: &dyn PendingStore, text: &str) -> Verdict {
     let targets: Vec<_> = queue.inputs.iter().map(|input| input.delivery.target.clone()).collect();
     expect_eq((targets, &queue.inputs[0].thread), (vec![Some(Target::new(id(text)))], &id(text)))?;
     let again = store.append_pending(append(shared().as_str(), text, text)).await?;
-    expect(again.deduplicated && again.inputs[0].id.as_str() == text, "the id is not found")
+    expect(again.deduplicated && again.inputs[0].id.as_str() == text, "the repeat was not deduplicated")
 }
 
 pub(super) async fn find_all(store: &dyn PendingStore, texts: &[String]) -> Verdict {

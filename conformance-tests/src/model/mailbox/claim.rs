@@ -14,7 +14,7 @@ use crate::model::{bug::Bug, commit::Setting, world::record};
 /// Refuses a lease of length zero, and one of more than 24 hours (MB-24).
 pub(super) fn check_lease(lease: Duration) -> Result<()> {
     let fits = lease > Duration::ZERO && lease <= Duration::from_hours(24);
-    if fits { Ok(()) } else { Err(Error::invalid("lease", "it is nothing, or above 24 hours")) }
+    if fits { Ok(()) } else { Err(Error::invalid("lease", "it must be above 0 and at most 24 hours")) }
 }
 
 impl Mail {
@@ -109,7 +109,7 @@ impl Mail {
     }
 
     fn give(&mut self, at: usize, request: &ClaimRequest, setting: &Setting<'_>) -> Result<ClaimedDispatch> {
-        let gone = || Error::corrupt("a dispatch is gone");
+        let gone = || Error::corrupt("a dispatch is missing");
         let thread = self.jobs.get(at).ok_or_else(gone)?.dispatch.thread.clone();
         let (now, incarnation) = (self.time(&thread, setting.now), self.incarnation);
         let post = self.post(&thread, now);

@@ -12,7 +12,7 @@ use crate::model::{bug::Bug, commit::Setting, world::record};
 impl Mail {
     pub(super) fn enqueue(&mut self, new: &NewDispatch, setting: &Setting<'_>) -> Result<Enqueued> {
         if new.max_attempts == 0 {
-            return Err(Error::invalid("max_attempts", "it is 0"));
+            return Err(Error::invalid("max_attempts", "it must be at least 1"));
         }
         let bytes = new.payload.as_ref().map_or(0, |payload| payload.as_str().len() as u64);
         check_limit("record bytes", bytes, setting.limits.record_bytes)?;
@@ -225,5 +225,5 @@ fn answer(job: &Job, deduplicated: bool) -> Result<Enqueued> {
 
 /// Refuses a batch of no items, and one of more than 1,000.
 pub(super) fn check_batch(limit: u32) -> Result<()> {
-    if (1..=1_000).contains(&limit) { Ok(()) } else { Err(Error::invalid("limit", "it is not from 1 to 1000")) }
+    if (1..=1_000).contains(&limit) { Ok(()) } else { Err(Error::invalid("limit", "it must be from 1 to 1000")) }
 }

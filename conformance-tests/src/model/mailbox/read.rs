@@ -27,7 +27,7 @@ impl Mail {
     pub(super) fn list(&self, query: &DispatchQuery) -> Result<Vec<((u64, String), Dispatch)>> {
         let filter = &query.filter;
         if query.order == DispatchOrder::Claim && filter.thread.is_none() {
-            return Err(Error::invalid("order", "it is that of a thread"));
+            return Err(Error::invalid("order", "the order of claims needs a filter by thread"));
         }
         let all = self.jobs.iter().map(view).filter(|dispatch| filter.admits(dispatch));
         let place = |dispatch: &Dispatch| match query.order {

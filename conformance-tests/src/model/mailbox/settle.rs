@@ -68,7 +68,7 @@ impl Mail {
     }
 
     fn job(&mut self, at: usize) -> Result<&mut Job> {
-        self.jobs.get_mut(at).ok_or_else(|| Error::corrupt("a dispatch is gone"))
+        self.jobs.get_mut(at).ok_or_else(|| Error::corrupt("a dispatch is missing"))
     }
 
     pub(super) fn extend(&mut self, claim: &ClaimRef, by: Duration, setting: &Setting<'_>) -> Result<DispatchClaim> {

@@ -47,7 +47,7 @@ impl Pair {
             return self.take_model(applied);
         }
         Err(Failure::new(format!(
-            "a dropped commit left neither its whole effect nor none: found {found}, with it {with}, without {without}"
+            "a dropped commit took effect in part: found {found}, with the commit {with}, without it {without}"
         )))
     }
 }

@@ -79,7 +79,9 @@ impl Pair {
                     None => {
                         let cursors = (nth(&*real, &of, *place).await?, nth(&*twin, &of, *place).await?);
                         let (Some(ours), Some(theirs)) = cursors else { return Ok(()) };
-                        let at = |event: &Event| event.cursor(&of).cloned().ok_or_else(|| Failure::new("no cursor"));
+                        let at = |event: &Event| {
+                            event.cursor(&of).cloned().ok_or_else(|| Failure::new("an event has no cursor"))
+                        };
                         let trim = |at| TrimRequest::new(of.clone(), TrimBefore::Cursor(at));
                         (trim(at(&ours)?), trim(at(&theirs)?))
                     }
@@ -124,12 +126,12 @@ impl Pair {
         let mut given = Vec::new();
         for _ in 0..info.events {
             let event = tokio::time::timeout(PATIENCE, next(&mut stream)).await;
-            let event = event.map_err(|_| Failure::new("a subscription gives less than the list"))?;
+            let event = event.map_err(|_| Failure::new("a subscription gave fewer events than the list"))?;
             given.push(event.ok_or_else(|| Failure::new("a subscription ended"))??);
         }
         let query = EventQuery::new(of).with_page(PageRequest::first(1_000));
         let listed = real.list_events(query).await?;
-        crate::check::expect_eq(given, listed.items).map_err(|why| why.about("a subscription and a list"))
+        crate::check::expect_eq(given, listed.items).map_err(|why| why.about("a subscription and a list differ"))
     }
 }
 

@@ -135,7 +135,7 @@ impl fmt::Display for Divergence {
         writeln!(f, "{} and the model disagree", self.store)?;
         writeln!(
             f,
-            "again: AGENTSTORE_MODEL_SEED={seed} AGENTSTORE_MODEL_CASES={cases} AGENTSTORE_MODEL_STEPS={steps}"
+            "repeat with: AGENTSTORE_MODEL_SEED={seed} AGENTSTORE_MODEL_CASES={cases} AGENTSTORE_MODEL_STEPS={steps}"
         )?;
         for (at, step) in self.history.iter().enumerate() {
             writeln!(f, "{:>3}. {step}", at + 1)?;
@@ -169,7 +169,7 @@ macro_rules! model {
     };
     ($fixture:expr, in full $cases:literal) => {
         #[test]
-        fn it_agrees_with_the_model() {
+        fn the_store_agrees_with_the_model() {
             let $crate::model::ModelTest { cases, steps, .. } = $crate::model::ModelTest::from_env().at_length($cases);
             $crate::model::model_test($fixture, cases, steps);
         }

@@ -51,7 +51,7 @@ impl Side {
     }
 
     pub(super) fn mailbox(&self) -> Result<&dyn MailboxStore> {
-        self.mailbox.as_deref().ok_or_else(|| Error::unavailable("there is no mailbox"))
+        self.mailbox.as_deref().ok_or_else(|| Error::unavailable("the store has no mailbox"))
     }
 }
 
@@ -87,7 +87,8 @@ impl Pair {
     pub(super) async fn open(fixture: Arc<dyn Fixture>) -> Outcome<Self> {
         let opened = fixture.open(Limits::default()).await?;
         let real = Side::of(&*opened.store)?;
-        let probe = opened.store.tenant(&id("probe"))?.threads.ok_or_else(|| Failure::new("no threads"))?;
+        let probe =
+            opened.store.tenant(&id("probe"))?.threads.ok_or_else(|| Failure::new("the store has no threads"))?;
         let now = probe.create_thread(NewThread::new(id("probe"))).await?.created_at;
         let model = ModelStore::new(Limits::default(), ManualClock::new(now), None);
         let twin = Side::of(&model)?;

@@ -43,7 +43,7 @@ impl Part for Events {
         let guarded = AppendEvents::new([draft.clone()]).expecting(same(), before);
         let keyed = AppendEvents::new([draft]).with_key(id("writer"), id(&format!("key {before}")));
         for request in [guarded, keyed] {
-            expect(!events(own)?.append_events(request).await?.deduplicated, "the key was used before")?;
+            expect(!events(own)?.append_events(request).await?.deduplicated, "the append was deduplicated")?;
             let event = expect_some(next(&mut followed).await.transpose()?, "event")?;
             expect_eq(event.kind.as_str(), &own.name)?;
         }

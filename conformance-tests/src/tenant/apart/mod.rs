@@ -67,7 +67,7 @@ async fn each<'a, F: Future<Output = Verdict>>(tenants: &'a [Own], act: impl Fn(
 /// Each of fifty tenants with similar names sees its own records in every list, count, claim and subscription.
 /// It reaches nothing of the 49 others by id: the answers are as if that did not exist. When one tenant after
 /// the other changes and removes its records, in both orders, the others stay as they are.
-pub(super) async fn nothing_of_another_tenant_is_reached(given: &Given) -> Verdict {
+pub(super) async fn no_data_of_another_tenant_can_be_reached(given: &Given) -> Verdict {
     let part = &*part(given.contract());
     let mut tenants = Vec::new();
     for (at, tenant) in TENANTS.into_iter().enumerate() {

@@ -22,7 +22,7 @@ impl Part for Queues {
         for thread in [&own.name, "same"] {
             let input = NewInput::message(Message::user("x")).with_id(id(&own.name));
             let appended = pending(own)?.append_pending(AppendPending::new(id(thread), [input])).await?;
-            expect(!appended.deduplicated, "the input was there")?;
+            expect(!appended.deduplicated, "the append was deduplicated")?;
         }
         Ok(())
     }

@@ -42,11 +42,11 @@ const fn set(time: u64, is_set: bool) -> Option<(u64, RegisterAnswer)> {
 #[test]
 fn bad_histories_of_a_register_are_rejected() {
     let bad: [(&str, &[Call<RegisterAct, RegisterAnswer>]); 6] = [
-        ("a read behind a write does not see it", &[(Write(1), 1, written(2)), (Read, 3, value(4, 0))]),
-        ("a value that nobody wrote", &[(Write(1), 1, None), (Read, 2, value(3, 2))]),
+        ("a read after a write does not see it", &[(Write(1), 1, written(2)), (Read, 3, value(4, 0))]),
+        ("a value that was never written", &[(Write(1), 1, None), (Read, 2, value(3, 2))]),
         ("a value before its write began", &[(Write(1), 5, written(6)), (Read, 1, value(4, 1))]),
         (
-            "beside one write, a new value and then the old one",
+            "during one write, a new value and then the old one",
             &[(Write(1), 1, written(9)), (Read, 2, value(3, 1)), (Read, 4, value(5, 0))],
         ),
         (
@@ -54,7 +54,7 @@ fn bad_histories_of_a_register_are_rejected() {
             &[(CompareAndSet(0, 1), 1, set(4, true)), (CompareAndSet(0, 2), 2, set(3, true))],
         ),
         (
-            "a write of unknown outcome that is seen, and then was never there",
+            "a write of unknown outcome is seen, and then undone",
             &[(Write(1), 1, None), (Read, 2, value(3, 1)), (Read, 4, value(5, 0))],
         ),
     ];
@@ -89,13 +89,13 @@ const fn seen(time: u64, version: u64, head: Option<u64>) -> Option<(u64, LogAns
 fn bad_histories_of_a_log_are_rejected() {
     let bad: [(&str, &[Call<LogAct, LogAnswer>]); 6] = [
         ("two commits of one version", &[(commit(0, 7), 1, made(4, 1)), (commit(0, 8), 2, made(3, 1))]),
-        ("an acknowledged commit is not there", &[(commit(0, 7), 1, made(2, 1)), (LogAct::Read, 3, seen(4, 0, None))]),
+        ("an acknowledged commit is missing", &[(commit(0, 7), 1, made(2, 1)), (LogAct::Read, 3, seen(4, 0, None))]),
         (
             "a repeat is written again",
             &[(commit(0, 7), 1, made(2, 1)), (commit(1, 8), 3, made(4, 2)), (commit(2, 7), 5, made(6, 3))],
         ),
         (
-            "a refused commit is there later",
+            "a refused commit appears later",
             &[(commit(0, 7), 1, made(2, 1)), (commit(0, 8), 3, refused(4, 1)), (LogAct::Read, 5, seen(6, 2, Some(8)))],
         ),
         (

@@ -40,12 +40,12 @@ fn accept<S: Object>(random: &mut Random) {
         }
     }
     println!("{HISTORIES} histories of {operations} operations accepted, {unknown} of them without an answer");
-    assert!(unknown > HISTORIES, "hardly an answer was lost");
+    assert!(unknown > HISTORIES, "too few answers were lost");
 }
 
 /// Small histories, correct ones with a mutation or two, get the same verdict from another checker.
 #[test]
-fn mutated_histories_are_judged_as_by_another_checker() {
+fn mutated_histories_get_the_same_verdict_from_another_checker() {
     let mut random = random();
     agree::<Registers>(&mut random);
     agree::<GuardedLogs>(&mut random);
@@ -63,13 +63,13 @@ fn agree<S: Object>(random: &mut Random) {
         assert_eq!(ours, theirs, "history {number}: {history:#?}");
         rejected += usize::from(!ours);
     }
-    println!("{HISTORIES} histories judged alike, {rejected} of them rejected");
-    assert!((HISTORIES / 10..HISTORIES * 9 / 10).contains(&rejected), "they are nearly all alike: {rejected}");
+    println!("both checkers agree on {HISTORIES} histories and rejected {rejected} of them");
+    assert!((HISTORIES / 10..HISTORIES * 9 / 10).contains(&rejected), "nearly all verdicts are equal: {rejected}");
 }
 
 /// A history can be written as lines, read and checked again.
 #[test]
-fn a_history_is_the_same_after_it_was_kept() {
+fn a_history_round_trips_as_lines() {
     let history = made::correct::<GuardedLogs>(&mut random(), 200, 8);
     let lines = to_lines(&history).unwrap();
     let again: Vec<Operation<_, _>> = from_lines(&lines).unwrap();

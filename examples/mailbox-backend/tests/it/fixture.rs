@@ -47,11 +47,11 @@ impl Fixture for OfMaps {
     }
 
     async fn reopen(&self, _opened: Opened) -> Result<Opened> {
-        unreachable!("it is lacking")
+        unreachable!("`lack` excludes this call")
     }
 
     async fn open_beside(&self, _opened: &Opened) -> Result<Arc<dyn Store>> {
-        unreachable!("it is lacking")
+        unreachable!("`lack` excludes this call")
     }
 
     async fn advance(&self, opened: &Opened, by: Duration) {
@@ -64,6 +64,6 @@ impl Fixture for OfMaps {
     }
 
     async fn damage(&self, _opened: Opened, _seed: u64) -> Result<Opened> {
-        unreachable!("it is lacking")
+        unreachable!("`lack` excludes this call")
     }
 }

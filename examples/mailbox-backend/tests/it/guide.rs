@@ -22,14 +22,14 @@ fn lines(text: &str) -> String {
 }
 
 #[test]
-fn the_guide_quotes_what_is_there() {
+fn the_guide_quotes_existing_code() {
     let (guide, files): (_, Vec<_>) = (guide(), QUOTED.iter().map(|file| lines(&read(file))).collect());
     // A block follows each odd fence. Its first line is what the fence says about the block.
     let blocks: Vec<_> = guide.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n')).collect();
     let quotes: Vec<_> = blocks.iter().filter(|(kind, _)| *kind == "rust,ignore").collect();
     assert!(quotes.len() >= 5, "{} quotes", quotes.len());
     for (_, quote) in quotes {
-        assert!(files.iter().any(|file| file.contains(&lines(quote))), "nowhere in {QUOTED:?}:\n{quote}");
+        assert!(files.iter().any(|file| file.contains(&lines(quote))), "none of {QUOTED:?} has this quote:\n{quote}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tests the example from outside: the suite that every store passes, and the guide that quotes the example.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, with its place")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue panics at that line")]
 
 mod conformance;
 mod fixture;

@@ -1,6 +1,6 @@
 //! Tests the relay against a web server that returns given answers.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails, with its place")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot continue panics at that line")]
 
 use std::{
     collections::VecDeque,
@@ -105,7 +105,7 @@ impl Given {
 
 /// Shows WK-10, OB-10 and OB-11.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_fails_comes_again_under_its_id_and_in_its_order() {
+async fn a_failed_delivery_is_repeated_with_its_id_and_in_order() {
     let given = Given::new().await;
     let server = Server::start(["500 Oops\r\n", "", "200 OK\r\n", "503 Busy\r\nRetry-After: 0\r\n"]).await;
     let ids = given.write(&server.url, &[r#"{"n":1}"#, r#"{"n":2}"#]).await;
@@ -120,7 +120,7 @@ async fn what_fails_comes_again_under_its_id_and_in_its_order() {
 /// Shows WK-10: a row that the server will never accept, and one that it refused too often, become dead letters. The
 /// next row is delivered all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_hopeless_is_a_dead_letter() {
+async fn a_row_that_cannot_be_delivered_becomes_a_dead_letter() {
     let given = Given::new().await;
     let oops = "500 Oops\r\n";
     let server = Server::start(["410 Gone\r\n", oops, oops, oops]).await;
@@ -141,7 +141,7 @@ async fn what_is_hopeless_is_a_dead_letter() {
 
 /// Shows WK-10: a delivery to an unreachable server is tried again like one that fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_not_there_is_tried_again() {
+async fn an_unreachable_server_is_tried_again() {
     let given = Given::new().await;
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let ids = given.write(&format!("http://{closed}/hook"), &["1"]).await;

@@ -19,7 +19,7 @@ fn check_within(budget: &Budget, path: &str, told: &str, left_out: &str) {
 }
 
 #[test]
-fn the_oldest_whole_turns_go_first() {
+fn whole_turns_are_left_out_oldest_first() {
     let path = "u 1 | a 2 | u 3 | a 4 | u 5 | a 6";
     check(6, path, "1:u 1 | 2:a 2 | 3:u 3 | 4:a 4 | 5:u 5 | 6:a 6", "");
     check(5, path, "3:u 3 | 4:a 4 | 5:u 5 | 6:a 6", "1 2");
@@ -36,7 +36,7 @@ fn the_newest_turn_stays_whole() {
 }
 
 #[test]
-fn calls_go_with_their_results() {
+fn calls_are_left_out_with_their_results() {
     check(2, "u 1 | a +x | t x=1 | u 4 | a 5", "4:u 4 | 5:a 5", "1 2 3");
     check(2, "u 1 | a +x | u 3 | a 4 | t x=1", "3:u 3 | 4:a 4", "1 2 5");
     check(2, "u 1 | a +x | u 3 | a 4", "3:u 3 | 4:a 4", "1 2");
@@ -44,7 +44,7 @@ fn calls_go_with_their_results() {
 }
 
 #[test]
-fn system_messages_and_the_last_summary_stay() {
+fn system_messages_and_the_last_summary_are_kept() {
     check(3, "s 1 | u 2 | a 3 | s 4 | u 5", "1:s 1 | 4:s 4 | 5:u 5", "2 3");
     check(3, "C 1 | u 2 | a 3 | u 4 | a 5", "1~u [] 1 | 4:u 4 | 5:a 5", "2 3");
     check(3, "C 1 | u 2 | C 3 | u 4 | a 5", "3~u [] 3 | 4:u 4 | 5:a 5", "1 2");
@@ -55,7 +55,7 @@ fn system_messages_and_the_last_summary_stay() {
 }
 
 #[test]
-fn tokens_are_those_of_the_caller() {
+fn tokens_are_counted_by_the_caller() {
     let tokens = |max| Budget::Tokens { max, counter: Arc::new(|message| message.blocks.len() as u64) };
     let path = "u one two three | a four | u five | a six";
     check_within(&tokens(6), path, "1:u one two three | 2:a four | 3:u five | 4:a six", "");

@@ -13,7 +13,7 @@ fn context(path: &str) -> Context {
 }
 
 #[test]
-fn a_compaction_is_due_when_what_is_reserved_no_longer_fits() {
+fn a_compaction_is_due_when_the_reserved_tokens_no_longer_fit() {
     for (usage, reserved, window, due) in
         [(0, 0, 1, false), (0, 0, 0, true), (50, 49, 100, false), (50, 50, 100, true), (u64::MAX, 1, 100, true)]
     {
@@ -40,7 +40,7 @@ fn the_last_messages_are_kept_with_their_results() {
 }
 
 #[test]
-fn without_enough_to_leave_over_nothing_is_compacted() {
+fn nothing_is_compacted_if_all_messages_are_kept() {
     check(2, "u 1 | a 2", "", "1:u 1 | 2:a 2");
     check(3, "u 1 | a 2", "", "1:u 1 | 2:a 2");
     check(0, "u 1 | a 2", "", "1:u 1 | 2:a 2");
@@ -49,13 +49,13 @@ fn without_enough_to_leave_over_nothing_is_compacted() {
 }
 
 #[test]
-fn system_messages_at_the_beginning_stay_out_of_it() {
+fn system_messages_at_the_beginning_are_not_compacted() {
     let context = context("s 1 | s 2 | u 3 | a 4 | u 5");
     assert_eq!(tell(split_for_compaction(&context, 1).system), "1:s 1 | 2:s 2");
 }
 
 #[test]
-fn the_request_tells_the_older_part_without_thinking() {
+fn the_request_contains_the_older_messages_without_thinking() {
     let mut path = parts("u hi | a ok +x | t x=1 | a hm | u go");
     let thought = Message::new(Role::Assistant, vec![Block::new(BlockKind::Thinking(Thinking::new("secret")))]);
     path[3].1 = super::entry(4, Body::Message(thought)).into();

@@ -7,7 +7,7 @@ use crate::{
 };
 
 #[test]
-fn pieces_of_one_message_become_one_at_the_place_of_the_first() {
+fn pieces_of_a_message_are_merged_at_the_place_of_the_first() {
     check("a@m one | a@m two", "1:a one two", "2 MessagesMerged");
     check("a@m one | X | -u psst | a@m two", "1:a one two", "4 MessagesMerged");
     check("a@m +x | t x=1 | a@m +y | t y=2", "1:a +x +y | 2:t x=1 | 4:t y=2", "3 MessagesMerged");
@@ -16,7 +16,7 @@ fn pieces_of_one_message_become_one_at_the_place_of_the_first() {
 }
 
 #[test]
-fn other_messages_stay_apart() {
+fn unrelated_messages_are_not_merged() {
     check("a one | a two", "1:a one | 2:a two", "");
     check("a@m one | a@n two", "1:a one | 2:a two", "");
     check("a@m one | u go | a@m two", "1:a one | 2:u go | 3:a two", "");
@@ -27,7 +27,7 @@ fn other_messages_stay_apart() {
 }
 
 #[test]
-fn the_last_word_about_the_whole_counts() {
+fn a_merged_message_has_the_last_usage_and_stop_reason() {
     let said = |(piece, entry): (Piece, std::sync::Arc<Entry>), tokens, stop: Option<&str>| {
         let Body::Message(mut message) = (*entry.body).clone() else { panic!("no message") };
         message.usage = Some(TokenCounts::new(tokens, 0).into());

@@ -90,7 +90,7 @@ fn message(text: &str) -> Message {
         "u" => Role::User,
         "a" => Role::Assistant,
         "t" => Role::Tool,
-        other => panic!("`{other}` is no role"),
+        other => panic!("`{other}` is not a role"),
     };
     let message = Message::new(role, blocks(rest)).with_visibility(visibility);
     match id {

@@ -15,7 +15,7 @@ fn a_result_follows_its_call() {
 }
 
 #[test]
-fn what_comes_with_results_stays_with_the_first_of_them() {
+fn other_blocks_stay_with_the_first_placed_result() {
     check("a +x | t see x=1", "1:a +x | 2:t see x=1", "");
     check("a +x | a +y | t y=2 x=1 see", "1:a +x | 3:t x=1 see | 2:a +y | 3:t y=2", "3 ResultMoved x");
     check("u hi | t x=1 see", "1:u hi", "2 OrphanResultDropped x, 2 EmptyMessageDropped");
@@ -39,7 +39,7 @@ fn the_last_of_several_results_counts() {
 }
 
 #[test]
-fn an_id_that_comes_again_is_another_call() {
+fn a_repeated_call_id_is_another_call() {
     check("a +x | t x=1 | a +x | t x=2", "1:a +x | 2:t x=1 | 3:a +x | 4:t x=2", "");
     check("a +x | t x=1 | a +x", "1:a +x | 2:t x=1 | 3:a +x | 3~t x=!", "3 OpenCallAnswered x");
     check("a +x | a +x | t x=2", "1:a +x | 1~t x=! | 2:a +x | 3:t x=2", "1 OpenCallAnswered x");

@@ -77,7 +77,7 @@ fn a_side_entry_has_the_path_of_its_parent() {
 }
 
 #[test]
-fn a_summary_stands_where_its_interval_began() {
+fn a_summary_appears_where_its_interval_begins() {
     check("- 1 2 3c1-2 4", 5, "C4 3 5");
     check("- 1 2 3c1-3 4", 5, "C4 5");
     check("- 1 2 3c1-3", 4, "C4");
@@ -94,14 +94,14 @@ fn a_compaction_counts_on_its_own_branch_only() {
 }
 
 #[test]
-fn the_latest_of_those_that_begin_together_counts() {
+fn the_latest_compaction_with_the_same_start_counts() {
     check("- 1 2 3c1-2 4 5c1-3", 6, "C6 5");
     check("- 1 2 3c1-3 4 5c1-2", 6, "C6 3 5");
     check("- 1 2 3c2-3 4 5c2-2", 6, "1 C6 3 5");
 }
 
 #[test]
-fn one_inside_of_another_is_hidden_others_stay() {
+fn only_a_compaction_inside_another_is_hidden() {
     check("- 1 2 3c2-2 4c1-3 5", 6, "C5 6");
     check("- 1 2 3c1-3 4c2-2 5", 6, "C4 6");
     check("- 1 2 3c1-1 4c3-3 5", 6, "C4 2 C5 6");
@@ -113,7 +113,7 @@ fn one_inside_of_another_is_hidden_others_stay() {
 }
 
 #[test]
-fn one_that_covers_nothing_stands_before_the_first_message() {
+fn a_compaction_that_covers_nothing_comes_before_the_first_message() {
     check("-c0-0 1 2", 3, "C1 2 3");
     check("- 1c0-0 2", 3, "C2 1 3");
     check("- 1c0-0 2c0-0 3", 4, "C3 1 4");
@@ -123,7 +123,7 @@ fn one_that_covers_nothing_stands_before_the_first_message() {
 }
 
 #[test]
-fn the_model_last_in_effect_is_known_behind_a_summary() {
+fn the_model_last_in_effect_is_known_after_a_summary() {
     check("-o 1 2 3c1-3 4", 5, "O1 C4 5");
     check("-o 1o 2c1-1 3", 4, "C3 2 4");
     check("-o 1o 2c1-2 3", 4, "O2 C3 4");
@@ -131,7 +131,7 @@ fn the_model_last_in_effect_is_known_behind_a_summary() {
 }
 
 #[test]
-fn what_a_summary_hides_is_not_looked_at() {
+fn entries_hidden_by_a_summary_are_not_visited() {
     let path: Vec<_> =
         (1..1000).map(|at| if at % 10 == 0 { format!("{at}c{at}-{at}") } else { at.to_string() }).collect();
     let text = format!("- {} 1000c1-1000 1001 1002c0-0", path.join(" "));

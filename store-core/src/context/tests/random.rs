@@ -59,7 +59,7 @@ fn check_pairs(context: &Context, open: OpenCalls) -> Result<(), TestCaseError> 
         if told.message.role == Role::Tool {
             prop_assert!(!results.is_empty(), "a tool message without results");
             for id in results {
-                prop_assert!(waiting.remove(id), "`{}` answers nothing", id);
+                prop_assert!(waiting.remove(id), "result `{}` answers no call", id);
             }
             continue;
         }
@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn a_budget_takes_from_the_front_only(path in vec(entry(), 1..14), max in 0..12_u64) {
+    fn a_budget_removes_messages_only_from_the_front(path in vec(entry(), 1..14), max in 0..12_u64) {
         let path = path.join(" | ");
         let all = build(parts(&path), &ContextRequest::head());
         let some = build(parts(&path), &ContextRequest::head().within(Budget::Messages(max)));

@@ -4,7 +4,7 @@ use super::{check, parts};
 use crate::context::{ContextRequest, build};
 
 #[test]
-fn messages_come_in_order_without_what_is_for_people() {
+fn messages_are_in_order_and_asides_are_left_out() {
     check("u hi | a hello", "1:u hi | 2:a hello", "");
     check("s be | ^u hi | -u psst | X | a hello", "1:s be | 2:u hi | 5:a hello", "");
     check("X", "", "");
@@ -17,14 +17,14 @@ fn a_summary_opens_with_the_marker() {
 }
 
 #[test]
-fn a_replacement_stands_instead_of_a_summary() {
+fn a_replacement_appears_instead_of_a_summary() {
     check("R s be / u hi / a yes | u more", "1~s be | 1~u hi | 1~a yes | 2:u more", "");
     check("R -u psst / a +x / t x=1", "1~a +x | 1~t x=1", "");
     check("R a +x | t x=1", "1~a +x | 2:t x=1", "");
 }
 
 #[test]
-fn what_says_nothing_is_left_out() {
+fn messages_without_blocks_are_left_out() {
     check("u | a hi", "2:a hi", "1 EmptyMessageDropped");
     check("-u | a hi", "2:a hi", "");
     check("C | u hi", "2:u hi", "");

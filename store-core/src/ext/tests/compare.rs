@@ -20,7 +20,7 @@ async fn check(log: &str, (left, right): (&str, &str), shared: u64, after: (&[u6
 }
 
 #[tokio::test]
-async fn leaves_share_the_path_up_to_where_they_part() {
+async fn leaves_share_the_path_up_to_their_branch_point() {
     let log = "- 1 2 3 2 5 - 7";
     check(log, ("4", "6"), 2, (&[3, 4], &[5, 6])).await;
     check(log, ("6", "4"), 2, (&[5, 6], &[3, 4])).await;
@@ -34,7 +34,7 @@ async fn leaves_share_the_path_up_to_where_they_part() {
 }
 
 #[tokio::test]
-async fn the_time_grows_with_the_logarithm_of_the_distance() {
+async fn the_number_of_reads_grows_with_the_logarithm_of_the_distance() {
     // Leaf 1000 ends the longest path. Leaf 1001 branches off at entry 999, and leaf 1002 at entry 10.
     let path: Vec<_> = (1..1000).map(|parent| parent.to_string()).collect();
     let text = format!("- {} 999 10", path.join(" "));

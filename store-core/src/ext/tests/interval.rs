@@ -18,7 +18,7 @@ async fn check(log: &str, messages: &[&str], expected: Option<(&str, &str)>) {
 }
 
 #[tokio::test]
-async fn an_interval_ends_before_what_is_kept() {
+async fn an_interval_ends_before_the_kept_messages() {
     check("- 1 2", &["1", "2", "3"], Some(("1", "2"))).await;
     check("- 1 2", &["2", "3"], Some(("2", "2"))).await;
     // Entry 3 was merged into entry 1, or contains no message.
@@ -28,7 +28,7 @@ async fn an_interval_ends_before_what_is_kept() {
 }
 
 #[tokio::test]
-async fn an_interval_takes_in_what_earlier_summaries_stand_for() {
+async fn an_interval_includes_the_intervals_of_earlier_summaries() {
     check("- 1 2c1-2 3 4", &["3", "4", "5"], Some(("1", "4"))).await;
     check("- 1 2 3c2-3 4 5", &["4", "5", "6"], Some(("2", "5"))).await;
     check("- 1c 2 3", &["2", "1", "3", "4"], Some(("1", "3"))).await;

@@ -91,7 +91,7 @@ impl LogReader for Log {
         }
         entries.retain(|entry| query.admits(entry));
         if let Some(cursor) = &query.page.cursor {
-            let left_at: u64 = cursor.as_str().parse().map_err(|_| Error::invalid_cursor("it is no number"))?;
+            let left_at: u64 = cursor.as_str().parse().map_err(|_| Error::invalid_cursor("it is not a number"))?;
             let at = entries.iter().position(|entry| entry.seq == left_at).unwrap();
             entries.drain(..=at);
         }

@@ -101,12 +101,12 @@ async fn route(
 }
 
 #[tokio::test]
-async fn what_is_delivered_is_not_queued() {
+async fn delivered_input_is_not_queued() {
     assert_eq!(route(|| Ok(LiveDelivery::Delivered), appended).await, (Ok(Routed::Delivered), [1, 0]));
 }
 
 #[tokio::test]
-async fn what_is_not_delivered_is_queued() {
+async fn undelivered_input_is_queued() {
     for live in [
         || Ok(LiveDelivery::NoReceiver),
         || Ok(LiveDelivery::Unknown),
@@ -118,14 +118,14 @@ async fn what_is_not_delivered_is_queued() {
 }
 
 #[tokio::test]
-async fn what_is_in_the_log_was_delivered_if_it_may_have_arrived() {
+async fn input_in_the_log_counts_as_delivered_if_it_may_have_arrived() {
     assert_eq!(route(|| Ok(LiveDelivery::Unknown), consumed).await, (Ok(Routed::Delivered), [1, 1]));
     assert_eq!(route(|| Err(Error::commit_unknown(None)), consumed).await, (Ok(Routed::Delivered), [1, 1]));
     assert_eq!(route(|| Ok(LiveDelivery::NoReceiver), consumed).await, (Err(ErrorKind::AlreadyConsumed), [1, 1]));
 }
 
 #[tokio::test]
-async fn both_ways_have_the_same_ids() {
+async fn live_and_queued_input_have_the_same_ids() {
     let (live, queue) = (Channel::new(|| Ok(LiveDelivery::NoReceiver)), Queue::new(appended));
     let _queued = queue.deliver_or_queue(Some(&live), request()).await.unwrap();
     let sent = live.asked.lock().unwrap().remove(0);
@@ -137,7 +137,7 @@ async fn both_ways_have_the_same_ids() {
 }
 
 #[tokio::test]
-async fn without_a_channel_or_a_target_it_is_queued() {
+async fn input_without_a_channel_or_a_target_is_queued() {
     let (live, queue) = (Channel::new(|| Ok(LiveDelivery::Delivered)), Queue::new(appended));
     for (live, request) in [(None, request()), (Some(&live as &dyn LiveChannel), request().to(None))] {
         assert_eq!(queue.deliver_or_queue(live, request).await.unwrap(), Routed::Queued(appended().unwrap()));
@@ -146,7 +146,7 @@ async fn without_a_channel_or_a_target_it_is_queued() {
 }
 
 #[tokio::test]
-async fn what_the_queue_refuses_is_not_sent() {
+async fn input_that_the_queue_would_refuse_is_not_sent() {
     let (live, queue) = (Channel::new(|| Ok(LiveDelivery::Delivered)), Queue::new(appended));
     let elsewhere = DeliverOrQueue { thread: ThreadId::new("u").unwrap(), ..request() };
     let nothing = DeliverOrQueue { inputs: Vec::new(), ..request() };

@@ -40,7 +40,7 @@ fn a_stream_gives_every_page() {
 }
 
 #[test]
-fn a_stream_goes_on_behind_any_entry() {
+fn a_stream_continues_after_any_entry() {
     let log = Log::new("- 1 2 2 4");
     let second = log.find(&id("2")).unwrap();
     check("- 1 2 2 4", pages_of(2, EntryQuery::all()).behind(second), &[3, 4, 5]);
@@ -52,7 +52,7 @@ fn a_stream_goes_on_behind_any_entry() {
 }
 
 #[tokio::test]
-async fn a_stream_reads_a_page_when_it_is_asked_for() {
+async fn a_stream_reads_pages_on_demand() {
     let log = Log::new("- 1 2 3 4");
     let mut entries = pin!(log.stream_entries(&thread(), pages_of(2, EntryQuery::all())));
     assert_eq!(log.pages.load(Ordering::SeqCst), 0);

@@ -72,7 +72,7 @@ async fn commands_arrive_as_they_were_sent_lv_1() {
 }
 
 #[tokio::test]
-async fn what_its_sender_was_told_is_not_accepted_afterwards_lv_2() {
+async fn a_command_reported_as_dropped_is_not_accepted_later_lv_2() {
     let hub = LiveHub::default();
     let mut receiver = open(&hub, 1).await;
     let send =
@@ -87,7 +87,7 @@ async fn what_its_sender_was_told_is_not_accepted_afterwards_lv_2() {
 }
 
 #[tokio::test]
-async fn what_nobody_accepts_has_no_receiver_lv_2() {
+async fn a_command_that_is_not_accepted_has_no_receiver_lv_2() {
     let hub = Arc::new(LiveHub::default());
     assert_eq!(ended(sending(&hub, word("nobody")).await).await, LiveDelivery::NoReceiver);
     let mut receiver = open(&hub, 1).await;
@@ -102,7 +102,7 @@ async fn what_nobody_accepts_has_no_receiver_lv_2() {
 }
 
 #[tokio::test]
-async fn who_waited_long_enough_does_not_know_lv_2() {
+async fn a_delivery_that_times_out_is_unknown_lv_2() {
     let hub = LiveHub::default();
     let mut receiver = open(&hub, 1).await;
     let request = DeliverLive::new(target("t", 1), word("late")).within(SOON);
@@ -115,7 +115,7 @@ async fn who_waited_long_enough_does_not_know_lv_2() {
 }
 
 #[tokio::test]
-async fn a_sender_that_is_dropped_takes_its_command_back() {
+async fn a_dropped_sender_withdraws_its_command() {
     let hub = Arc::new(LiveHub::default());
     let mut receiver = open(&hub, 1).await;
     let task = sending(&hub, word("dropped")).await;
@@ -156,21 +156,21 @@ async fn commands_of_a_sender_arrive_in_order_lv_4() {
         assert_eq!(receiver.next().await.unwrap().unwrap().accept(), Some(word(&at.to_string())));
         assert_eq!(ended(task).await, LiveDelivery::Delivered);
     }
-    assert!(other.next().now_or_never().is_none(), "it is of another thread");
+    assert!(other.next().now_or_never().is_none(), "the command is for another thread");
 }
 
 #[tokio::test]
-async fn attempts_are_apart_lv_5() {
+async fn attempts_have_separate_targets_lv_5() {
     let hub = Arc::new(LiveHub::default());
     let (mut earlier, mut current) = (open(&hub, 1).await, open(&hub, 2).await);
     let task = sending(&hub, word("first")).await;
-    assert!(current.next().now_or_never().is_none(), "it is of another attempt");
+    assert!(current.next().now_or_never().is_none(), "the command is for another attempt");
     assert_eq!(earlier.next().await.unwrap().unwrap().accept(), Some(word("first")));
     assert_eq!(ended(task).await, LiveDelivery::Delivered);
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_refused_lv_6() {
+async fn an_unreadable_command_is_refused_lv_6() {
     let hub = Arc::new(LiveHub::default());
     let mut receiver = open(&hub, 1).await;
     let (bad, good) = (sending(&hub, unknown()).await, sending(&hub, word("good")).await);
@@ -182,7 +182,7 @@ async fn what_cannot_be_read_is_refused_lv_6() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_does_not_read_keeps_so_many() {
+async fn an_unread_inbox_holds_a_limited_number_of_commands() {
     let hub = Arc::new(LiveHub::default());
     let mut receiver = open(&hub, 1).await;
     let mut tasks = Vec::new();
@@ -196,7 +196,7 @@ async fn a_receiver_that_does_not_read_keeps_so_many() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_does_not_read_keeps_so_many_bytes() {
+async fn an_unread_inbox_holds_a_limited_number_of_bytes() {
     let hub = Arc::new(LiveHub::default());
     let mut receiver = open(&hub, 1).await;
     let large =
@@ -242,7 +242,7 @@ fn an_inbox_counts_what_it_holds() {
 }
 
 #[tokio::test]
-async fn a_target_that_another_process_opens_is_over_here_lv_3() {
+async fn a_target_opened_by_another_process_ends_here_lv_3() {
     let hub = LiveHub::default();
     let mut receiver = open(&hub, 1).await;
     assert_eq!(hub.targets(), [target("t", 1)]);

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_is_available_and_not_when_time_went_back() {
+    fn dispatches_are_available_only_while_they_are_due() {
         let mut queue = Queue::default();
         for (number, due) in [(1, 10), (2, 20), (3, 30)] {
             let at = InQueue { epoch: 0, priority: 128, number, due: time(due) };

@@ -47,7 +47,7 @@ fn reread(map: &MailboxMap) -> MailboxMap {
 }
 
 #[test]
-fn a_key_is_held_until_its_dispatch_ends_also_where_only_its_claim_is_known() {
+fn a_key_is_held_until_its_dispatch_ends_even_if_only_a_claim_is_known() {
     let mut map = MailboxMap::new(1);
     enqueue(&mut map).unwrap();
     let held = claim(&mut map).unwrap().claimed.remove(0);
@@ -63,7 +63,7 @@ fn a_key_is_held_until_its_dispatch_ends_also_where_only_its_claim_is_known() {
 }
 
 #[test]
-fn nobody_decides_about_a_thread_that_cannot_be_read() {
+fn no_decision_is_made_about_an_unreadable_thread() {
     let mut map = MailboxMap::new(1);
     enqueue(&mut map).unwrap();
     map.turn_to(Timestamp::from_millis(1).unwrap());
@@ -84,7 +84,7 @@ fn nobody_decides_about_a_thread_that_cannot_be_read() {
 
 /// A readable record may say that a dispatch is claimed while the record that made the claim cannot be read.
 #[test]
-fn a_thread_goes_on_without_a_claim_that_nobody_knows_of() {
+fn a_thread_continues_without_a_claim_that_cannot_be_read() {
     let (mut known, mut map) = (MailboxMap::new(1), MailboxMap::new(1));
     enqueue(&mut known).unwrap();
     known.turn_to(Timestamp::from_millis(1).unwrap());
@@ -101,7 +101,7 @@ fn a_thread_goes_on_without_a_claim_that_nobody_knows_of() {
 
 /// If the clock goes back, dispatches that were due are not available any more.
 #[test]
-fn what_is_due_is_available_again_and_again_as_the_clock_turns() {
+fn availability_follows_the_clock_forward_and_back() {
     let time = |millis| Timestamp::from_millis(millis).unwrap();
     let mut map = MailboxMap::new(1);
     let new = NewDispatch::new(thread(), RunId::new("r").unwrap()).available(When::At(time(5)));
@@ -113,7 +113,7 @@ fn what_is_due_is_available_again_and_again_as_the_clock_turns() {
 }
 
 #[test]
-fn dispatches_are_listed_behind_any_of_them() {
+fn dispatches_are_listed_after_any_position() {
     let mut map = MailboxMap::new(1);
     for _ in 0..3 {
         let new = NewDispatch::new(thread(), RunId::new("r").unwrap());
@@ -128,7 +128,7 @@ fn dispatches_are_listed_behind_any_of_them() {
 }
 
 #[test]
-fn counting_again_keeps_what_a_newer_release_counts() {
+fn a_recount_keeps_counters_of_a_newer_release() {
     let counts = DispatchCounts::read(r#"{"queued":7,"parked":1}"#).unwrap();
     let record = StoredMailbox { counts, ..StoredMailbox::default() };
     let counted = record.count([(DispatchStatus::Claimed, 0, 2)]);
@@ -149,7 +149,7 @@ fn page_of(payload: &Json, besides: u64) -> usize {
 }
 
 #[test]
-fn a_page_counts_payloads_and_what_was_read_besides() {
+fn the_size_of_a_page_counts_payloads_and_other_bytes_read() {
     let large = Json::parse(&format!("\"{}\"", "x".repeat(40 << 20))).unwrap();
     assert_eq!(page_of(&Json::null(), 0), 3);
     assert_eq!(page_of(&large, 0), 2);

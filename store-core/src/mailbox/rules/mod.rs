@@ -115,7 +115,7 @@ impl MailboxPlan {
 ///
 /// A refused call may write too: the holder of a stale claim ends that claim by its call (MB-33).
 #[derive(Debug)]
-#[must_use = "what it says is to be written"]
+#[must_use = "the plan must be written before the answer is returned"]
 pub struct MailboxChange<T> {
     /// What to write; none if nothing changes.
     pub plan: Option<Box<MailboxPlan>>,

@@ -108,7 +108,7 @@ pub fn enqueue_one(
 
 fn check(new: &NewDispatch, limits: &Limits) -> Result<()> {
     if new.max_attempts == 0 {
-        return Err(Error::invalid("max_attempts", "it is 1 or more"));
+        return Err(Error::invalid("max_attempts", "it must be 1 or more"));
     }
     check_limit("record bytes", new.payload_bytes(), limits.record_bytes)
 }

@@ -120,7 +120,7 @@ fn stop() -> Interrupt {
 }
 
 #[test]
-fn a_thread_is_worth_a_claim_when_something_is_due_or_a_lease_is_over() {
+fn a_thread_is_claimable_when_a_dispatch_is_due_or_a_lease_expired() {
     let mut mailbox = OfThread::default();
     assert_eq!(mailbox.enqueue(10, "a", 0), Some(10));
     let (held, from) = mailbox.claim(20, 100);
@@ -140,7 +140,7 @@ fn a_thread_is_worth_a_claim_when_something_is_due_or_a_lease_is_over() {
 }
 
 #[test]
-fn a_refusal_names_the_dispatch_and_the_status_that_everybody_sees() {
+fn a_refusal_names_the_dispatch_and_its_visible_status() {
     let mut mailbox = OfThread::default();
     mailbox.enqueue(10, "a", 0);
     mailbox.interrupted(20, &stop());
@@ -180,7 +180,7 @@ fn an_interrupt_is_kept_as_long_as_something_needs_it() {
 }
 
 #[test]
-fn only_what_ended_before_is_purged_mb_49() {
+fn only_dispatches_that_ended_before_are_purged_mb_49() {
     let mut mailbox = OfThread::default();
     mailbox.enqueue(10, "a", 0);
     assert!(mailbox.keeps("a", 100));
@@ -193,7 +193,7 @@ fn only_what_ended_before_is_purged_mb_49() {
 }
 
 #[test]
-fn what_is_taken_over_late_was_superseded_before_mb_53() {
+fn a_take_over_keeps_the_reason_of_an_earlier_interrupt_mb_53() {
     let mut mailbox = OfThread::default();
     mailbox.enqueue(10, "a", 0);
     mailbox.claim(20, 1_000);
@@ -205,7 +205,7 @@ fn what_is_taken_over_late_was_superseded_before_mb_53() {
 }
 
 #[test]
-fn the_fence_of_a_take_over_is_that_of_its_claim_mb_53() {
+fn the_fence_of_a_take_over_proves_only_its_own_claim_mb_53() {
     let mut mailbox = OfThread::default();
     mailbox.enqueue(10, "a", 0);
     mailbox.claim(20, 1_000);
@@ -233,7 +233,7 @@ fn every_change_raises_the_revisions() {
 }
 
 #[test]
-fn claims_of_a_later_incarnation_begin_anew_mb_25() {
+fn claim_numbers_restart_in_a_later_incarnation_mb_25() {
     let mut mailbox = OfThread::default();
     mailbox.enqueue(10, "a", 0);
     let number = |incarnation, counter| ClaimNumber { incarnation, counter };
@@ -246,7 +246,7 @@ fn claims_of_a_later_incarnation_begin_anew_mb_25() {
 }
 
 #[test]
-fn what_is_queued_under_an_earlier_epoch_counts_as_superseded_mb_12() {
+fn dispatches_queued_in_an_earlier_epoch_count_as_superseded_mb_12() {
     let mut mailbox = OfThread::default();
     mailbox.enqueue(10, "a", 0);
     mailbox.interrupted(20, &stop());
@@ -256,7 +256,7 @@ fn what_is_queued_under_an_earlier_epoch_counts_as_superseded_mb_12() {
 }
 
 #[test]
-fn only_what_is_claimed_is_held() {
+fn a_dispatch_is_new_until_it_is_claimed() {
     let mut mailbox = OfThread::default();
     mailbox.enqueue(10, "a", 0);
     let stands = |mailbox: &OfThread| {

@@ -48,7 +48,7 @@ async fn found(store: &dyn Store) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_acknowledged_survives_power_cuts() {
+async fn acknowledged_data_survives_power_cuts() {
     let Some(disk) = Disk::for_a_test("nats-power", 512) else { return };
     let mut server = start(&disk, "jetstream { sync_interval: always }");
     let mut config = NatsConfig::new(&server.url()).unwrap();
@@ -64,7 +64,7 @@ async fn what_was_acknowledged_survives_power_cuts() {
         let writers: Vec<_> = (0..8).map(begin).collect();
         let (enough, begun) = (10 + random.below(60), Instant::now());
         while acknowledged.lock().unwrap().len() < enough {
-            assert!(begun.elapsed() < Duration::from_secs(30), "nothing is acknowledged");
+            assert!(begun.elapsed() < Duration::from_secs(30), "nothing is acknowledged within 30 s");
             sleep(Duration::from_millis(1)).await;
         }
         // A sync that is under way while the file system is stopped may return as if it had done its work, which no
@@ -84,7 +84,7 @@ async fn what_was_acknowledged_survives_power_cuts() {
 /// The control: a server that syncs every two minutes, as it does unless told otherwise, loses what it acknowledged. A
 /// store refuses it unasked.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_syncs_now_and_then_loses_work() {
+async fn a_server_that_syncs_only_periodically_loses_work() {
     let Some(disk) = Disk::for_a_test("nats-control", 512) else { return };
     let mut server = start(&disk, "");
     let refused = NatsStore::open(NatsConfig::new(&server.url()).unwrap()).await.unwrap_err();
@@ -112,7 +112,7 @@ fn long(number: usize) -> NewDispatch {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_takes_nothing() {
+async fn a_full_disk_loses_nothing() {
     let Some(disk) = Disk::for_a_test("nats-full", 200) else { return };
     // More than there is: the server learns it from the disk.
     let settings = "jetstream { sync_interval: always, max_file_store: 10GB }";

@@ -64,8 +64,8 @@ pub(super) async fn check(mailbox: &dyn MailboxStore, ends: &Ends) {
     let lost: Vec<_> = ends.accepted.iter().filter(|id| !found.contains(*id)).collect();
     assert!(lost.is_empty(), "{} of {} were lost: {lost:?}", lost.len(), ends.accepted.len());
     let late: Vec<_> = ends.refused.iter().filter(|id| found.contains(*id)).collect();
-    assert!(late.is_empty(), "{} of {} came although they were refused: {late:?}", late.len(), ends.refused.len());
-    assert!(found.len() <= ends.accepted.len() + ends.unknown, "{} are there", found.len());
+    assert!(late.is_empty(), "{} of {} refused dispatches exist: {late:?}", late.len(), ends.refused.len());
+    assert!(found.len() <= ends.accepted.len() + ends.unknown, "{} dispatches exist", found.len());
     for _ in 0..50 {
         let Some(held) = claim(mailbox).await.unwrap() else { break };
         assert_eq!(held.dispatch.attempts, 0);

@@ -90,8 +90,8 @@ async fn a_decision_that_waits_for_a_majority_is_made_once() {
     }
     let found: Vec<_> = all(&*mailbox).await.into_iter().map(|found| found.run.to_string()).collect();
     let times = |run: &String| found.iter().filter(|found| *found == run).count();
-    assert!(ends.accepted.iter().all(|run| times(run) == 1), "{:?} were accepted, {found:?} are there", ends.accepted);
-    assert!(ends.refused.iter().all(|run| times(run) == 0), "{:?} were refused, {found:?} are there", ends.refused);
+    assert!(ends.accepted.iter().all(|run| times(run) == 1), "{:?} were accepted, {found:?} exist", ends.accepted);
+    assert!(ends.refused.iter().all(|run| times(run) == 0), "{:?} were refused, {found:?} exist", ends.refused);
     assert!(found.len() <= ends.accepted.len() + ends.unknown, "{found:?}");
     println!("{} accepted, {} refused, {} unknown", ends.accepted.len(), ends.refused.len(), ends.unknown);
     store.close().await.unwrap();
@@ -100,7 +100,7 @@ async fn a_decision_that_waits_for_a_majority_is_made_once() {
 /// Servers that lost what they acknowledged are not believed by who knows more: he decides nothing on half a log, and
 /// removes nothing from it that was garbage only by what is lost.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_went_back_is_told() {
+async fn a_rolled_back_log_is_reported() {
     let mut server = Nats::start("").unwrap();
     let mut config = NatsConfig::new(&server.url()).unwrap();
     (config.allow_unsafe, config.garbage_kept) = (true, Duration::from_secs(3));
@@ -133,7 +133,7 @@ async fn a_log_that_went_back_is_told() {
 /// Shows NA-7: who has a mailbox open whose server lost its storage is told so at once, also when others made it anew
 /// and wrote more to it than he had read; who opens it anew works.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_is_gone_or_made_anew_is_told() {
+async fn a_missing_or_recreated_log_is_reported() {
     let mut server = Nats::start("").unwrap();
     let store = open(&server.url(), 1).await;
     enqueue(&*mailbox(&*store), work("t")).await.unwrap();
@@ -143,7 +143,7 @@ async fn a_log_that_is_gone_or_made_anew_is_told() {
     server.restart().unwrap();
     let refused = claim(&*mailbox(&*store)).await.unwrap_err();
     assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Corrupt, Outcome::NotApplied), "{refused}");
-    assert!(refused.to_string().contains("gone"), "{refused}");
+    assert!(refused.to_string().contains("no longer exists"), "{refused}");
     let anew = open(&server.url(), 1).await;
     for _ in 0..50 {
         enqueue(&*mailbox(&*anew), work("t")).await.unwrap();

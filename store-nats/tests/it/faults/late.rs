@@ -112,7 +112,7 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, flow: Arc<watch::Se
 
 /// PR-21: what nobody knew the end of when the call ended has no effect later, whenever it reaches the server.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_arrives_after_its_time_says_nothing() {
+async fn a_request_that_arrives_too_late_has_no_effect() {
     let line = Line::new(server().trim_start_matches("nats://").trim_end_matches('/').to_owned()).await;
     let prefix = format!("test-{}", Uuids.next_id());
     let mut config = NatsConfig::new(&format!("{}?prefix={prefix}&allow_unsafe=true", server())).unwrap();
@@ -136,7 +136,7 @@ async fn a_request_that_arrives_after_its_time_says_nothing() {
         line.flow.send_replace(Flow::On);
         sleep(Duration::from_millis(100)).await;
         let after = (all(&*near).await.len(), length().await);
-        assert_eq!(before.0, after.0, "round {round}: it came although it was too late");
+        assert_eq!(before.0, after.0, "round {round}: a late enqueue took effect");
         unknown += u32::from(is_unknown);
         arrived += u32::from(is_unknown && after.1 > before.1);
         // The thread goes on behind it, also for who was cut off.
@@ -147,8 +147,8 @@ async fn a_request_that_arrives_after_its_time_says_nothing() {
             assert!(tries < 20, "{error}");
         }
     }
-    println!("{unknown} calls of unknown end, {arrived} of whose messages reached the log too late");
-    assert!(arrived > 0, "nothing arrived late: the test is blind");
+    println!("{unknown} calls of unknown outcome; the messages of {arrived} reached the log too late");
+    assert!(arrived > 0, "no message arrived late: the test shows nothing");
     far.close().await.unwrap();
     direct.close().await.unwrap();
     remove(&remaining).await;

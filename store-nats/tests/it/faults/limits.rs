@@ -20,7 +20,7 @@ fn of_bytes(length: usize) -> NewDispatch {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_is_at_most_what_a_message_holds() {
+async fn a_record_must_fit_into_a_message() {
     let server = Nats::start("max_payload: 262144").unwrap();
     let store = open(&server.url(), 1).await;
     let largest = store.capabilities().max_record_bytes;
@@ -60,7 +60,7 @@ async fn a_stream_that_is_full_drops_nothing() {
             Ok(_) => accepted += 1,
             Err(error) => break error,
         }
-        assert!(accepted < 100, "it is never full");
+        assert!(accepted < 100, "the server is never full");
     };
     assert_eq!(refused.kind(), ErrorKind::StorageFull, "{refused:?}");
     assert!(accepted > 10, "{accepted}");
@@ -119,7 +119,7 @@ async fn a_reader_that_is_too_slow_misses_nothing() {
     // Flow control may hold the server back before it has enough of him.
     let log = std::fs::read_to_string(server.folder().join("log")).unwrap();
     let was_cut_off = if log.contains("Slow Consumer") { "was cut off" } else { "was waited for" };
-    println!("{count} dispatches, read within {:?} by one who {was_cut_off}", begun.elapsed());
+    println!("{count} dispatches, read within {:?} by a reader that {was_cut_off}", begun.elapsed());
     slow.close().await.unwrap();
     quick.close().await.unwrap();
 }

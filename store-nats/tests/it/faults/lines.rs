@@ -80,7 +80,7 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, budget: Arc<AtomicU
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_was_lost_is_looked_for() {
+async fn the_outcome_of_a_lost_answer_is_looked_up() {
     let address = server().trim_start_matches("nats://").trim_end_matches('/').to_owned();
     let line = Line::new(address).await;
     let prefix = format!("test-{}", Uuids.next_id());
@@ -108,7 +108,7 @@ async fn an_answer_that_was_lost_is_looked_for() {
     assert_eq!(once.len(), found.len(), "something was enqueued twice");
     let lost: Vec<_> = accepted.iter().filter(|run| !once.contains(run)).collect();
     let late: Vec<_> = refused.iter().filter(|run| once.contains(run)).collect();
-    assert!(lost.is_empty() && late.is_empty(), "lost {lost:?}, though refused {late:?}");
+    assert!(lost.is_empty() && late.is_empty(), "lost: {lost:?}, refused but present: {late:?}");
     println!("{} lost answers: {} accepted, {} refused, {unknown} unknown", rounds / 3, accepted.len(), refused.len());
     assert!(accepted.len() > rounds / 2, "too many calls had no answer");
     store.close().await.unwrap();

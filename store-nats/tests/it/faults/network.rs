@@ -89,8 +89,8 @@ impl Heard {
     fn claim(&mut self, thread: &ThreadId, number: ClaimNumber, begun: Instant) {
         self.claims += 1;
         if let Some((before, until)) = self.held.insert(thread.clone(), (number, begun + LEASE)) {
-            assert!(Instant::now() >= until, "{thread} was held under {before:?} when {number:?} was given out");
-            assert!(number > before, "{thread}: {number:?} after {before:?}");
+            assert!(Instant::now() >= until, "{thread} was claimed by {before:?} when claim {number:?} was given");
+            assert!(number > before, "{thread}: claim {number:?} follows {before:?}");
         }
     }
 }
@@ -183,7 +183,7 @@ async fn leader(network: &Network) -> usize {
         }
         sleep(Duration::from_millis(200)).await;
     }
-    unreachable!("it goes round and round")
+    unreachable!("the cycle of servers never ends")
 }
 
 /// Does it. Gives the servers that are in no majority now.
@@ -225,7 +225,7 @@ fn end(network: &mut Network, fault: Fault, leader: usize) {
 async fn round(network: &mut Network, load: &Load, fault: Fault, lasts: Duration) {
     let begun = Instant::now();
     while !network.is_whole().unwrap() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{fault:?}: lines between servers stay silent");
+        assert!(begun.elapsed() < Duration::from_secs(60), "{fault:?}: connections between servers stay silent");
         sleep(Duration::from_millis(100)).await;
     }
     let leader = leader(network).await;
@@ -257,12 +257,12 @@ async fn round(network: &mut Network, load: &Load, fault: Fault, lasts: Duration
     assert_eq!(from_minority, 0, "{fault:?}: a minority acknowledged something");
     let first = calls.iter().map(|(_, after)| *after).min();
     if minority.len() < 2 {
-        assert!(first.is_some_and(|first| first < SOON), "{fault:?}: the majority went on after {first:?}");
+        assert!(first.is_some_and(|first| first < SOON), "{fault:?}: the majority continued after {first:?}");
     }
     // All of it goes on, through every server.
     let mut waiting: HashSet<usize> = (0..3).collect();
     while !waiting.is_empty() {
-        assert!(healed.elapsed() < Duration::from_secs(60), "{fault:?}: nothing goes on through {waiting:?}");
+        assert!(healed.elapsed() < Duration::from_secs(60), "{fault:?}: no call succeeds through {waiting:?}");
         sleep(Duration::from_millis(100)).await;
         let heard = load.heard.lock().unwrap();
         let went_on: HashSet<_> =
@@ -270,7 +270,7 @@ async fn round(network: &mut Network, load: &Load, fault: Fault, lasts: Duration
         waiting.retain(|server| !went_on.contains(server));
     }
     println!(
-        "{fault:?}: {} calls acknowledged meanwhile, the first after {first:?}; all servers went on {:?} after it",
+        "{fault:?}: {} calls acknowledged meanwhile, the first after {first:?}; all servers continued {:?} after it",
         calls.len(),
         healed.elapsed()
     );
@@ -288,9 +288,9 @@ async fn check(load: &Load, stores: &[NatsStore]) {
     let lost: Vec<_> = heard.accepted.iter().filter(|id| !found.contains_key(*id)).collect();
     assert!(lost.is_empty(), "{} of {} were lost: {lost:?}", lost.len(), heard.accepted.len());
     let late: Vec<_> = heard.refused.iter().filter(|id| found.contains_key(*id)).collect();
-    assert!(late.is_empty(), "{late:?} came although they were refused");
+    assert!(late.is_empty(), "{late:?} exist although they were refused");
     let undone: Vec<_> = heard.done.iter().filter(|id| found.get(*id) != Some(&DispatchStatus::Acked)).collect();
-    assert!(undone.is_empty(), "{undone:?} were settled, and are not");
+    assert!(undone.is_empty(), "acknowledgements of {undone:?} are lost");
     println!(
         "{} accepted, {} refused, {} unknown, {} claims, {} done",
         heard.accepted.len(),
@@ -302,7 +302,7 @@ async fn check(load: &Load, stores: &[NatsStore]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_in_parts_acknowledges_nothing_that_it_loses() {
+async fn a_partitioned_cluster_loses_nothing_that_it_acknowledged() {
     let mut network = match Network::start("") {
         Ok(network) => network,
         Err(error) => return not_run("a test of a cluster in parts", format_args!("{error:#}")),
@@ -326,7 +326,7 @@ async fn a_cluster_in_parts_acknowledges_nothing_that_it_loses() {
     }
     for fault in ALL.into_iter().cycle().take(rounds) {
         round(&mut network, &load, fault, lasts).await;
-        assert!(callers.iter().all(|caller| !caller.is_finished()), "a caller saw something wrong");
+        assert!(callers.iter().all(|caller| !caller.is_finished()), "a caller found a violation");
     }
     load.is_over.store(true, Ordering::SeqCst);
     for caller in callers {

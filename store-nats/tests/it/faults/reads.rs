@@ -34,7 +34,7 @@ async fn make(context: &Context, allow_direct: bool) {
 
 /// What was acknowledged through one server is read through another at once.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_wrote_another_reads_at_once() {
+async fn a_write_through_one_server_is_read_through_another_at_once() {
     let servers = Nats::start_cluster("").unwrap();
     let (here, there) = (open(&servers[0].url(), 3).await, open(&servers[1].url(), 3).await);
     let pairs = Length::choose(100, 400, 10_000);
@@ -94,12 +94,12 @@ async fn a_condition_that_holds_is_never_refused() {
                 let sent = context.publish_with_headers(format!("raw.{task}"), headers, "x".into()).await.unwrap();
                 last = match sent.await {
                     Ok(ack) => ack.sequence,
-                    Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => panic!("a wrong conflict"),
+                    Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => panic!("a false conflict"),
                     Err(error) => panic!("{error}"),
                 };
             }
         }
     });
     join_all(tasks).await;
-    println!("{messages} conditions on a busy stream, no wrong conflict");
+    println!("{messages} conditional writes to a busy stream, no false conflict");
 }

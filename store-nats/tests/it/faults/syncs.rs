@@ -14,7 +14,7 @@ use crate::given::{all, enqueue, mailbox, work};
 /// Of many dispatches one is written while the sync fails. What is acknowledged all the same is counted; all that was
 /// acknowledged is there when the server was killed and started again.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_acknowledged_around_a_failed_sync_is_there() {
+async fn data_acknowledged_around_a_failed_sync_is_not_lost() {
     if !can_fail_syncs() {
         return;
     }
@@ -46,5 +46,5 @@ async fn what_was_acknowledged_around_a_failed_sync_is_there() {
         assert!(lost.is_empty(), "round {round}: {lost:?} were lost");
         store.close().await.unwrap();
     }
-    println!("{rounds} failed syncs, {refusals} calls that heard of it; nothing acknowledged was lost by a kill");
+    println!("{rounds} failed syncs, reported by {refusals} calls; a kill lost no acknowledged data");
 }

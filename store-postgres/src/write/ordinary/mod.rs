@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn no_value_stands_in_the_text() {
+    fn no_value_appears_in_the_statement_text() {
         let (plain, hostile) = (batch("a"), batch(HOSTILE));
         assert_eq!(text(&[&hostile]), text(&[&plain]));
         assert_eq!(text(&[&hostile, &plain]), text(&[&plain, &plain]));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn more_rows_make_no_other_text() {
+    fn the_statement_text_does_not_depend_on_the_number_of_rows() {
         let (one, mut more) = (batch("a"), batch("b"));
         more.keys.extend(batch("c").keys);
         assert_eq!(text(&[&one, &more]), text(&[&one, &one]));

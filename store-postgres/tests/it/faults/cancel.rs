@@ -66,9 +66,9 @@ async fn a_dropped_call_leaves_its_connection_clean() {
         let commits = stores.commits.as_ref().unwrap();
         let next = commits.commit(saying(&thread("next"), &number.to_string()));
         let next = tokio::time::timeout(Duration::from_secs(1), next).await;
-        let _receipt = next.expect("the connection is not given back").unwrap();
+        let _receipt = next.expect("the connection was not returned").unwrap();
     }
-    println!("{dropped} calls dropped");
+    println!("{dropped} calls were dropped");
     assert!(dropped > Length::choose(5, 30, 30));
     store.close().await.unwrap();
 }

@@ -63,7 +63,7 @@ impl Worker {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_jump_of_the_clock_lets_two_commit() {
+async fn no_clock_jump_lets_two_holders_commit() {
     let server = Postgres::start_with_clock().unwrap();
     let workers = [Worker::new(&server, "one").await, Worker::new(&server, "two").await];
     let rounds = Length::choose(3, 8, 40);

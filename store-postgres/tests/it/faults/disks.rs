@@ -31,7 +31,7 @@ fn cut_power(server: &mut Postgres, disk: &Disk) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_acknowledged_survives_power_cuts() {
+async fn acknowledged_data_survives_power_cuts() {
     let cycles = Length::choose(1, 3, 20);
     let Some((mut server, disk)) = disk("power", 2_048, &[]) else { return };
     let store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
@@ -40,7 +40,7 @@ async fn what_was_acknowledged_survives_power_cuts() {
         write_through(&store, &mut random, &mut numbers, || cut_power(&mut server, &disk)).await;
     }
     let all: u64 = numbers.iter().sum();
-    println!("{cycles} power cuts, {all} commits: nothing lost, nothing half there");
+    println!("{cycles} power cuts, {all} commits: none lost, none partial");
     assert!(all > Length::choose(10, 100, 100));
     store.close().await.unwrap();
     drop(store);
@@ -91,7 +91,7 @@ fn long(number: u64) -> Commit {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_takes_nothing() {
+async fn a_full_disk_loses_nothing() {
     let Some((mut server, disk)) = disk("full", 300, &[]) else { return };
     let store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
     let mut number = 0;
@@ -121,7 +121,7 @@ async fn a_full_disk_takes_nothing() {
         // Each brings two entries.
         assert_eq!(found.version.number(), 2 * number);
     }
-    println!("a disk that was full twice, {number} commits: nothing lost");
+    println!("a disk that was full twice, {number} commits: none lost");
     store.close().await.unwrap();
     drop(store);
     server.stop().unwrap();

@@ -40,7 +40,7 @@ async fn write(
             return number;
         }
         let waited = back.get().map(Instant::elapsed).unwrap_or_default();
-        assert!(waited < Duration::from_secs(10), "the store does not come back: {answer:?}");
+        assert!(waited < Duration::from_secs(10), "the store does not recover: {answer:?}");
         assert!(was_denied(&answer) || answer.is_err());
         sleep(Duration::from_millis(5)).await;
     }
@@ -68,7 +68,7 @@ pub(super) async fn write_through(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_acknowledged_survives_kills() {
+async fn acknowledged_data_survives_kills() {
     let cycles = Length::choose(2, 5, 40);
     let mut server = Postgres::start(&[]).unwrap();
     let store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
@@ -81,7 +81,7 @@ async fn what_was_acknowledged_survives_kills() {
         .await;
     }
     let all: u64 = numbers.iter().sum();
-    println!("{cycles} kills, {all} commits: nothing lost, nothing half there");
+    println!("{cycles} kills, {all} commits: none lost, none partial");
     assert!(all > Length::choose(10, 100, 100));
     store.close().await.unwrap();
     drop(store);
@@ -89,7 +89,7 @@ async fn what_was_acknowledged_survives_kills() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn subscriptions_go_on_after_kills() {
+async fn subscriptions_continue_after_kills() {
     let cycles = Length::choose(1, 3, 20);
     let mut server = Postgres::start(&[]).unwrap();
     let config = PostgresConfig::new(&server.url()).unwrap();
@@ -115,7 +115,7 @@ async fn subscriptions_go_on_after_kills() {
         let heard = timeout(Duration::from_secs(10), events.next()).await.unwrap().unwrap().unwrap();
         assert_eq!(heard.kind.as_str(), format!("n-{number}"));
     }
-    println!("{cycles} kills: a subscription heard of everything once");
+    println!("{cycles} kills: a subscription received every event once");
 }
 
 /// Everything that commits brought is there once, up to the last one.

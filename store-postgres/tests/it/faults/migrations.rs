@@ -21,7 +21,7 @@ fn config(url: &str) -> PostgresConfig {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_that_begin_at_once_make_one_schema() {
+async fn many_concurrent_openings_create_one_schema() {
     for _ in 0..Length::choose(1, 3, 20) {
         let config = config(&server());
         let opening: Vec<_> = (0..PROCESSES).map(|_| tokio::spawn(PostgresStore::open(config.clone()))).collect();
@@ -36,7 +36,7 @@ async fn many_that_begin_at_once_make_one_schema() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schema_is_whole_or_not_there() {
+async fn a_schema_is_created_completely_or_not_at_all() {
     let proxy = Proxy::start(socket()).await;
     let mut cuts = 0;
     for make in [Cut::BeforeClient, Cut::AfterClient, Cut::BeforeServer] {
@@ -57,6 +57,6 @@ async fn a_schema_is_whole_or_not_there() {
             drop(opened);
         }
     }
-    println!("{cuts} openings cut");
+    println!("{cuts} openings were interrupted");
     assert!(cuts >= 20);
 }

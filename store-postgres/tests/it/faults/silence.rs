@@ -24,7 +24,7 @@ async fn through(place: &Place, change: impl FnOnce(&mut PostgresConfig)) -> (Pr
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_gets_no_connection_is_told_in_time() {
+async fn a_call_without_a_connection_fails_in_time() {
     let place = Place::new(Limits::default()).await.unwrap();
     let (proxy, store) = through(&place, |config| {
         (config.connections, config.acquire) = (1, Duration::from_millis(200));
@@ -65,7 +65,7 @@ async fn who_gets_no_connection_is_told_in_time() {
 
 /// Enqueues to one thread wait for each other, and for a connection.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_enqueues_without_a_connection_is_told_in_time() {
+async fn an_enqueue_without_a_connection_fails_in_time() {
     let place = Place::new(Limits::default()).await.unwrap();
     let (proxy, store) = through(&place, |config| {
         (config.connections, config.acquire) = (1, Duration::from_millis(200));

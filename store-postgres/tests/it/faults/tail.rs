@@ -18,7 +18,7 @@ fn delay(random: &mut Random) -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_follows_slow_writers_misses_nothing() {
+async fn a_follower_of_slow_writers_misses_nothing() {
     let each = Length::choose(20, 40, 1_563);
     let place = Place::new(Limits::default()).await.unwrap();
     let (store, reader) = (place.0.open().await.unwrap(), place.0.open().await.unwrap());
@@ -58,7 +58,7 @@ async fn who_follows_slow_writers_misses_nothing() {
         let mut distinct = kinds.clone();
         distinct.sort();
         distinct.dedup();
-        assert_eq!(distinct.len(), kinds.len(), "an event came twice");
+        assert_eq!(distinct.len(), kinds.len(), "an event was received twice");
         // What a writer wrote comes in its order.
         for writer in 0..WRITERS {
             let own = kinds.iter().filter_map(|kind| kind.strip_prefix(&format!("{writer}-"))?.parse::<usize>().ok());
@@ -104,5 +104,5 @@ async fn numbers_of_a_sequence_are_not_in_the_order_of_commits() {
             break;
         }
     }
-    assert!(seen < WRITERS * 20, "the control found all {seen}: it has gone blind");
+    assert!(seen < WRITERS * 20, "the control found all {seen}: the test shows nothing");
 }

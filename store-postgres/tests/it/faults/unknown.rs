@@ -12,7 +12,7 @@ use super::{
 use crate::fixture::{Place, server};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cut_commit_has_one_effect() {
+async fn a_commit_whose_connection_is_cut_has_one_effect() {
     let place = Place::new(Limits::default()).await.unwrap();
     let proxy = Proxy::start(socket()).await;
     let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(place.0.config().schema()).unwrap();
@@ -35,7 +35,7 @@ async fn a_cut_commit_has_one_effect() {
                 runs += 1;
                 let again = direct.commit(saying(&id, "second")).await.unwrap();
                 assert!(answer.is_err() || again.deduplicated, "{:?}: an acknowledged commit is gone", make(at));
-                assert!(!was_denied(&answer) || !again.deduplicated, "{:?}: a denied commit is there", make(at));
+                assert!(!was_denied(&answer) || !again.deduplicated, "{:?}: a denied commit exists", make(at));
                 lost += usize::from(!again.deduplicated);
                 unknown += usize::from(answer.is_err());
                 let page = entries.list_entries(&id, EntryQuery::default()).await.unwrap();
@@ -44,7 +44,7 @@ async fn a_cut_commit_has_one_effect() {
         }
     }
     println!("{runs} cuts: {unknown} without an answer, of which {lost} had no effect");
-    assert!(lost > 0 && unknown > lost, "the cuts were all on one side");
+    assert!(lost > 0 && unknown > lost, "all cuts were before or all after the effect");
 }
 
 /// The socket of the server that tests use.

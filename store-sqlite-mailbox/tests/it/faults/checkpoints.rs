@@ -9,7 +9,7 @@ use test_servers::{Heard, Process};
 use super::{children::begin, given::Folder, kill::check};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn checkpoints_of_others_take_nothing() {
+async fn checkpoints_by_other_processes_lose_nothing() {
     let (folder, seconds) = (Folder::new(), Length::choose(2, 4, 300));
     let mut writers: Vec<_> = (0..4).map(|at| begin("write", &folder.file(), at, usize::MAX)).collect();
     for writer in &mut writers {

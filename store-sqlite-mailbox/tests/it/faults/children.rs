@@ -19,7 +19,7 @@ const TASKS: usize = 8;
 /// Begins a process. What stands before its own command is perhaps `strace`.
 pub(super) fn begin_under(before: &[&str], task: &str, file: &Path, name: impl Display, number: usize) -> Process {
     let told = [(TASK, task), (FILE, file.to_str().unwrap()), (NAME, &name.to_string()), (NUMBER, &number.to_string())];
-    Process::begin(before, "faults::children::a_child_does_what_it_is_told", &told)
+    Process::begin(before, "faults::children::a_child_process_performs_its_task", &told)
 }
 
 pub(super) fn begin(task: &str, file: &Path, name: impl Display, number: usize) -> Process {
@@ -28,7 +28,7 @@ pub(super) fn begin(task: &str, file: &Path, name: impl Display, number: usize) 
 
 /// The other side of these tests; started by hand it has nothing to do.
 #[test]
-fn a_child_does_what_it_is_told() {
+fn a_child_process_performs_its_task() {
     let Ok(task) = std::env::var(TASK) else { return };
     let [file, name, number] = [FILE, NAME, NUMBER].map(|name| std::env::var(name).unwrap());
     let (file, number) = (Path::new(&file), number.parse().unwrap());
@@ -45,7 +45,7 @@ fn a_child_does_what_it_is_told() {
             "wait" => wait(file).await,
             "sync" => sync(file, number).await,
             "checkpoint" => checkpoint(file),
-            _ => unreachable!("nobody tells {task}"),
+            _ => unreachable!("unknown task `{task}`"),
         }
     });
 }

@@ -32,7 +32,7 @@ async fn read(store: &SqliteMailbox, wanted: &[(String, String)]) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_changed_bit_changes_what_is_read() {
+async fn no_changed_bit_changes_the_data_that_is_read() {
     let (folder, flips) = (Folder::new(), Length::choose(60, 300, 10_000));
     let store = open(&folder.file()).await;
     fill(&store, "d", DISPATCHES).await;
@@ -60,7 +60,7 @@ async fn no_changed_bit_changes_what_is_read() {
             Err(_) => refused += 1,
         }
     }
-    println!("{flips} changed bits: {refused} openings refused, {unread} dispatches not read, nothing wrong was read");
+    println!("{flips} changed bits: {refused} openings refused, {unread} dispatches not read, no wrong data read");
     assert!(unread > 0);
 }
 
@@ -77,7 +77,7 @@ async fn kind_of(store: &SqliteMailbox, id: &str) -> Option<ErrorKind> {
 /// A damaged payload is `Corrupt` for its dispatch alone; a claim names its thread and gives out others; once it is
 /// cancelled its thread goes on.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_payload_concerns_its_dispatch_alone() {
+async fn a_damaged_payload_affects_only_its_dispatch() {
     let folder = Folder::new();
     let store = open(&folder.file()).await;
     for (thread, id) in [("t", "bad"), ("t", "next"), ("u", "other")] {
@@ -102,7 +102,7 @@ async fn a_damaged_payload_concerns_its_dispatch_alone() {
 
 /// What was written for another dispatch, or for another tenant, is as good as damaged.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_belongs_elsewhere_is_not_read() {
+async fn data_of_another_dispatch_or_tenant_is_not_read() {
     let one = "(SELECT body, body_crc FROM dispatches WHERE id = 'd-1')";
     for (sql, damaged) in [
         ("UPDATE dispatches SET payload = 3 - payload".to_owned(), &["d-0", "d-1"][..]),
@@ -129,7 +129,7 @@ async fn what_belongs_elsewhere_is_not_read() {
 /// A record that cannot be read at all keeps no claim from other threads; a repair puts it aside, and its thread goes
 /// on, also if it was the one that is claimed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repair_puts_aside_what_cannot_be_read() {
+async fn a_repair_sets_unreadable_records_aside() {
     for is_claimed in [false, true] {
         let folder = Folder::new();
         let store = open(&folder.file()).await;
@@ -151,14 +151,14 @@ async fn a_repair_puts_aside_what_cannot_be_read() {
         store.repair(false, &Silent).await.unwrap();
         let claims = mailbox(&store).claim(request().up_to(10)).await.unwrap();
         assert_eq!(claims.claimed.iter().map(|held| held.dispatch.id.as_str()).collect::<Vec<_>>(), ["next"]);
-        assert_eq!(kind_of(&store, "bad").await, Some(ErrorKind::Corrupt), "what was accepted stays as it is");
+        assert_eq!(kind_of(&store, "bad").await, Some(ErrorKind::Corrupt), "accepted data does not change");
         store.close().await.unwrap();
     }
 }
 
 /// What follows from records is made again (VF-1, VF-5).
 #[tokio::test(flavor = "multi_thread")]
-async fn what_follows_from_records_is_made_again() {
+async fn data_derived_from_records_is_rebuilt() {
     for sql in [
         "UPDATE dispatches SET available = NULL WHERE id = 'd-1'",
         "UPDATE dispatches SET status = 2 WHERE id = 'd-1'",

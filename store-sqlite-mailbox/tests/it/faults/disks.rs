@@ -29,7 +29,7 @@ fn cut_off(disk: &Disk, task: &str, name: impl std::fmt::Display, after: Duratio
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_acknowledged_survives_power_cuts() {
+async fn acknowledged_data_survives_power_cuts() {
     let Some(disk) = Disk::for_a_test("sqlite-power", 256) else { return };
     let (cycles, file) = (Length::choose(2, 6, 200), disk.folder().join("mailbox.db"));
     let (mut random, mut acknowledged) = (Random::new(6), 0);
@@ -37,13 +37,13 @@ async fn what_was_acknowledged_survives_power_cuts() {
         let said = cut_off(&disk, "write", cycle, Duration::from_millis(5 + random.below(100) as u64));
         acknowledged += check(&file, &said).await;
     }
-    println!("{cycles} power cuts, {acknowledged} acknowledged changes: none lost, none half there");
+    println!("{cycles} power cuts, {acknowledged} acknowledged changes: none lost, none partial");
     assert!(acknowledged > cycles);
 }
 
 /// The control: with `synchronous=NORMAL`, which is refused unasked, acknowledged work is lost.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mailbox_that_syncs_now_and_then_loses_work() {
+async fn a_mailbox_with_relaxed_syncs_loses_work() {
     let Some(disk) = Disk::for_a_test("sqlite-control", 256) else { return };
     let file = disk.folder().join("mailbox.db");
     open(&file).await.close().await.unwrap();
@@ -67,12 +67,12 @@ async fn a_mailbox_that_syncs_now_and_then_loses_work() {
             return;
         }
     }
-    panic!("nothing was lost in 20 power cuts: the test is blind");
+    panic!("nothing was lost in 20 power cuts: the test shows nothing");
 }
 
 /// PR-19: after a sync nothing of what came before it is lost, whatever the option.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sync_makes_durable_what_was_not() {
+async fn a_sync_makes_earlier_writes_durable() {
     let Some(disk) = Disk::for_a_test("sqlite-sync", 256) else { return };
     let (number, file) = (100, disk.folder().join("mailbox.db"));
     let mut writer = begin("sync", &file, "s", number);
@@ -86,7 +86,7 @@ async fn a_sync_makes_durable_what_was_not() {
 
 /// S6: nothing is lost on a full disk, reads work, and with space again it goes on.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_takes_nothing() {
+async fn a_full_disk_loses_nothing() {
     let Some(disk) = Disk::for_a_test("sqlite-full", 40) else { return };
     let file = disk.folder().join("mailbox.db");
     let store = open(&file).await;

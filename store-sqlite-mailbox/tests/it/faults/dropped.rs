@@ -37,7 +37,7 @@ async fn a_dropped_enqueue_that_is_repeated_has_one_effect() {
     // Those of one millisecond are listed by their ids.
     let mut numbers: Vec<_> = listed.items.iter().map(|found| found.number).collect();
     numbers.sort_unstable();
-    assert!(numbers.into_iter().eq(1..=CALLS as u64), "a number was left out");
+    assert!(numbers.into_iter().eq(1..=CALLS as u64), "a number is missing");
     verify(&store).await;
     store_core::Store::close(&store).await.unwrap();
 }

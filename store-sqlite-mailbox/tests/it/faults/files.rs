@@ -29,7 +29,7 @@ async fn a_mailbox_that_may_lose_work_is_refused_unless_that_is_allowed() {
     config.synchronous = Synchronous::Normal;
     let error = refusal(config.clone()).await;
     assert_eq!(error.kind(), ErrorKind::UnsafeDurability);
-    assert_eq!(error.to_string(), "`synchronous=NORMAL` may lose acknowledged data, allow it with allow_unsafe");
+    assert_eq!(error.to_string(), "`synchronous=NORMAL` may lose acknowledged data; allow it with allow_unsafe");
     assert!(!folder.file().exists());
     config.allow_unsafe = true;
     let store = SqliteMailbox::open(config).await.unwrap();
@@ -44,7 +44,7 @@ async fn a_mailbox_that_may_lose_work_is_refused_unless_that_is_allowed() {
 }
 
 #[tokio::test]
-async fn a_mailbox_says_what_it_is() {
+async fn a_mailbox_file_identifies_itself() {
     let folder = Folder::new();
     let store = open(&folder.file()).await;
     assert_eq!(pragma(&folder.file(), "journal_mode"), "Text(\"wal\")");
@@ -64,7 +64,7 @@ async fn a_missing_file_is_made_or_refused() {
     let mut config = SqliteConfig::new(folder.file());
     config.create = Create::Never;
     assert_eq!(refusal(config.clone()).await.kind(), ErrorKind::SchemaMismatch);
-    assert_eq!(fs::read_dir(folder.file().parent().unwrap()).unwrap().count(), 0, "something was made");
+    assert_eq!(fs::read_dir(folder.file().parent().unwrap()).unwrap().count(), 0, "a file was created");
     open(&folder.file()).await.close().await.unwrap();
     SqliteMailbox::open(config).await.unwrap().close().await.unwrap();
     let nowhere = SqliteConfig::new(folder.file().with_file_name("no folder").join("mailbox.db"));
@@ -74,7 +74,7 @@ async fn a_missing_file_is_made_or_refused() {
 
 /// A file of somebody else is refused by its name, and is afterwards what it was before, to the byte.
 #[tokio::test]
-async fn a_file_of_somebody_else_is_refused_and_stays_as_it_is() {
+async fn a_foreign_file_is_refused_and_left_unchanged() {
     let others: [(&str, &str); 4] = [
         ("a database without a mark", "CREATE TABLE notes (id); INSERT INTO notes VALUES (1)"),
         ("a database with another mark", "PRAGMA application_id = 7; CREATE TABLE notes (id)"),
@@ -98,14 +98,14 @@ async fn a_file_of_somebody_else_is_refused_and_stays_as_it_is() {
         fs::write(folder.file(), bytes).unwrap();
         let error = refusal(SqliteConfig::new(folder.file())).await;
         assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
-        assert!(error.to_string().contains("no SQLite database"), "{error}");
+        assert!(error.to_string().contains("not an SQLite database"), "{error}");
         assert_eq!(fs::read(folder.file()).unwrap(), bytes);
     }
 }
 
 /// With a clock of its own a process has the file for itself: others are refused, and it is refused beside others.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clock_of_its_own_takes_the_file_alone() {
+async fn a_store_with_an_injected_clock_has_the_file_to_itself() {
     let folder = Folder::new();
     let clock = Arc::new(ManualClock::new(Timestamp::MIN));
     let alone = SqliteConfig::new(folder.file()).with_clock(clock);

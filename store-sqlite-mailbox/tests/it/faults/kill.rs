@@ -28,7 +28,7 @@ pub(super) async fn check(file: &Path, said: &[String]) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_acknowledged_survives_kills() {
+async fn acknowledged_data_survives_kills() {
     let (folder, cycles) = (Folder::new(), Length::choose(4, 12, 300));
     let (mut random, mut acknowledged) = (Random::new(5), 0);
     for cycle in 0..cycles {
@@ -37,6 +37,6 @@ async fn what_was_acknowledged_survives_kills() {
         std::thread::sleep(Duration::from_millis(1 + random.below(80) as u64));
         acknowledged += check(&folder.file(), &writer.kill()).await;
     }
-    println!("{cycles} kills, {acknowledged} acknowledged changes: none lost, none half there");
+    println!("{cycles} kills, {acknowledged} acknowledged changes: none lost, none partial");
     assert!(acknowledged > cycles);
 }

@@ -1,7 +1,7 @@
 //! S9: somebody who is not of this library reads for long (SQ-5): nobody who writes waits for that, it is told, and the
 //! log is short again afterwards.
 
-#![expect(clippy::disallowed_methods, reason = "how long somebody waits is real time")]
+#![expect(clippy::disallowed_methods, reason = "the test measures real time")]
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use super::given::{Folder, mailbox, open, put, verify, work};
 const BOUND: u64 = 96 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_read_of_somebody_else_holds_nobody_up() {
+async fn a_long_read_by_another_program_blocks_no_call() {
     let (folder, seconds) = (Folder::new(), Length::choose(2, 4, 60));
     let store = open(&folder.file()).await;
     put(&*mailbox(&store), work("t", "first")).await;
@@ -55,8 +55,8 @@ async fn a_long_read_of_somebody_else_holds_nobody_up() {
         (written, slowest) = (written + at, slowest.max(longest));
     }
     let held = log();
-    assert!(held > 48 << 20, "the log has {held} bytes: nothing was held up");
-    assert!(store.held_log_bytes() > 48 << 20, "it was not told");
+    assert!(held > 48 << 20, "the log has only {held} bytes: the read did not hold it");
+    assert!(store.held_log_bytes() > 48 << 20, "the store does not report it");
     // Reads of this library wait once for as long as one of them may take, and then no more.
     for most in [8, 1] {
         let began = Instant::now();
@@ -71,7 +71,7 @@ async fn a_long_read_of_somebody_else_holds_nobody_up() {
     println!(
         "{written} dispatches beside a read of {seconds} s: the slowest took {slowest:?}, the log had {held} bytes, then {after}"
     );
-    assert!(after <= BOUND && told == 0, "{after} bytes, {told} told");
+    assert!(after <= BOUND && told == 0, "{after} bytes, {told} reported");
     verify(&store).await;
     store.close().await.unwrap();
 }

@@ -1,6 +1,6 @@
 //! S3, LC2, LC3: several processes on one file (SQ-1, MB-6, MB-18, MB-19, MB-34, MB-51).
 
-#![expect(clippy::disallowed_methods, reason = "how long somebody waits is real time")]
+#![expect(clippy::disallowed_methods, reason = "the test measures real time")]
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -45,7 +45,7 @@ async fn interrupts_of_many_processes_all_count() {
 /// The control: whoever reads before it writes, in one transaction that was not begun as one that writes, is told at
 /// once that the file is busy, however long it would wait.
 #[tokio::test]
-async fn a_transaction_that_begins_with_a_read_is_told_that_the_file_is_busy() {
+async fn a_transaction_that_begins_with_a_read_gets_a_busy_error() {
     let folder = Folder::new();
     open(&folder.file()).await.close().await.unwrap();
     let [late, early] = [(); 2].map(|()| Connection::open(folder.file()).unwrap());
@@ -56,12 +56,12 @@ async fn a_transaction_that_begins_with_a_read_is_told_that_the_file_is_busy() {
     let began = std::time::Instant::now();
     let refused = late.execute_batch(touch).unwrap_err();
     assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::DatabaseBusy));
-    assert!(began.elapsed() < Duration::from_secs(10), "it waited");
+    assert!(began.elapsed() < Duration::from_secs(10), "the write waited");
 }
 
 /// Each dispatch is given out once, whoever asks.
 #[tokio::test(flavor = "multi_thread")]
-async fn work_is_given_out_once_among_processes() {
+async fn each_dispatch_is_claimed_once_among_processes() {
     let (folder, many, number) = (Folder::new(), Length::choose(4, 4, 8), Length::choose(200, 400, 10_000));
     let store = open(&folder.file()).await;
     fill(&store, "w", number).await;
@@ -117,14 +117,14 @@ async fn a_process_that_slept_past_its_lease_writes_nothing() {
         assert_eq!(holder.end(), ["claim_lost"]);
         settle(&*mailbox(&store), &taken, ack(&id)).await;
     }
-    println!("{rounds} holders that slept past their lease: none wrote");
+    println!("{rounds} holders slept until their leases had expired: none wrote");
     store.close().await.unwrap();
 }
 
 /// A tenant that another process removed is closed for the handles of this one; its name can be used anew (TN-8), and
 /// claim numbers go on above those before (MB-25).
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_that_another_one_removed_is_closed() {
+async fn a_tenant_deleted_by_another_process_is_closed() {
     let folder = Folder::new();
     let (one, other) = (open(&folder.file()).await, open(&folder.file()).await);
     let name = TenantId::default_tenant();
@@ -138,7 +138,7 @@ async fn a_tenant_that_another_one_removed_is_closed() {
     put(&*mailbox(&one), work(first.dispatch.thread.as_str(), "b")).await;
     let held = mailbox(&other).claim(request()).await.unwrap().claimed.remove(0);
     assert_eq!(held.dispatch.id.as_str(), "b");
-    assert!(held.number > first.number, "{:?} behind {:?}", held.number, first.number);
+    assert!(held.number > first.number, "{:?} follows {:?}", held.number, first.number);
     verify(&one).await;
     one.close().await.unwrap();
     other.close().await.unwrap();

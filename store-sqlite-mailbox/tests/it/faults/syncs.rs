@@ -13,7 +13,7 @@ use super::{
 /// A call whose sync failed is not known to be done, and nothing is written behind it; opened anew the mailbox has all
 /// that it acknowledged, and goes on.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_sync_ends_writing_until_the_mailbox_is_opened_anew() {
+async fn a_failed_sync_stops_writes_until_the_mailbox_is_reopened() {
     if !can_fail_syncs() {
         return;
     }
@@ -36,13 +36,13 @@ async fn a_failed_sync_ends_writing_until_the_mailbox_is_opened_anew() {
         assert!(!folder.file().with_file_name("mailbox.db-poisoned").exists());
         check(&folder.file(), &said).await;
     }
-    println!("{rounds} failed syncs: {poisoned} ended writing, nothing acknowledged was lost");
+    println!("{rounds} failed syncs: {poisoned} stopped all writes, no acknowledged data was lost");
     assert_eq!(poisoned, rounds);
 }
 
 /// A mailbox that a process left behind a failed sync is renewed by the next one that opens it: both files are new.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_failed_sync_left_is_copied_to_new_files() {
+async fn a_mailbox_left_by_a_failed_sync_is_copied_to_new_files() {
     use std::os::unix::fs::MetadataExt;
 
     let folder = Folder::new();
@@ -55,7 +55,7 @@ async fn what_a_failed_sync_left_is_copied_to_new_files() {
     assert_eq!(std::fs::metadata(&file).unwrap().ino(), before);
     std::fs::write(file.with_file_name("mailbox.db-poisoned"), "").unwrap();
     let store = open(&file).await;
-    assert_ne!(std::fs::metadata(&file).unwrap().ino(), before, "it is the same file");
+    assert_ne!(std::fs::metadata(&file).unwrap().ino(), before, "the file was not replaced");
     assert!(!file.with_file_name("mailbox.db-poisoned").exists());
     let said: Vec<_> = (0..10).map(|at| format!("put x-{at}")).collect();
     store.close().await.unwrap();

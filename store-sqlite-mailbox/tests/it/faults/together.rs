@@ -16,7 +16,7 @@ fn commits(file: &Path) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn calls_at_once_share_a_transaction_and_have_their_own_answers() {
+async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
     let folder = Folder::new();
     let store = open(&folder.file()).await;
     put(&*mailbox(&store), work("t", "taken")).await;
@@ -44,7 +44,7 @@ async fn calls_at_once_share_a_transaction_and_have_their_own_answers() {
 
 /// What a process remembers of what it wrote is forgotten when another one writes: each decides about what is there.
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_decides_about_what_others_have_changed() {
+async fn a_process_forgets_cached_data_when_another_one_writes() {
     let folder = Folder::new();
     let (one, other) = (open(&folder.file()).await, open(&folder.file()).await);
     let (one, other) = (mailbox(&one), mailbox(&other));

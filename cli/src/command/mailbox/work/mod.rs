@@ -27,21 +27,27 @@ const KILLED_AFTER: Duration = Duration::from_secs(3);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore mailbox work --exec ./index.sh --concurrency 4\n  \
     agentstore mailbox work --exec 'jq .payload && curl -fsS https://example.org' --lease 60s --until-idle\n\n\
-    The command is run by `sh -c`, with the dispatch as a JSON document on standard input, and AGENTSTORE_DISPATCH_ID,\n\
-    AGENTSTORE_THREAD_ID, AGENTSTORE_RUN_ID, AGENTSTORE_ATTEMPT and AGENTSTORE_CLAIM in its environment. AGENTSTORE_URL,\n\
-    AGENTSTORE_MAILBOX (where one was named) and AGENTSTORE_TENANT are those of the worker, so that `agentstore` finds the\n\
-    same place in it: also a password that stands in a URL. On a `file:` store a command can read while the worker runs,\n\
-    and write nothing: docs/compositions.md says what goes together. Exit code 0 ends the dispatch, with what was\n\
-    printed (up to 64 KiB, and what the mailbox takes) in its result; 75 puts it off, which counts as no attempt; any\n\
-    other code, and a kill by a signal, is a failure: it is tried again, with pauses, as long as attempts are left, and\n\
-    the end of standard error is its error. A command whose claim was lost is killed, with all that it started, and so\n\
-    is one whose worker died: at once on Linux, within a second on other systems.\n\n\
-    A command may run twice for one dispatch: AGENTSTORE_DISPATCH_ID is the same then, and AGENTSTORE_CLAIM has grown.\n\n\
-    Ctrl-C or SIGTERM: nothing more is claimed, and what runs may finish; a second one gives it back at once. With\n\
-    `--json` each command that ended is a document on a line of its own, and the summary is the last one.\n\n\
-    Warnings, such as that the server is away, go to standard error: each kind when it begins, and then now and then. A\n\
-    server that is away is waited for. An error that waiting does not mend, such as that the server lost what it stored,\n\
-    ends the worker after `--patience`, with exit code 1: let a supervisor start it anew.")]
+    The command is run by `sh -c`. It receives the dispatch as a JSON document on standard input, and \
+    AGENTSTORE_DISPATCH_ID, AGENTSTORE_THREAD_ID, AGENTSTORE_RUN_ID, AGENTSTORE_ATTEMPT and AGENTSTORE_CLAIM in its \
+    environment. AGENTSTORE_URL, AGENTSTORE_MAILBOX (if the worker has one) and AGENTSTORE_TENANT are those of the \
+    worker, so that `agentstore` in the command uses the same stores. The URLs include their passwords. While the \
+    worker has a `file:` store open, the command can read the store but not write to it: docs/compositions.md says \
+    which stores can be combined.\n\n\
+    Exit code 0 acknowledges the dispatch. Its result contains the output of the command, up to 64 KiB and as far as \
+    the mailbox accepts it. Exit code 75 puts the dispatch off, which does not count as an attempt. Any other exit \
+    code, or an end by a signal, is a failure: the dispatch is tried again after a pause as long as attempts are \
+    left, and its error is the end of standard error. If the claim is lost, the command is killed together with all \
+    processes that it started. The same happens if the worker dies: at once on Linux, within a second on other \
+    systems.\n\n\
+    A command may run twice for one dispatch. AGENTSTORE_DISPATCH_ID is then the same, and AGENTSTORE_CLAIM is \
+    greater.\n\n\
+    After Ctrl-C or SIGTERM the worker claims nothing more, and running commands may finish. After a second signal it \
+    ends them and releases their dispatches at once. With `--json` each command that ended is a document on its own \
+    line, and the last document is the summary.\n\n\
+    Warnings, for example that the server is unavailable, go to standard error: each kind when it begins, and then \
+    from time to time. The worker waits for a server that is unavailable. An error that waiting does not resolve, for \
+    example that the server lost its stored data, ends the worker after `--patience` with exit code 1, so that a \
+    supervisor can restart it.")]
 pub(super) struct Args {
     /// The command, which is run by `sh -c`
     #[arg(long, value_name = "CMD")]
@@ -107,7 +113,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let worker = Worker::with_options(session.stores(), session.tenant(), handler, options)?;
     let mut running = if args.until_idle { worker.start_until_idle()? } else { worker.start()? };
     if !out.json() && !args.until_idle {
-        out.note(format!("worker {} waits for work; Ctrl-C ends it", text::safe(name.as_str())));
+        out.note(format!("worker {} is waiting for work; press Ctrl-C to stop it", text::safe(name.as_str())));
     }
     let summary = watch(&mut running, &mut signals, &mut reports, out).await?;
     // The worker and its handlers have ended, so all reports have been sent.
@@ -131,10 +137,12 @@ async fn watch(
             Some(report) = reports.recv() => report.print(out)?,
             () = signals.next() => {
                 if stopping.is_cancelled() {
-                    out.note("gives back what runs");
+                    out.note("releasing the running dispatches");
                     running.ask_to_give_up();
                 } else {
-                    out.note("claims nothing more, and lets what runs finish; once more gives it back");
+                    out.note(
+                        "claiming nothing more, running commands may finish; a second signal releases their dispatches",
+                    );
                     running.ask_to_stop();
                 }
             }
@@ -187,12 +195,12 @@ fn print(summary: &Summary, out: &mut Output) -> Result<Ending> {
     let Summary { acked, retried, snoozed, released, dead_lettered, lost, unknown, .. } = summary;
     let mut parts = vec![format!("{acked} done")];
     let others = [
-        (retried, "to be tried again"),
+        (retried, "retried"),
         (snoozed, "put off"),
-        (released, "given back"),
-        (dead_lettered, "given up"),
-        (lost, "lost to others"),
-        (unknown, "of unknown end"),
+        (released, "released"),
+        (dead_lettered, "dead-lettered"),
+        (lost, "with a lost claim"),
+        (unknown, "with an unknown outcome"),
     ];
     parts.extend(others.iter().filter(|(count, _)| **count > 0).map(|(count, what)| format!("{count} {what}")));
     out.line(parts.join(", "))?;
@@ -206,7 +214,7 @@ mod tests {
     use super::result;
 
     #[test]
-    fn a_result_that_does_not_fit_is_cut_and_says_so() {
+    fn an_oversized_result_is_cut_and_marked_as_cut() {
         let check = |output: &str, printed: u64, most: u64, is_cut: bool| {
             let text = result(output, printed, most);
             let document: Value = serde_json::from_str(&text).unwrap();
