@@ -316,7 +316,7 @@ mod tests {
         let makes: [fn(&str) -> Error; 7] = [
             |text| Error::unavailable(text),
             |text| Error::server_unavailable(text),
-            |text| Error::held(text),
+            |text| Error::store_in_use(text),
             |text| Error::schema_mismatch(text, text, SchemaMend::Make),
             |text| Error::schema_mismatch(text, text, SchemaMend::Migrate),
             |text| Error::schema_mismatch(text, text, SchemaMend::Release),

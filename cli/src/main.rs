@@ -1,7 +1,6 @@
 //! The `agentstore` command: reads and writes stores, imports and exports sessions, verifies and repairs.
 
 mod args;
-mod beside;
 mod command;
 mod document;
 mod entry_ref;
@@ -14,6 +13,7 @@ mod pages;
 mod progress;
 mod prompt;
 mod session;
+mod sibling_dir;
 mod signals;
 mod text;
 mod tree;

@@ -50,7 +50,7 @@ pub(crate) fn show(global: &Global) {
         Some(Ok(asked)) if !global.quiet && !global.verbose => asked,
         _ => usual(),
     };
-    let warnings = Warnings { json: global.json, told: Mutex::default() };
+    let warnings = Warnings { json: global.json, last_printed: Mutex::default() };
     // It fails only if a subscriber is installed already, and the command installs no other.
     let _ = tracing_subscriber::registry().with(warnings.with_filter(targets)).try_init();
     if unreadable {
@@ -63,11 +63,11 @@ pub(crate) fn show(global: &Global) {
 /// Prints events, and remembers when each kind of warning was printed.
 struct Warnings {
     json: bool,
-    told: Mutex<HashMap<(Identifier, String), Told>>,
+    last_printed: Mutex<HashMap<(Identifier, String), LastPrinted>>,
 }
 
 /// When a kind of warning was last printed, and how many have been left out since.
-struct Told {
+struct LastPrinted {
     at: Instant,
     more: u64,
 }
@@ -89,22 +89,22 @@ impl<S: Subscriber> Layer<S> for Warnings {
 impl Warnings {
     /// Returns how many warnings of the kind were left out before this one, or none if this one is left out, too.
     fn more(&self, place: Identifier, fields: &Fields, now: Instant) -> Option<u64> {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() >= KINDS {
-            told.clear();
+        let mut last_printed = self.last_printed.lock().unwrap_or_else(PoisonError::into_inner);
+        if last_printed.len() >= KINDS {
+            last_printed.clear();
         }
         let kind = fields.others.iter().find(|(name, _)| *name == KIND).map(|(_, kind)| kind.clone());
-        match told.get_mut(&(place.clone(), kind.clone().unwrap_or_default())) {
-            Some(told) if now.duration_since(told.at) < EACH => {
-                told.more += 1;
+        match last_printed.get_mut(&(place.clone(), kind.clone().unwrap_or_default())) {
+            Some(last_printed) if now.duration_since(last_printed.at) < EACH => {
+                last_printed.more += 1;
                 None
             }
-            Some(told) => {
-                told.at = now;
-                Some(std::mem::take(&mut told.more))
+            Some(last_printed) => {
+                last_printed.at = now;
+                Some(std::mem::take(&mut last_printed.more))
             }
             None => {
-                told.insert((place, kind.unwrap_or_default()), Told { at: now, more: 0 });
+                last_printed.insert((place, kind.unwrap_or_default()), LastPrinted { at: now, more: 0 });
                 Some(0)
             }
         }
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_warning_is_rate_limited() {
-        let warnings = Warnings { json: false, told: Mutex::default() };
+        let warnings = Warnings { json: false, last_printed: Mutex::default() };
         let place = tracing::callsite! { name: "place", kind: tracing::metadata::Kind::EVENT, fields: message };
         let (now, place) = (Instant::now(), place.metadata().callsite());
         let more = |kind, at| warnings.more(place.clone(), &fields(kind), at);

@@ -19,7 +19,7 @@
 //! # Layout
 //! - [`Fixture`]: how the suite opens a store, and what the suite may do to the store
 //! - [`Case`], [`Given`], [`Verdict`]: a case, what it gets, how it ends; [`check`], [`given`]: helpers for cases
-//! - `list`: which cases belong to which contract; [`ELSEWHERE`]: promises that are shown in another place
+//! - `list`: which cases belong to which contract; [`OTHER_COVERAGE`]: promises that are shown in another place
 //! - [`Length`]: how long tests that repeat something run
 //! - [`history`]: histories of many tasks at once, and a checker of linearizability; [`model`]: a store to compare with
 //! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`,
@@ -35,10 +35,10 @@
 mod call;
 mod case;
 pub mod check;
-mod elsewhere;
+mod closed_store;
+mod coverage;
 mod fixture;
 pub mod given;
-mod gone;
 pub mod history;
 mod length;
 mod list;
@@ -69,12 +69,12 @@ mod thread;
 pub use self::{
     case::{Case, CaseFuture, Contract, Need, Status, run_case, test_case},
     check::{Failure, Verdict},
-    elsewhere::{ELSEWHERE, Elsewhere, Place},
+    coverage::{CoveredBy, OTHER_COVERAGE, OtherCoverage},
     fixture::{Fixture, Gap, Lack, Opened},
     given::Given,
     length::Length,
     list::{cases, cases_of, ids},
-    matrix::{Gives, matrix},
+    matrix::{StoreSupport, matrix},
     random::{Random, seed},
     report::{Refusal, Report, Row, run},
 };

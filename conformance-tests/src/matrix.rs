@@ -9,7 +9,7 @@ use crate::case::Contract;
 
 /// The capabilities and contracts of one store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Gives {
+pub struct StoreSupport {
     /// The capabilities of the store.
     pub capabilities: Capabilities,
     /// The contracts of the store, in the order of the list.
@@ -18,7 +18,7 @@ pub struct Gives {
     pub live: bool,
 }
 
-impl Gives {
+impl StoreSupport {
     /// The capabilities and contracts of an opened store.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Gives {
     }
 }
 
-impl fmt::Display for Gives {
+impl fmt::Display for StoreSupport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.rows().iter().try_for_each(|(name, value)| writeln!(f, "{:<32}{value}", name.trim_matches('`')))
     }
@@ -94,7 +94,7 @@ fn size(bytes: u64) -> String {
 
 /// A table in Markdown that compares several stores.
 #[must_use]
-pub fn matrix(stores: &[(&str, Gives)]) -> String {
+pub fn matrix(stores: &[(&str, StoreSupport)]) -> String {
     let mut table = String::from("| |");
     let cells: Vec<_> = stores.iter().map(|(_, gives)| gives.rows()).collect();
     stores.iter().for_each(|(name, _)| _ = write!(table, " `{name}` |"));

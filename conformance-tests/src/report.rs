@@ -9,7 +9,7 @@ use store_core::{Error, Limits, PageRequest};
 use crate::{
     case::{Contract, Status, run_case},
     fixture::Fixture,
-    matrix::Gives,
+    matrix::StoreSupport,
 };
 
 /// How many cases run at once.
@@ -22,7 +22,7 @@ pub struct Report {
     pub store: String,
     /// The capabilities and contracts of the store.
     #[serde(flatten)]
-    pub gives: Gives,
+    pub gives: StoreSupport,
     /// One row for each case of each contract.
     pub rows: Vec<Row>,
 }
@@ -94,12 +94,12 @@ pub async fn run(fixture: impl Fixture) -> Result<Report, Refusal> {
 }
 
 /// The capabilities and contracts of the store. A store that holds data is refused.
-async fn what_gives(fixture: &Arc<dyn Fixture>) -> Result<Gives, Refusal> {
+async fn what_gives(fixture: &Arc<dyn Fixture>) -> Result<StoreSupport, Refusal> {
     let opened = fixture.open(Limits::default()).await?;
     if !opened.store.list_tenants(PageRequest::default()).await?.items.is_empty() {
         return Err(Refusal::HoldsData);
     }
-    let gives = Gives::of(&*opened.store)?;
+    let gives = StoreSupport::of(&*opened.store)?;
     opened.store.close().await?;
     Ok(gives)
 }

@@ -10,20 +10,21 @@ use crate::{
 };
 
 /// How the outcome of a call whose answer was lost became known.
-pub(crate) enum Known {
+pub(crate) enum Resolution {
     /// A read says whether the call had its effect. If it had none, the call is made again.
-    Looked(bool),
+    ByRead(bool),
     /// The call was repeated, and the answer says whether the first attempt had its effect.
-    Told(bool),
+    ByRepeat(bool),
     /// The call was repeated, and has its effect, whether the first attempt had it or not.
-    Repeated,
+    Idempotent,
 }
 
 /// A target of calls that change something.
 #[async_trait]
-pub(crate) trait FindOut: Target {
+pub(crate) trait ResolveOutcome: Target {
     /// Resolves the unknown outcome of a call as the documentation of its method says.
-    async fn find_out(&self, call: &str, t: &ThreadId, prepared: &Self::Prepared) -> Result<Known, Failure>;
+    async fn resolve_outcome(&self, call: &str, t: &ThreadId, prepared: &Self::Prepared)
+    -> Result<Resolution, Failure>;
 }
 
 /// The failure for a call that changes something without a documented way to resolve its unknown outcome.
@@ -35,7 +36,7 @@ pub(crate) fn undocumented(call: &str) -> Failure {
 /// the outcome as the documentation says. The calls named in `changing`, and no others, must change something.
 pub(crate) async fn unknown_outcomes_can_be_resolved(
     given: &Given,
-    target: impl FindOut,
+    target: impl ResolveOutcome,
     changing: &[&str],
 ) -> Verdict {
     let mut changed = Vec::new();
@@ -58,7 +59,7 @@ pub(crate) async fn unknown_outcomes_can_be_resolved(
         changed.push(name);
         for applied in [true, false] {
             let t: ThreadId = id(&format!("t-{at}-{applied}"));
-            let seen = found_out(given, &target, (at, applied), &t).await.map_err(about)?;
+            let seen = resolved(given, &target, (at, applied), &t).await.map_err(about)?;
             expect_eq(seen, once.clone()).map_err(about)?;
         }
     }
@@ -70,9 +71,9 @@ pub(crate) async fn unknown_outcomes_can_be_resolved(
 }
 
 /// Resolves the outcome of one call. Returns what [`Target::look`] returns after that.
-async fn found_out(
+async fn resolved(
     given: &Given,
-    target: &impl FindOut,
+    target: &impl ResolveOutcome,
     (at, applied): (usize, bool),
     t: &ThreadId,
 ) -> Result<String, Failure> {
@@ -83,16 +84,18 @@ async fn found_out(
         let (_, call) = make();
         call.await?;
     }
-    match target.find_out(make().0, t, &prepared).await? {
-        Known::Looked(had) => {
+    match target.resolve_outcome(make().0, t, &prepared).await? {
+        Resolution::ByRead(had) => {
             expect_eq(had, applied).map_err(|failure| failure.about("whether the call took effect"))?;
             if !had {
                 let (_, call) = make();
                 call.await?;
             }
         }
-        Known::Told(had) => expect(had == applied, format!("the repeat reports an effect: {had}, not {applied}"))?,
-        Known::Repeated => {}
+        Resolution::ByRepeat(had) => {
+            expect(had == applied, format!("the repeat reports an effect: {had}, not {applied}"))?
+        }
+        Resolution::Idempotent => {}
     }
     target.look(t).await
 }

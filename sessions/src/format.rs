@@ -6,8 +6,8 @@ use store_core::{EntryId, NewEntry, ThreadFields, ThreadId, Timestamp};
 
 use crate::{
     error::Result,
-    facts::{Facts, FileFacts, LastLine, Retaken},
     issue::Issues,
+    provenance::{FileProvenance, LastLine, Provenance, Retaken},
 };
 
 /// A session that the first pass has read. It becomes one thread.
@@ -19,7 +19,7 @@ use crate::{
 ///    [`survey`](crate::lines::survey).
 /// 2. Return the entries from [`Session::drafts`], in the order in which they are appended. Each has an id that is the
 ///    same in every import of the same bytes, an explicit parent (`ParentRef::Entry` or `Root`, also for a side entry),
-///    and an `ImportOrigin`. The first draft contains the facts ([`Facts::to_entry`], [`Facts::to_custom`]).
+///    and an `ImportOrigin`. The first draft contains the facts ([`Provenance::to_entry`], [`Provenance::to_custom`]).
 /// 3. Add the format to [`FormatName`](crate::FormatName), recognise it in `detect.rs`, and call the function of the
 ///    first pass in `import.rs`.
 ///
@@ -34,7 +34,7 @@ pub(crate) trait Session: Send + Sync {
 
     /// Whether the source begins with the bytes that a thread was imported from. `known` are the facts of that
     /// thread.
-    fn continues(&self, known: &Facts) -> Result<bool>;
+    fn continues(&self, known: &Provenance) -> Result<bool>;
 
     /// Adopts the decisions of earlier imports, because stored entries cannot change. For example, an entry whose
     /// parent was not in the file when it was imported stays a root. The import calls this once, before the second
@@ -82,18 +82,18 @@ pub(crate) struct About {
     /// When the session was created.
     pub(crate) at: Option<Timestamp>,
     /// The facts of the files, as the files are now.
-    pub(crate) facts: Facts,
+    pub(crate) provenance: Provenance,
 }
 
 impl About {
     /// The number of lines of all files.
     pub(crate) fn lines(&self) -> u64 {
-        self.facts.0.iter().map(|file| file.lines).sum()
+        self.provenance.0.iter().map(|file| file.lines).sum()
     }
 
     /// The number of bytes of all files.
     pub(crate) fn bytes(&self) -> u64 {
-        self.facts.0.iter().map(|file| file.bytes).sum()
+        self.provenance.0.iter().map(|file| file.bytes).sum()
     }
 }
 
@@ -121,7 +121,7 @@ pub(crate) struct Stored {
     /// Entries that were not imported from this format. Their ids are in use.
     pub(crate) foreign: Vec<EntryId>,
     /// The newest facts; none for a new thread.
-    pub(crate) facts: Option<Facts>,
+    pub(crate) provenance: Option<Provenance>,
 }
 
 impl Stored {
@@ -133,7 +133,7 @@ impl Stored {
     /// The lines of a file that were imported before they were complete. `known` are the stored facts of the file,
     /// `ends` are the offsets at which its lines end now, and the ids of the entries of its lines begin with
     /// `prefix`.
-    pub(crate) fn retaken(&self, known: Option<&FileFacts>, ends: &[u64], prefix: &str) -> Vec<Retaken> {
+    pub(crate) fn retaken(&self, known: Option<&FileProvenance>, ends: &[u64], prefix: &str) -> Vec<Retaken> {
         let Some(known) = known else { return Vec::new() };
         let mut retaken = known.retaken.clone();
         let end = usize::try_from(known.lines).ok().and_then(|lines| ends.get(lines.checked_sub(1)?));

@@ -11,13 +11,13 @@ use crate::{
     agent_core::AgentCore,
     detect::{self, Detected},
     error::Result,
-    facts::Facts,
     format::{About, Imported, Outcome, Session, Stored, Surveyed},
     issue::{Code, Issues},
     kimi_cli, lines,
     options::{FormatName, ImportOptions},
     parents,
     pi::Pi,
+    provenance::Provenance,
     report::Report,
     source::Source,
     write,
@@ -144,7 +144,7 @@ impl Target<'_> {
     async fn import(&self, surveyed: Surveyed, parent: Option<&ThreadId>) -> Result<Report> {
         let Surveyed { mut session, mut issues } = surveyed;
         let (thread, stored) = self.find(&*session, &mut issues).await?;
-        if stored.facts.is_none() {
+        if stored.provenance.is_none() {
             self.place(session.about_mut(), parent).await?;
         }
         session.adopt(&stored);
@@ -157,7 +157,7 @@ impl Target<'_> {
             }
         }
         let tally = write::write(self.commits, session, (&thread, &stored), &mut issues).await?;
-        if stored.facts.is_some() {
+        if stored.provenance.is_some() {
             self.refresh(session, &thread, tally.added > 0).await?;
         }
         Ok(report(session.about(), Some(thread), &tally, issues))
@@ -184,9 +184,9 @@ impl Target<'_> {
                 }
                 return Ok((id, Stored::default()));
             };
-            match self.facts(&thread, about.format).await? {
-                Some(facts) if session.continues(&facts)? => {
-                    let stored = self.stored(&id, facts, about.format).await?;
+            match self.provenance(&thread, about.format).await? {
+                Some(provenance) if session.continues(&provenance)? => {
+                    let stored = self.stored(&id, provenance, about.format).await?;
                     return Ok((id, stored));
                 }
                 Some(_) => met = Some((Code::ChangedFile, format!("thread `{id}` was imported from other bytes"))),
@@ -197,7 +197,7 @@ impl Target<'_> {
     }
 
     /// The newest facts of a thread that was imported from this format.
-    async fn facts(&self, thread: &Thread, format: &str) -> Result<Option<Facts>> {
+    async fn provenance(&self, thread: &Thread, format: &str) -> Result<Option<Provenance>> {
         let mut query = EntryQuery::all().with_direction(Direction::Backward);
         query.kinds = Some(vec![BodyKind::Custom]);
         query.side = Some(true);
@@ -205,8 +205,8 @@ impl Target<'_> {
         loop {
             let page = self.threads.list_entries(&thread.id, query.clone()).await?;
             let ours = page.items.iter().filter(|entry| entry.origin.as_ref().is_some_and(|o| o.format == format));
-            if let Some(facts) = ours.into_iter().find_map(|entry| Facts::read(entry)) {
-                return Ok(Some(facts));
+            if let Some(provenance) = ours.into_iter().find_map(|entry| Provenance::read(entry)) {
+                return Ok(Some(provenance));
             }
             let Some(next) = page.next else { return Ok(None) };
             query.page = query.page.after(next);
@@ -214,8 +214,8 @@ impl Target<'_> {
     }
 
     /// The ids and parents of the entries of a thread.
-    async fn stored(&self, thread: &ThreadId, facts: Facts, format: &str) -> Result<Stored> {
-        let mut stored = Stored { facts: Some(facts), ..Stored::default() };
+    async fn stored(&self, thread: &ThreadId, provenance: Provenance, format: &str) -> Result<Stored> {
+        let mut stored = Stored { provenance: Some(provenance), ..Stored::default() };
         let mut query = EntryQuery::all().with_page(PageRequest::first(MAX_PAGE));
         loop {
             let page = self.threads.list_entries(thread, query.clone()).await?;

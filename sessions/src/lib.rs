@@ -9,7 +9,7 @@
 //! - `format`: the interface between the driver and the formats; start there to add a format
 //! - `lines`, `tree`: formats whose lines form a tree
 //! - `source`, `scan`, `lenient`, `json`, `time`, `blocks`: how lines and their parts are read
-//! - `facts`: what is remembered of a file; `issue`, `report`: what is reported about it
+//! - `provenance`: what is remembered of a file; `issue`, `report`: what is reported about it
 //! - `parents`: threads whose parent does not exist yet
 //! - `agent_core`, `kimi_cli`, `pi`: the formats; `export`: how threads are written to files
 //!
@@ -29,7 +29,6 @@ mod blocks;
 mod detect;
 mod error;
 mod export;
-mod facts;
 mod format;
 mod import;
 mod issue;
@@ -40,6 +39,7 @@ mod lines;
 mod options;
 mod parents;
 mod pi;
+mod provenance;
 mod report;
 mod scan;
 mod source;

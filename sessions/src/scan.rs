@@ -2,10 +2,10 @@
 
 use crate::{
     error::Result,
-    facts::{FileFacts, LastLine},
     issue::{Code, Issues},
     json::Object,
     lenient,
+    provenance::{FileProvenance, LastLine},
     source::{Ending, Line, Next, Source},
 };
 
@@ -23,7 +23,7 @@ pub(crate) enum Seen<'a> {
 /// A file that was read once.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
-    pub(crate) facts: FileFacts,
+    pub(crate) provenance: FileProvenance,
     /// The offset at which each line ends, without its line end.
     pub(crate) ends: Vec<u64>,
 }
@@ -37,7 +37,7 @@ pub(crate) fn scan(
 ) -> Result<Option<Scan>> {
     issues.set_file(name.cloned());
     let mut scan = Scan::default();
-    scan.facts.name = name.cloned();
+    scan.provenance.name = name.cloned();
     let mut lines = source.lines(u64::MAX)?;
     loop {
         match lines.next()? {
@@ -50,26 +50,26 @@ pub(crate) fn scan(
             Next::End => break,
         }
     }
-    (scan.facts.bytes, scan.facts.sha256) = lines.so_far();
+    (scan.provenance.bytes, scan.provenance.sha256) = lines.so_far();
     scan.note_whole(lines.is_cut(), issues);
     Ok(Some(scan))
 }
 
 impl Scan {
     fn line(&mut self, line: &Line, issues: &mut Issues, take: &mut dyn FnMut(&Line, Seen<'_>, &mut Issues)) {
-        self.facts.lines = line.number;
-        self.facts.bom |= line.bom;
+        self.provenance.lines = line.number;
+        self.provenance.bom |= line.bom;
         if matches!(line.ending, Ending::CrLf | Ending::Cr) {
-            self.facts.crlf.push(line.number);
+            self.provenance.crlf.push(line.number);
         }
         if line.ending.is_open() {
-            self.facts.last = LastLine::Open;
+            self.provenance.last = LastLine::Open;
         }
         self.ends.push(line.end.saturating_sub(line.ending.len()));
         if line.is_blank() {
-            self.facts.blank.push(line.number);
+            self.provenance.blank.push(line.number);
             if !line.bytes.is_empty() {
-                self.facts.spaces.push((line.number, String::from_utf8_lossy(&line.bytes).into_owned()));
+                self.provenance.spaces.push((line.number, String::from_utf8_lossy(&line.bytes).into_owned()));
             }
             return take(line, Seen::Blank, issues);
         }
@@ -96,7 +96,7 @@ impl Scan {
     fn note_broken(&mut self, line: &Line, is_deep: bool, issues: &mut Issues) {
         let mut code = Code::MalformedLine;
         if line.ending.is_open() {
-            self.facts.last = LastLine::Torn;
+            self.provenance.last = LastLine::Torn;
             code = Code::TornLastLine;
         }
         if !is_deep {
@@ -105,14 +105,14 @@ impl Scan {
     }
 
     fn note_whole(&self, is_cut: bool, issues: &mut Issues) {
-        if is_cut && self.facts.last != LastLine::Torn {
+        if is_cut && self.provenance.last != LastLine::Torn {
             issues.add_whole(Code::TornLastLine, "the compressed stream is cut off", "read as far as it goes");
         }
-        if self.facts.bom {
+        if self.provenance.bom {
             issues.add_whole(Code::Bom, "a byte order mark", "dropped when read, restored on export");
         }
-        if !self.facts.crlf.is_empty() {
-            let detail = format!("{} lines end in CR LF", self.facts.crlf.count());
+        if !self.provenance.crlf.is_empty() {
+            let detail = format!("{} lines end in CR LF", self.provenance.crlf.count());
             issues.add_whole(Code::Crlf, detail, "dropped when read, restored on export");
         }
     }

@@ -73,7 +73,7 @@ pub(crate) async fn write(
     let (thread, stored) = target;
     let mut drafts = session.drafts(stored)?;
     let mut tally = Tally::default();
-    let mut batches = Batches::new(commits, session.about(), thread, stored.facts.is_none());
+    let mut batches = Batches::new(commits, session.about(), thread, stored.provenance.is_none());
     while let Some(draft) = drafts.next(issues)? {
         let at = tally.entries;
         tally.count(&draft.entry);
@@ -99,7 +99,7 @@ pub(crate) async fn write(
 /// Makes the entry that moves the head to `head`, or to the start. The entry corresponds to no line.
 fn rewind(about: &About, head: Option<EntryId>) -> Option<Draft> {
     let to = head.map_or(RewindTo::Start, RewindTo::Entry);
-    let id = EntryId::new(format!("L0#head.{}", short(&about.facts.digest()))).ok()?;
+    let id = EntryId::new(format!("L0#head.{}", short(&about.provenance.digest()))).ok()?;
     let entry =
         NewEntry::new(to).with_id(id).with_parent(ParentRef::Root).with_origin(ImportOrigin::new(about.format, 0));
     Some(Draft { entry, bytes: 0 })
@@ -119,7 +119,7 @@ struct Batches<'a> {
 
 impl<'a> Batches<'a> {
     fn new(commits: &'a dyn CommitCoordinator, about: &'a About, thread: &'a ThreadId, is_new: bool) -> Self {
-        let digest = about.facts.digest();
+        let digest = about.provenance.digest();
         Self { commits, about, thread, digest, is_new, first: 0, entries: Vec::new(), bytes: 0, written: 0 }
     }
 

@@ -3,23 +3,23 @@
 //!
 //! # Layout
 //! - `options`: the options of the command line
-//! - `run`, `producer`, `crowd`: a run from its beginning to its end; the producer, which enqueues and interrupts;
-//!   the workers, which are killed and stopped
+//! - `run`, `producer`, `worker_pool`: a run from its beginning to its end; the producer, which enqueues and
+//!   interrupts; the workers, which are killed and stopped
 //! - `worker`, `logged`: one worker process, and the store that records what it does
 //! - `record`: the lines of the logs
-//! - `kept`, `check`: what the store holds at the end, and whether it agrees with the logs
+//! - `final_state`, `check`: what the store holds at the end, and whether it agrees with the logs
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
 mod check;
-mod crowd;
-mod kept;
+mod final_state;
 mod logged;
 mod options;
 mod producer;
 mod record;
 mod run;
 mod worker;
+mod worker_pool;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -47,8 +47,8 @@ fn main() -> ExitCode {
 
 fn run() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    if let Ok(store) = std::env::var(crowd::STORE) {
-        let mailbox = std::env::var(crowd::MAILBOX).ok();
+    if let Ok(store) = std::env::var(worker_pool::STORE) {
+        let mailbox = std::env::var(worker_pool::MAILBOX).ok();
         return runtime.block_on(work(&Place { store, mailbox }));
     }
     let Some(options) = Options::read(Parser::from_env())? else {

@@ -14,12 +14,12 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     check::{Evidence, Violation, check},
-    crowd::{Crowd, Faults},
-    kept::{self, Ended},
+    final_state::{self, Ended},
     options::Options,
     producer::{Producer, again},
     record::{self, Line, Log, Name, thread_id},
     worker::open,
+    worker_pool::{Faults, WorkerPool},
 };
 
 /// The longest time, in addition to a lease, in which no further dispatch finishes once the faults have ended.
@@ -85,7 +85,7 @@ impl Soak {
         let log = Log::create(&self.logs.join("producer.jsonl"))?;
         let Options { dispatches, threads, seed, .. } = self.options;
         let mut producer = Producer { mailbox: &**mailbox, log: &log, threads, interrupts: 0 };
-        let mut crowd = Crowd::start(self)?;
+        let mut worker_pool = WorkerPool::start(self)?;
         let names: Vec<_> = (0..dispatches).map(|job| Name { job, round: 0 }).collect();
         let undisturbed = async {
             producer.produce(&names, Random::new(seed.wrapping_add(1))).await?;
@@ -98,13 +98,13 @@ impl Soak {
         let mut ended = Ended::default();
         tokio::select! {
             produced = undisturbed => produced?,
-            failed = crowd.disturb() => failed?,
+            failed = worker_pool.disturb() => failed?,
             failed = ended.follow(&**mailbox) => failed?,
         }
-        crowd.leave_alone().await?;
-        let rest = self.finish(&mut crowd, &producer, &ended).await?;
-        let (faults, interrupts) = (crowd.faults, producer.interrupts);
-        drop(crowd);
+        worker_pool.leave_alone().await?;
+        let rest = self.finish(&mut worker_pool, &producer, &ended).await?;
+        let (faults, interrupts) = (worker_pool.faults, producer.interrupts);
+        drop(worker_pool);
         ended.take_all(&**mailbox).await?;
         let evidence = self.evidence(ended).await?;
         let (seen, violations) = check(&evidence);
@@ -135,12 +135,17 @@ impl Soak {
 
     /// Waits until all jobs are done. Enqueues the jobs of superseded dispatches again, and helps the workers in no
     /// other way. Returns the time until no dispatch was left unfinished for the first time.
-    async fn finish(&self, crowd: &mut Crowd<'_>, producer: &Producer<'_>, ended: &Ended) -> Result<Duration> {
+    async fn finish(
+        &self,
+        worker_pool: &mut WorkerPool<'_>,
+        producer: &Producer<'_>,
+        ended: &Ended,
+    ) -> Result<Duration> {
         let (quiet, mut first) = (Instant::now(), None);
         for round in 1.. {
             let (mut least, mut since) = (u64::MAX, Instant::now());
             loop {
-                crowd.check()?;
+                worker_pool.check()?;
                 match producer.waiting().await? {
                     0 => break,
                     waiting if waiting < least => (least, since) = (waiting, Instant::now()),
@@ -178,7 +183,7 @@ impl Soak {
             lines: lines(&self.logs)?,
             dispatches,
             came_back,
-            threads: kept::threads(&parts, self.options.threads).await?,
+            threads: final_state::threads(&parts, self.options.threads).await?,
         })
     }
 }

@@ -8,16 +8,16 @@ use store_core::{Commit, CommitCoordinator, EventStore, OutboxStore, PendingStor
 use crate::options::unsupported;
 
 /// A coordinator that refuses commits that settle: no atomic step covers another store.
-pub(super) struct Unsettling(Arc<dyn CommitCoordinator>);
+pub(super) struct NonSettlingCommits(Arc<dyn CommitCoordinator>);
 
-impl Unsettling {
+impl NonSettlingCommits {
     pub(super) fn new(commits: Arc<dyn CommitCoordinator>) -> Self {
         Self(commits)
     }
 }
 
 #[async_trait]
-impl CommitCoordinator for Unsettling {
+impl CommitCoordinator for NonSettlingCommits {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
         if commit.settle.is_some() {
             let why = "settling in a commit (the mailbox is in another store: settle it there, after the commit)";

@@ -10,7 +10,7 @@ use store_core::{
     Capabilities, Page, PageRequest, Processes, Result, Store, TenantId, TenantStores, inspect::Inspector,
 };
 
-use self::commits::Unsettling;
+use self::commits::NonSettlingCommits;
 
 /// The store of the threads, with the mailbox of another store. There is no field for events, pending input or the
 /// outbox: they cannot come from another store (CP-2).
@@ -49,7 +49,7 @@ impl Store for Composed {
         // Wake-ups concern a mailbox. Those of the threads' store would wake for the mailbox that is not used.
         (stores.mailbox, stores.wake_ups) = (mailbox, wake_ups);
         stores.live = live.or(stores.live);
-        stores.commits = stores.commits.map(|commits| Arc::new(Unsettling::new(commits)) as _);
+        stores.commits = stores.commits.map(|commits| Arc::new(NonSettlingCommits::new(commits)) as _);
         Ok(stores)
     }
 

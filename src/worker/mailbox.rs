@@ -10,7 +10,7 @@ use store_core::{
 
 use super::{
     Cancellation, Cancelled, Done, Failure, Handler, Work, WorkerOptions,
-    engine::{Source, Standing},
+    engine::{AttemptState, Source},
     telemetry::{self, Telemetry},
 };
 use crate::{Stores, options::unsupported};
@@ -104,20 +104,20 @@ impl Source for Dispatches {
         })
     }
 
-    async fn standing(&self, job: &Self::Job) -> Result<Standing> {
+    async fn attempt_state(&self, job: &Self::Job) -> Result<AttemptState> {
         let Some(dispatch) = self.mailbox.load_dispatch(&job.dispatch.id).await? else {
-            return Ok(Standing::Forgotten);
+            return Ok(AttemptState::Forgotten);
         };
         if dispatch.claim.is_some_and(|claim| claim.number == job.number) {
-            return Ok(Standing::Held);
+            return Ok(AttemptState::Held);
         }
         let ended = dispatch.history.iter().find(|attempt| attempt.claim == job.number);
         Ok(match ended.map(|attempt| attempt.end) {
-            None => Standing::Forgotten,
-            Some(AttemptEnd::DeadLettered) => Standing::Ended("dead_letter"),
-            Some(AttemptEnd::LeaseExpired) => Standing::Lost(Cancelled::Lost),
-            Some(AttemptEnd::Superseded) => Standing::Lost(Cancelled::Superseded),
-            Some(end) => Standing::Ended(end.name()),
+            None => AttemptState::Forgotten,
+            Some(AttemptEnd::DeadLettered) => AttemptState::Ended("dead_letter"),
+            Some(AttemptEnd::LeaseExpired) => AttemptState::Lost(Cancelled::Lost),
+            Some(AttemptEnd::Superseded) => AttemptState::Lost(Cancelled::Superseded),
+            Some(end) => AttemptState::Ended(end.name()),
         })
     }
 

@@ -10,7 +10,7 @@ use store_core::{
 
 use super::{
     Cancellation, Done, Failure, Running, Summary, WorkerOptions,
-    engine::{Engine, Source, Standing},
+    engine::{AttemptState, Engine, Source},
     telemetry::{self, Telemetry},
 };
 use crate::Stores;
@@ -235,13 +235,15 @@ impl Source for Rows {
 
     /// A row has no history. If the row is final or has failed once more, that is taken for the end of this attempt,
     /// because nothing more can be known.
-    async fn standing(&self, job: &Self::Job) -> Result<Standing> {
-        let Some(row) = self.outbox.load_outbox(&job.row.id).await? else { return Ok(Standing::Forgotten) };
+    async fn attempt_state(&self, job: &Self::Job) -> Result<AttemptState> {
+        let Some(row) = self.outbox.load_outbox(&job.row.id).await? else { return Ok(AttemptState::Forgotten) };
         Ok(match row.status {
-            OutboxStatus::Delivered => Standing::Ended("delivered"),
-            OutboxStatus::DeadLetter => Standing::Ended("dead_letter"),
-            OutboxStatus::Pending if row.attempts == job.row.attempts.saturating_add(1) => Standing::Ended("retried"),
-            _ => Standing::Forgotten,
+            OutboxStatus::Delivered => AttemptState::Ended("delivered"),
+            OutboxStatus::DeadLetter => AttemptState::Ended("dead_letter"),
+            OutboxStatus::Pending if row.attempts == job.row.attempts.saturating_add(1) => {
+                AttemptState::Ended("retried")
+            }
+            _ => AttemptState::Forgotten,
         })
     }
 

@@ -9,7 +9,7 @@
 //!   with `record` (data), `query` (filters), `rules` (pure decisions) and `store` (the contract)
 //! - [`live`]: commands to running work, and wake-ups for workers that wait for work; with an implementation of both
 //!   for one process
-//! - [`flight`]: for stores, calls that still run after their callers have stopped waiting
+//! - [`in_flight`]: for stores, calls that still run after their callers have stopped waiting
 //! - [`ext`]: convenience methods for users: fork, checkpoint, rewind, streams, comparisons, and input that is
 //!   delivered live or queued
 //! - [`codec`]: how records are written as JSON and read back, including fields that this version does not know
@@ -52,7 +52,7 @@ pub mod commit;
 pub mod context;
 pub mod event;
 pub mod ext;
-pub mod flight;
+pub mod in_flight;
 pub mod inspect;
 pub mod live;
 pub mod log;

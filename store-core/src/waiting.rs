@@ -70,7 +70,7 @@ pub(crate) struct Place<'a> {
 
 impl Place<'_> {
     /// Replaces the time that the task waits for.
-    pub(crate) fn tell(&self, time: Timestamp) {
+    pub(crate) fn set_time(&self, time: Timestamp) {
         if let Some(entry) = self.on.list().places.get_mut(&self.number) {
             entry.time = time;
         }

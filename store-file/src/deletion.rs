@@ -10,7 +10,7 @@ use store_core::{
     ThreadOrder, ThreadScope, Timestamp,
     codec::Codec,
     length,
-    thread::{self, Choice, Family, IdRecord, StoredThread},
+    thread::{self, Family, IdRecord, PruneSelection, StoredThread},
 };
 
 use crate::{
@@ -179,7 +179,7 @@ fn children(shared: &Shared, tenant: &TenantId, parent: &ThreadId) -> Result<Vec
 pub(crate) fn prune(shared: &Shared, tenant: &TenantId, request: PruneRequest) -> Result<Pruned> {
     shared.check_writable()?;
     let now = shared.time.now();
-    let mut choice = Choice::new(request, now)?;
+    let mut choice = PruneSelection::new(request, now)?;
     choose(shared, tenant, &mut choice)?;
     if request.dry_run {
         return Ok(choice.pruned(choice.chosen().to_vec()));
@@ -197,7 +197,7 @@ pub(crate) fn prune(shared: &Shared, tenant: &TenantId, request: PruneRequest) -
     Ok(choice.pruned(pruned))
 }
 
-fn choose(shared: &Shared, tenant: &TenantId, choice: &mut Choice) -> Result<()> {
+fn choose(shared: &Shared, tenant: &TenantId, choice: &mut PruneSelection) -> Result<()> {
     let list = table::thread_list(tenant, ThreadScope::All, ThreadOrder::LastActivity);
     let (snapshot, until) = (shared.index.snapshot(), choice.until().as_millis());
     let stored = |id: &ThreadId| Ok::<_, Error>(shared.index.thread_row(tenant, id)?.map(|row| row.stored));
@@ -221,7 +221,7 @@ fn choose(shared: &Shared, tenant: &TenantId, choice: &mut Choice) -> Result<()>
 }
 
 /// Deletes a thread if it is still to be pruned (TH-27).
-fn prune_one(shared: &Shared, tenant: &TenantId, id: &ThreadId, choice: &Choice) -> Result<bool> {
+fn prune_one(shared: &Shared, tenant: &TenantId, id: &ThreadId, choice: &PruneSelection) -> Result<bool> {
     let family = shared.family(tenant);
     let _family = guard(&family);
     let held = Slots::take(shared, tenant, std::iter::once(id));

@@ -12,7 +12,7 @@ use store_core::{
     EventRetention, EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Start,
     Subscribe, Subscription, TenantId, ThreadId, TrimRequest, Trimmed,
     event::{self, Changes, EventSource, ScopeState, StoredEvent},
-    flight::About,
+    in_flight::CallScope,
 };
 
 use crate::{
@@ -46,7 +46,7 @@ pub(crate) fn log_id(scope: &Scope) -> Result<ThreadId> {
 }
 
 /// What a call about a scope comes after: a run may be of any thread.
-fn about(scope: &Scope) -> About {
+fn about(scope: &Scope) -> CallScope {
     match scope {
         Scope::Thread(thread) => Some(thread.clone()),
         Scope::Run(_) => None,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store_core::{ClaimedOutbox, Claims, OutboxSettlement, Settlement, flight};
+use store_core::{ClaimedOutbox, Claims, OutboxSettlement, Settlement, in_flight};
 
 use crate::{
     shared::{LogKey, TenantState},
@@ -61,7 +61,7 @@ impl<T: Claimed> Drop for OnTheWay<T> {
         let Some(ask) = self.claimed.take().and_then(|claimed| claimed.release()) else { return };
         let GiveBack { writers, log, tenant } = self.back.clone();
         // Whoever lost the answer comes after it.
-        let (work, _orphan) = flight::start(&tenant.orphans, None);
+        let (work, _caller) = in_flight::start(&tenant.abandoned, None);
         drop(writers.push(log, Wanted { ask, tenant, work }));
     }
 }

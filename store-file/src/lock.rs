@@ -78,7 +78,7 @@ impl Lock {
                 .as_ref()
                 .is_none_or(|holder| (&holder.host, holder.pid) == (&this_process().0, this_process().1));
             if !passes || tries > PATIENCE.0 {
-                return Err(held(holder.as_ref()));
+                return Err(store_in_use(holder.as_ref()));
             }
             std::thread::sleep(PATIENCE.1);
         }
@@ -161,8 +161,8 @@ fn this_process() -> (String, u32) {
     (host, std::process::id())
 }
 
-fn held(holder: Option<&Holder>) -> Error {
-    Error::held(match holder {
+fn store_in_use(holder: Option<&Holder>) -> Error {
+    Error::store_in_use(match holder {
         Some(Holder { host, pid, .. }) => format!("it is held by process {pid} on host `{host}`"),
         None => "it is held by another process".to_owned(),
     })

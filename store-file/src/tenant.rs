@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use store_core::{
     Error, Result, TenantId, ThreadId,
-    flight::{self, About},
+    in_flight::{self, CallScope},
 };
 
 use crate::{
@@ -44,7 +44,7 @@ impl Tenant {
     /// Runs a job that only reads, about one thread or several.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
-        about: About,
+        about: CallScope,
         job: impl FnOnce(&Arc<Shared>, &TenantId) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let reading = move |shared: &Arc<Shared>, tenant: &TenantId| {
@@ -63,7 +63,7 @@ impl Tenant {
         job: impl FnOnce(&Arc<Shared>, &TenantId) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.check_open()?;
-        let (work, caller) = flight::start(&self.state.orphans, None);
+        let (work, caller) = in_flight::start(&self.state.abandoned, None);
         let changing = move |shared: &Arc<Shared>, tenant: &TenantId| {
             let _work = work;
             job(shared, tenant)
@@ -86,11 +86,11 @@ impl Tenant {
 
     async fn run<T: Send + 'static>(
         &self,
-        about: &About,
+        about: &CallScope,
         job: impl FnOnce(&Arc<Shared>, &TenantId) -> Result<T> + Send + 'static,
     ) -> Result<std::result::Result<Result<T>, Lost>> {
         self.check_open()?;
-        self.state.orphans.wait(about).await;
+        self.state.abandoned.wait(about).await;
         let (shared, tenant) = (Arc::clone(&self.shared), self.id.clone());
         Ok(self.shared.pool.run(move || job(&shared, &tenant)).await)
     }
@@ -102,15 +102,15 @@ impl Tenant {
     }
 
     /// The same for a log of an id, with what else it is about.
-    pub(crate) async fn write_to(&self, log: (ThreadId, Part), about: About, ask: Ask) -> Result<Answer> {
+    pub(crate) async fn write_to(&self, log: (ThreadId, Part), about: CallScope, ask: Ask) -> Result<Answer> {
         self.check_open()?;
         let (thread, part) = log;
-        self.state.orphans.wait(&about).await;
+        self.state.abandoned.wait(&about).await;
         let key = match &ask {
             Ask::Commit(commit) => commit.key.clone(),
             _ => None,
         };
-        let (work, caller) = flight::start(&self.state.orphans, about);
+        let (work, caller) = in_flight::start(&self.state.abandoned, about);
         let wanted = Wanted { ask, tenant: Arc::clone(&self.state), work };
         let answer = self.writers.push((self.id.clone(), thread, part), wanted).await;
         caller.answered();

@@ -35,13 +35,13 @@ impl MemoryCommits {
 #[async_trait]
 impl CommitCoordinator for MemoryCommits {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
-        let tenant = self.tenant.opened()?;
+        let tenant = self.tenant.check_open()?;
         commit::check(&commit, tenant.setting().limits)?;
         let needs = commit::needs(&commit);
         let _family = needs.parent_thread.is_some().then(|| tenant.family.lock());
         let receipt = tenant.slots.write(&commit.thread, |slot| write(tenant, slot, &commit, &needs));
         if commit.settle.is_some() {
-            tenant.ring();
+            tenant.notify_workers();
         }
         receipt
     }
@@ -74,9 +74,9 @@ fn write(tenant: &Tenant, slot: &mut Slot, commit: &Commit, needs: &Needs) -> Re
     let mut mailbox = commit.fence.is_some().then(|| tenant.mailbox.write());
     let mut parts = Parts { slot, mailbox: mailbox.as_deref_mut() };
     if commit.events.is_some() || !commit.outbox.is_empty() {
-        return write_with_more(tenant, &mut parts, commit, needs);
+        return write_with_index_locked(tenant, &mut parts, commit, needs);
     }
-    write_alone(tenant, &mut parts, commit, needs)
+    write_optimistic(tenant, &mut parts, commit, needs)
 }
 
 /// The parts of a tenant that a commit holds besides the index: its slot, and the mailbox if the commit is fenced by a
@@ -90,13 +90,13 @@ struct Parts<'a> {
 ///
 /// The plan reads runs of other threads without holding a lock on them. If one of those runs was added or removed in
 /// the meantime, the commit is planned again. Each round means that another writer made progress.
-fn write_alone(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Commit, needs: &Needs) -> Result<Receipt> {
+fn write_optimistic(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Commit, needs: &Needs) -> Result<Receipt> {
     loop {
-        let outside = tenant.index.read().outside(needs);
+        let external = tenant.index.read().external(needs);
         let events = EventsView { events: &Events::default(), tenant };
         let view = View {
             slot: parts.slot,
-            outside: &outside,
+            external: &external,
             events,
             outbox: &Outbox::default(),
             mailbox: parts.mailbox.as_deref(),
@@ -106,7 +106,7 @@ fn write_alone(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Commit, needs: &
             CommitChange::Write(plan) => plan,
         };
         let mut index = tenant.index.write();
-        if index.still_holds(needs, &outside) {
+        if index.is_unchanged(needs, &external) {
             return apply(&mut index, parts, commit, *plan);
         }
     }
@@ -116,12 +116,12 @@ fn write_alone(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Commit, needs: &
 ///
 /// The plan of such a commit also assigns sequence numbers of events in their scopes, and numbers and keys of outbox
 /// rows.
-fn write_with_more(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Commit, needs: &Needs) -> Result<Receipt> {
+fn write_with_index_locked(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Commit, needs: &Needs) -> Result<Receipt> {
     let mut index = tenant.index.write();
-    let outside = index.outside(needs);
+    let external = index.external(needs);
     let events = EventsView { events: &index.events, tenant };
     let mailbox = parts.mailbox.as_deref();
-    let view = View { slot: parts.slot, outside: &outside, events, outbox: &index.outbox, mailbox };
+    let view = View { slot: parts.slot, external: &external, events, outbox: &index.outbox, mailbox };
     match commit::plan(&view, commit, tenant.setting())? {
         CommitChange::Repeat(receipt) => Ok(*receipt),
         CommitChange::Write(plan) => apply(&mut index, parts, commit, *plan),

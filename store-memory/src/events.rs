@@ -40,7 +40,7 @@ impl MemoryEvents {
 #[async_trait]
 impl EventWriter for MemoryEvents {
     async fn append_events(&self, request: AppendEvents) -> Result<AppendedEvents> {
-        let tenant = self.tenant.opened()?;
+        let tenant = self.tenant.check_open()?;
         let Some(thread) = event::fenced_thread(&request)? else {
             return append(tenant, &mut tenant.index.write(), &request, Appending::default());
         };
@@ -68,12 +68,12 @@ fn append(tenant: &Tenant, index: &mut Index, request: &AppendEvents, how: Appen
 #[async_trait]
 impl EventReader for MemoryEvents {
     async fn load_event(&self, id: &EventId) -> Result<Option<Event>> {
-        let index = self.tenant.opened()?.index.read();
+        let index = self.tenant.check_open()?.index.read();
         Ok(index.events.get(id).map(|stored| self.seal(stored)))
     }
 
     async fn list_events(&self, query: EventQuery) -> Result<Page<Event>> {
-        let tenant = self.tenant.opened()?;
+        let tenant = self.tenant.check_open()?;
         let mut page = PageBuilder::new(query.page.checked_limit()?);
         let after = event::place(&query.scope, query.page.cursor.as_ref(), tenant.sealer())?;
         let index = tenant.index.read();
@@ -91,7 +91,7 @@ impl EventReader for MemoryEvents {
     }
 
     async fn count_events(&self, scope: &Scope, filter: &EventFilter) -> Result<u64> {
-        let index = self.tenant.opened()?.index.read();
+        let index = self.tenant.check_open()?.index.read();
         if *filter == EventFilter::default() {
             let state = index.events.scope(scope);
             return Ok(state.count - state.floor);
@@ -101,7 +101,7 @@ impl EventReader for MemoryEvents {
     }
 
     async fn load_scope(&self, scope: &Scope) -> Result<ScopeInfo> {
-        let tenant = self.tenant.opened()?;
+        let tenant = self.tenant.check_open()?;
         let state = tenant.index.read().events.scope(scope);
         let last = (state.count > 0).then(|| event::cursor(scope, state.count, tenant.sealer()));
         Ok(ScopeInfo::new(state.count, state.floor, last))
@@ -111,7 +111,7 @@ impl EventReader for MemoryEvents {
 #[async_trait]
 impl EventSubscriber for MemoryEvents {
     async fn subscribe(&self, request: Subscribe) -> Result<Subscription> {
-        let tenant = self.tenant.opened()?;
+        let tenant = self.tenant.check_open()?;
         let Subscribe { scope, start, filter, .. } = request;
         let index = tenant.index.read();
         let state = index.events.scope(&scope);
@@ -134,7 +134,7 @@ struct Source {
 #[async_trait]
 impl EventSource for Source {
     async fn take(&mut self, after: u64) -> Result<(u64, VecDeque<Event>)> {
-        let index = self.of.tenant.opened()?.index.read();
+        let index = self.of.tenant.check_open()?.index.read();
         event::check_cursor(&index.events.scope(&self.scope), after)?;
         let (mut last, mut bytes, mut found) = (after, 0, VecDeque::new());
         for (seq, stored) in index.events.walk(&self.scope, Some(after), Direction::Forward).take(BATCH) {
@@ -154,7 +154,7 @@ impl EventSource for Source {
 #[async_trait]
 impl EventRetention for MemoryEvents {
     async fn trim_events(&self, request: TrimRequest) -> Result<Trimmed> {
-        let tenant = self.tenant.opened()?;
+        let tenant = self.tenant.check_open()?;
         let TrimRequest { scope, before, dry_run, .. } = request;
         let mut index = tenant.index.write();
         let state = index.events.scope(&scope);

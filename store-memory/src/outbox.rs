@@ -27,29 +27,29 @@ impl MemoryOutbox {
 #[async_trait]
 impl OutboxStore for MemoryOutbox {
     async fn claim_outbox(&self, request: ClaimOutbox) -> Result<ClaimedOutbox> {
-        let tenant = self.tenant.opened()?;
+        let tenant = self.tenant.check_open()?;
         let mut index = tenant.index.write();
         outbox::claim(&mut index.outbox, &request, tenant.setting())
     }
 
     async fn extend_outbox(&self, request: ExtendOutbox) -> Result<Timestamp> {
-        let tenant = self.tenant.opened()?;
+        let tenant = self.tenant.check_open()?;
         let mut index = tenant.index.write();
         outbox::extend(&mut index.outbox, &request, tenant.setting())
     }
 
     async fn settle_outbox(&self, requests: Vec<SettleOutbox>) -> Result<Vec<Result<OutboxStatus>>> {
-        let tenant = self.tenant.opened()?;
+        let tenant = self.tenant.check_open()?;
         let mut index = tenant.index.write();
         outbox::settle(&mut index.outbox, requests, tenant.setting())
     }
 
     async fn load_outbox(&self, id: &OutboxId) -> Result<Option<OutboxRow>> {
-        Ok(self.tenant.opened()?.index.read().outbox.get(id))
+        Ok(self.tenant.check_open()?.index.read().outbox.get(id))
     }
 
     async fn list_outbox(&self, query: OutboxQuery) -> Result<Page<OutboxRow>> {
-        let tenant = self.tenant.opened()?;
+        let tenant = self.tenant.check_open()?;
         let mut page = PageBuilder::new(query.page.checked_limit()?);
         let scope = CursorScope::new(&tenant.name, "list_outbox", &query.binding());
         let after = Position::open(&tenant.common.cursors, &scope, query.page.cursor.as_ref())?;
@@ -72,7 +72,7 @@ impl OutboxStore for MemoryOutbox {
     }
 
     async fn count_outbox(&self, filter: &OutboxFilter) -> Result<OutboxCounts> {
-        let index = self.tenant.opened()?.index.read();
+        let index = self.tenant.check_open()?.index.read();
         let mut counts = OutboxCounts::default();
         let (of, _) = filter.scopes();
         for status in filter.wanted() {
@@ -89,13 +89,13 @@ impl OutboxStore for MemoryOutbox {
     }
 
     async fn requeue_outbox(&self, request: RequeueOutbox) -> Result<Vec<Requeued>> {
-        let tenant = self.tenant.opened()?;
+        let tenant = self.tenant.check_open()?;
         let mut index = tenant.index.write();
         outbox::requeue(&mut index.outbox, request, tenant.setting())
     }
 
     async fn purge_outbox(&self, request: PurgeOutbox) -> Result<u64> {
-        let tenant = self.tenant.opened()?;
+        let tenant = self.tenant.check_open()?;
         let mut index = tenant.index.write();
         outbox::purge(&mut index.outbox, &request)
     }

@@ -33,12 +33,12 @@ impl MemoryPending {
         runs: impl IntoIterator<Item = &'a RunId>,
         plan: impl FnOnce(&View<'_>, &Tenant) -> Result<QueueChange<T>>,
     ) -> Result<T> {
-        let tenant = self.tenant.opened()?;
+        let tenant = self.tenant.check_open()?;
         tenant.slots.write(thread, |slot| {
             // Only runs of this thread matter, and these do not change while the slot is locked.
-            let outside = tenant.index.read().outside_runs(runs);
+            let external = tenant.index.read().external_runs(runs);
             let events = EventsView { events: &Events::default(), tenant };
-            let view = View { slot, outside: &outside, events, outbox: &Outbox::default(), mailbox: None };
+            let view = View { slot, external: &external, events, outbox: &Outbox::default(), mailbox: None };
             let change = plan(&view, tenant)?;
             if let Some(plan) = change.plan {
                 write(tenant, slot, *plan);
@@ -70,7 +70,7 @@ impl PendingStore for MemoryPending {
     }
 
     async fn load_queue(&self, thread: &ThreadId) -> Result<PendingQueue> {
-        Ok(self.tenant.opened()?.slots.read(thread, |slot| match &slot.contents {
+        Ok(self.tenant.check_open()?.slots.read(thread, |slot| match &slot.contents {
             Some(contents) => PendingQueue::new(contents.thread.queue.revision, contents.queue.inputs().cloned()),
             None => PendingQueue::new(0, []),
         }))
@@ -89,7 +89,7 @@ impl PendingStore for MemoryPending {
     }
 
     async fn list_threads_with_pending(&self, page: PageRequest) -> Result<Page<ThreadId>> {
-        let tenant = self.tenant.opened()?;
+        let tenant = self.tenant.check_open()?;
         let mut found = PageBuilder::new(page.checked_limit()?);
         let scope = CursorScope::new(&tenant.name, "list_threads_with_pending", "");
         let after = Position::open(&tenant.common.cursors, &scope, page.cursor.as_ref())?;

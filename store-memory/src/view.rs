@@ -14,13 +14,13 @@ use store_core::{
 
 use crate::{
     slot::{Contents, Slot},
-    tenant::{Events, Outbox, Outside, Tenant},
+    tenant::{Events, ExternalRecords, Outbox, Tenant},
 };
 
 /// The stored data, in the form in which a plan reads it.
 pub(crate) struct View<'a> {
     pub(crate) slot: &'a Slot,
-    pub(crate) outside: &'a Outside,
+    pub(crate) external: &'a ExternalRecords,
     pub(crate) events: EventsView<'a>,
     /// The mailbox, for a commit under a claim.
     pub(crate) mailbox: Option<&'a MailboxMap>,
@@ -138,11 +138,11 @@ impl CommitView for View<'_> {
     }
 
     fn thread_exists(&self, _parent: &ThreadId) -> Result<bool> {
-        Ok(self.outside.has_parent)
+        Ok(self.external.has_parent)
     }
 
     fn run(&self, id: &RunId) -> Result<Option<Run>> {
-        Ok(self.outside.runs.get(id).map(|run| Run::clone(run)))
+        Ok(self.external.runs.get(id).map(|run| Run::clone(run)))
     }
 
     fn state(&self, key: &str) -> Result<Option<Json>> {

@@ -13,13 +13,13 @@ pub(crate) const VERSION: u64 = 1;
 
 /// The place of a large payload or result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Datum {
+pub(crate) struct DataRef {
     /// The sequence number in the data stream.
     pub(crate) sequence: u64,
     pub(crate) bytes: u64,
 }
 
-impl Codec for Datum {
+impl Codec for DataRef {
     fn write(&self, out: &mut String) {
         let mut object = Object::open(out);
         object.field("sequence", &self.sequence).field("bytes", &self.bytes);
@@ -34,14 +34,14 @@ impl Codec for Datum {
 
 /// The places of the large parts of a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Apart {
-    pub(crate) payload: Option<Datum>,
-    pub(crate) result: Option<Datum>,
+pub(crate) struct LargeParts {
+    pub(crate) payload: Option<DataRef>,
+    pub(crate) result: Option<DataRef>,
 }
 
-impl Apart {
+impl LargeParts {
     /// Returns the parts that exist.
-    pub(crate) fn data(self) -> impl Iterator<Item = Datum> {
+    pub(crate) fn data(self) -> impl Iterator<Item = DataRef> {
         [self.payload, self.result].into_iter().flatten()
     }
 }
@@ -50,14 +50,14 @@ impl Apart {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) stored: StoredDispatch,
-    pub(crate) apart: Apart,
+    pub(crate) large_parts: LargeParts,
 }
 
 impl Codec for Row {
     fn write(&self, out: &mut String) {
         let mut object = Object::open(out);
         object.field("body", &self.stored.body).field("state", &self.stored.state);
-        object.maybe("payload", self.apart.payload.as_ref()).maybe("result", self.apart.result.as_ref());
+        object.maybe("payload", self.large_parts.payload.as_ref()).maybe("result", self.large_parts.result.as_ref());
         object.close();
     }
 
@@ -65,8 +65,8 @@ impl Codec for Row {
         let mut fields = Fields::parse(raw)?;
         let body = std::sync::Arc::new(fields.take::<DispatchBody>("body")?);
         let stored = StoredDispatch::new(body, fields.take::<DispatchState>("state")?);
-        let apart = Apart { payload: fields.maybe("payload")?, result: fields.maybe("result")? };
-        Ok(Self { stored, apart })
+        let large_parts = LargeParts { payload: fields.maybe("payload")?, result: fields.maybe("result")? };
+        Ok(Self { stored, large_parts })
     }
 }
 
@@ -93,7 +93,7 @@ impl Codec for Removed {
 
 /// The changes of decisions about a thread. They are one message, so all of them apply or none (NA-10).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Deed {
+pub(crate) struct DecisionMessage {
     /// The name by which the writing process recognises its decision.
     pub(crate) by: String,
     /// The record of the thread after the decisions. `None` if the thread never had a record.
@@ -106,7 +106,7 @@ pub(crate) struct Deed {
     pub(crate) without: Vec<u64>,
 }
 
-impl Codec for Deed {
+impl Codec for DecisionMessage {
     fn write(&self, out: &mut String) {
         let mut object = Object::open(out);
         object.field("v", &VERSION).field("by", &self.by).maybe("mailbox", self.mailbox.as_ref());

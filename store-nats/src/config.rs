@@ -46,7 +46,7 @@ pub struct NatsConfig {
     pub ids: Arc<dyn IdSource>,
     /// For tests only: whether the store's clock stands still unless a test moves it.
     #[doc(hidden)]
-    pub stands_still: bool,
+    pub clock_is_fixed: bool,
     /// For tests only: how long messages without a remaining meaning are kept.
     #[doc(hidden)]
     pub garbage_kept: Duration,
@@ -83,8 +83,8 @@ impl NatsConfig {
             assume_sync,
             allow_unsafe,
             ids: Arc::new(Uuids),
-            stands_still: false,
-            garbage_kept: garbage::KEPT,
+            clock_is_fixed: false,
+            garbage_kept: garbage::GARBAGE_RETENTION,
             limits: Limits::default(),
         })
     }

@@ -13,19 +13,19 @@ use store_core::{
 use tokio::time::Instant;
 
 use crate::{
-    codec::{Apart, Datum, Deed, TenantRecord},
-    connection::{AGAIN, Written},
+    codec::{DataRef, DecisionMessage, LargeParts, TenantRecord},
+    connection::{RETRY_DELAY, Written},
     key::{Key, token},
-    log::{Log, Own},
+    log::{Log, PendingDecision},
     tenant::Tenant,
-    view::{Desk, Mailbox, OfTenant},
+    view::{Mailbox, MailboxDraft, TenantState},
 };
 
 /// The length in bytes above which a payload or result is stored in its own message. Otherwise each change of a
 /// dispatch would write it again.
 const LARGE: usize = 2_048;
 /// The approximate number of bytes of decisions that are written together.
-const TOGETHER: usize = 128 << 10;
+const MAX_MESSAGE_BYTES: usize = 128 << 10;
 
 /// The answer of a decision.
 pub(crate) trait Answer: Send + Sync {
@@ -69,7 +69,7 @@ impl Answer for Claims {
     }
 }
 
-impl Apart {
+impl LargeParts {
     /// Loads the large parts of a dispatch.
     pub(crate) async fn fill(self, tenant: &Tenant, dispatch: &mut Dispatch) -> Result<()> {
         if let Some(datum) = self.payload.filter(|_| dispatch.payload.is_none()) {
@@ -82,7 +82,7 @@ impl Apart {
     }
 }
 
-async fn load(tenant: &Tenant, datum: Datum) -> Result<Json> {
+async fn load(tenant: &Tenant, datum: DataRef) -> Result<Json> {
     let connection = &tenant.log().connection;
     let damaged = || Error::corrupt(format!("payload {} of a dispatch", datum.sequence));
     let text = connection.load(&connection.keys.data(), datum.sequence).await?.ok_or_else(damaged)?;
@@ -91,7 +91,7 @@ async fn load(tenant: &Tenant, datum: Datum) -> Result<Json> {
 
 /// The large parts that were written for a call. A decision that is made again does not write them again.
 #[derive(Default)]
-struct Parts(Vec<(Json, Datum)>);
+struct WrittenParts(Vec<(Json, DataRef)>);
 
 /// The progress of a call.
 enum Step<T> {
@@ -107,24 +107,24 @@ pub(crate) trait Prepare<I>: Send + Sync {
     fn before<'a>(&'a self, tenant: &'a Tenant, items: &'a [I]) -> BoxFuture<'a, Result<()>>;
 
     /// Whether the preparation still holds at the position of the log at which the decision is made.
-    fn holds(&self, life: Option<&OfTenant>, item: &I, tenant: &Tenant) -> bool;
+    fn holds(&self, tenant_state: Option<&TenantState>, item: &I, tenant: &Tenant) -> bool;
 }
 
 /// The preparation that only reads the log to its end.
-pub(crate) struct Look;
+pub(crate) struct CatchUp;
 
-impl<I: Sync> Prepare<I> for Look {
+impl<I: Sync> Prepare<I> for CatchUp {
     fn before<'a>(&'a self, tenant: &'a Tenant, _: &'a [I]) -> BoxFuture<'a, Result<()>> {
-        tenant.log().look().boxed()
+        tenant.log().catch_up().boxed()
     }
 
-    fn holds(&self, _: Option<&OfTenant>, _: &I, _: &Tenant) -> bool {
+    fn holds(&self, _: Option<&TenantState>, _: &I, _: &Tenant) -> bool {
         true
     }
 }
 
 /// A call: decisions about one thread, one for each item, in the order of the items.
-pub(crate) struct Call<'a, I, R, P = Look> {
+pub(crate) struct Call<'a, I, R, P = CatchUp> {
     pub(crate) tenant: &'a Tenant,
     /// `None` if what the items name is not known.
     pub(crate) thread: Option<&'a ThreadId>,
@@ -137,10 +137,10 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
     /// Makes the decisions. Each item has its own answer: an item that cannot be written does not affect the others.
     pub(crate) async fn decide<T: Answer>(&self) -> Vec<Result<T>>
     where
-        R: Fn(&Desk<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
+        R: Fn(&MailboxDraft<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
     {
         let mut answers = Vec::with_capacity(self.items.len());
-        let mut apart = Parts::default();
+        let mut large_parts = WrittenParts::default();
         let lock = self.thread.map(|thread| self.tenant.deciding(thread));
         let _alone = match &lock {
             Some(lock) => Some(lock.lock().await),
@@ -150,7 +150,7 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
         while answers.len() < self.items.len() {
             let rest = self.items.get(answers.len()..).unwrap_or_default();
             let step = match self.prepare.before(self.tenant, rest).await {
-                Ok(()) => self.step(rest, &mut apart).await,
+                Ok(()) => self.step(rest, &mut large_parts).await,
                 Err(error) => Err(error),
             };
             let failed = match step {
@@ -174,39 +174,39 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
     /// tries another thread.
     pub(crate) async fn decide_once<T: Answer>(&self) -> Result<Option<T>>
     where
-        R: Fn(&Desk<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
+        R: Fn(&MailboxDraft<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
     {
-        match self.step(self.items, &mut Parts::default()).await? {
+        match self.step(self.items, &mut WrittenParts::default()).await? {
             Step::Answers(answers) => answers.into_iter().next().transpose(),
             Step::Conflict => Ok(None),
         }
     }
 
     /// Decides about as many items as fit together, and writes the changes.
-    async fn step<T: Answer>(&self, items: &[I], apart: &mut Parts) -> Result<Step<T>>
+    async fn step<T: Answer>(&self, items: &[I], large_parts: &mut WrittenParts) -> Result<Step<T>>
     where
-        R: Fn(&Desk<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
+        R: Fn(&MailboxDraft<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
     {
         let (tenant, log) = (self.tenant, self.tenant.log());
-        let mut own = log.await_own();
+        let mut pending = log.register_decision();
         let now = log.now()?;
-        self.turn(now)?;
+        self.promote_due(now)?;
         let decided = {
             let view = log.view();
             let nothing = Mailbox::default();
-            let life = tenant.life(&view)?;
-            let mailbox = life.map_or(&nothing, |life| &life.mailbox);
+            let tenant_state = tenant.tenant_state(&view)?;
+            let mailbox = tenant_state.map_or(&nothing, |tenant_state| &tenant_state.mailbox);
             let config = &tenant.common.config;
-            let holds = |item: &&I| self.prepare.holds(life, item, tenant);
+            let holds = |item: &&I| self.prepare.holds(tenant_state, item, tenant);
             let ready: Vec<&I> = items.iter().take_while(holds).collect();
             if ready.is_empty() {
                 return Ok(Step::Conflict);
             }
-            self.on(mailbox, &ready, Setting::new(now, &config.limits, &*config.ids), &own.name)
-                .map(|decided| (decided, life.map(|life| self.place(life))))
+            self.on(mailbox, &ready, Setting::new(now, &config.limits, &*config.ids), &pending.name)
+                .map(|decided| (decided, tenant_state.map(|tenant_state| self.place(tenant_state))))
         };
-        let ((mut answers, parts, deed), place) = decided?;
-        let Some(deed) = deed else {
+        let ((mut answers, parts, decision), place) = decided?;
+        let Some(decision) = decision else {
             self.fill(&mut answers, &parts).await?;
             return Ok(Step::Answers(answers));
         };
@@ -214,31 +214,31 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
             create(tenant).await?;
             return Ok(Step::Conflict);
         };
-        let deed = split(tenant, deed, apart, &key).await?;
+        let decision = split(tenant, decision, large_parts, &key).await?;
         self.fill(&mut answers, &parts).await?;
-        match put_in_log(log, &mut own, (&key, last), deed).await? {
+        match put_in_log(log, &mut pending, (&key, last), decision).await? {
             true => Ok(Step::Answers(answers)),
             false => Ok(Step::Conflict),
         }
     }
 
     /// Makes the due dispatches of the thread available.
-    fn turn(&self, now: Timestamp) -> Result<()> {
+    fn promote_due(&self, now: Timestamp) -> Result<()> {
         let (tenant, log) = (self.tenant, self.tenant.log());
-        let incarnation = tenant.life(&log.view())?.map(|life| life.record.incarnation);
+        let incarnation = tenant.tenant_state(&log.view())?.map(|tenant_state| tenant_state.record.incarnation);
         if let (Some(incarnation), Some(thread)) = (incarnation, self.thread)
-            && let Some(life) = log.view_mut().life_mut(&tenant.name, incarnation)
+            && let Some(tenant_state) = log.view_mut().tenant_state_mut(&tenant.name, incarnation)
         {
-            life.mailbox.map.turn(thread, now);
+            tenant_state.mailbox.map.promote_due_of(thread, now);
         }
         Ok(())
     }
 
     /// Returns the key under which decisions about the thread are written, and its last message.
-    fn place(&self, life: &OfTenant) -> Option<(Key, u64)> {
+    fn place(&self, tenant_state: &TenantState) -> Option<(Key, u64)> {
         let thread = self.thread?;
-        let key = Key::Thread(self.tenant.name.clone(), life.record.incarnation, thread.clone());
-        Some((key, life.mailbox.last_message(thread)))
+        let key = Key::Thread(self.tenant.name.clone(), tenant_state.record.incarnation, thread.clone());
+        Some((key, tenant_state.mailbox.last_message(thread)))
     }
 
     #[expect(clippy::type_complexity, reason = "it is destructured at once")]
@@ -248,31 +248,31 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
         items: &[&I],
         setting: Setting<'_>,
         by: &str,
-    ) -> Result<(Vec<Result<T>>, Vec<Apart>, Option<Deed>)>
+    ) -> Result<(Vec<Result<T>>, Vec<LargeParts>, Option<DecisionMessage>)>
     where
-        R: Fn(&Desk<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>>,
+        R: Fn(&MailboxDraft<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>>,
     {
-        let mut desk = Desk::new(mailbox);
+        let mut draft = MailboxDraft::new(mailbox);
         let (mut answers, mut parts) = (Vec::new(), Vec::new());
         for item in items {
-            let mut answer = desk.change(|view| (self.rule)(view, item, setting));
+            let mut answer = draft.change(|view| (self.rule)(view, item, setting));
             let shown = answer.as_mut().ok().and_then(Answer::dispatch);
-            parts.push(shown.map(|dispatch| mailbox.apart(&dispatch.id)).unwrap_or_default());
+            parts.push(shown.map(|dispatch| mailbox.large_parts(&dispatch.id)).unwrap_or_default());
             answers.push(answer);
-            if desk.bytes() > TOGETHER {
+            if draft.bytes() > MAX_MESSAGE_BYTES {
                 break;
             }
         }
-        Ok((answers, parts, desk.into_deed(by)))
+        Ok((answers, parts, draft.into_message(by)))
     }
 
-    async fn fill<T: Answer>(&self, answers: &mut [Result<T>], parts: &[Apart]) -> Result<()>
+    async fn fill<T: Answer>(&self, answers: &mut [Result<T>], parts: &[LargeParts]) -> Result<()>
     where
         R: Send + Sync,
     {
-        for (answer, apart) in answers.iter_mut().zip(parts) {
+        for (answer, large_parts) in answers.iter_mut().zip(parts) {
             if let Some(dispatch) = answer.as_mut().ok().and_then(Answer::dispatch) {
-                match apart.fill(self.tenant, dispatch).await {
+                match large_parts.fill(self.tenant, dispatch).await {
                     Err(error) if T::IS_LENIENT && error.kind() == ErrorKind::Corrupt => {}
                     filled => filled?,
                 }
@@ -283,25 +283,30 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
 }
 
 /// Writes large parts in messages of their own. They are invisible without the decision that refers to them.
-async fn split(tenant: &Tenant, mut deed: Deed, apart: &mut Parts, key: &Key) -> Result<Deed> {
-    for row in &mut deed.rows {
+async fn split(
+    tenant: &Tenant,
+    mut decision: DecisionMessage,
+    large_parts: &mut WrittenParts,
+    key: &Key,
+) -> Result<DecisionMessage> {
+    for row in &mut decision.rows {
         let stored = &mut row.stored;
         let payload = stored.body.payload.as_ref().filter(|payload| payload.as_str().len() > LARGE);
         if let Some(payload) = payload {
-            row.apart.payload = Some(put(tenant, payload, apart, key).await?);
+            row.large_parts.payload = Some(put(tenant, payload, large_parts, key).await?);
             Arc::make_mut(&mut stored.body).payload = None;
         }
         let result = stored.state.result.as_ref().filter(|result| result.as_str().len() > LARGE);
         if let Some(result) = result {
-            row.apart.result = Some(put(tenant, result, apart, key).await?);
+            row.large_parts.result = Some(put(tenant, result, large_parts, key).await?);
             stored.state.result = None;
         }
     }
-    Ok(deed)
+    Ok(decision)
 }
 
-async fn put(tenant: &Tenant, json: &Json, apart: &mut Parts, key: &Key) -> Result<Datum> {
-    if let Some((_, datum)) = apart.0.iter().find(|(written, _)| written == json) {
+async fn put(tenant: &Tenant, json: &Json, large_parts: &mut WrittenParts, key: &Key) -> Result<DataRef> {
+    if let Some((_, datum)) = large_parts.0.iter().find(|(written, _)| written == json) {
         return Ok(*datum);
     }
     let Key::Thread(name, incarnation, _) = key else { return Err(Error::closed()) };
@@ -311,8 +316,8 @@ async fn put(tenant: &Tenant, json: &Json, apart: &mut Parts, key: &Key) -> Resu
         let subject = connection.keys.datum(name, *incarnation, &token(&ids.next_id()));
         match connection.write(subject, json.as_str().to_owned()).await {
             Ok(sequence) => {
-                let datum = Datum { sequence, bytes: length(json.as_str().len()) };
-                apart.0.push((json.clone(), datum));
+                let datum = DataRef { sequence, bytes: length(json.as_str().len()) };
+                large_parts.0.push((json.clone(), datum));
                 return Ok(datum);
             }
             // A part that may or may not have been written has no effect, so it is written again.
@@ -349,36 +354,41 @@ pub(crate) async fn create(tenant: &Tenant) -> Result<()> {
 }
 
 /// Writes a decision. It takes effect if it is read in the log and came in time.
-pub(crate) async fn put_in_log(log: &Arc<Log>, own: &mut Own<'_>, at: (&Key, u64), deed: Deed) -> Result<bool> {
+pub(crate) async fn put_in_log(
+    log: &Arc<Log>,
+    pending: &mut PendingDecision<'_>,
+    at: (&Key, u64),
+    decision: DecisionMessage,
+) -> Result<bool> {
     let (key, last) = at;
-    let unknown = match log.write_in_time(key, last, deed.encode()).await {
+    let unknown = match log.write_in_time(key, last, decision.encode()).await {
         Ok(Written::Conflict | Written::Busy) => return Ok(false),
-        Ok(Written::Accepted(sequence)) => match own.wait(sequence).await {
-            Some(counts) => return Ok(counts),
+        Ok(Written::Accepted(sequence)) => match pending.wait(sequence).await {
+            Some(took_effect) => return Ok(took_effect),
             None => Error::commit_unknown(None),
         },
         Err(error) if error.outcome() == Outcome::Unknown => error,
         Err(error) => return Err(error),
     };
-    resolve(log, own, at).await.ok_or(unknown)
+    resolve(log, pending, at).await.ok_or(unknown)
 }
 
 /// Writes a message without content about a thread after its last message. A decision made before that is no longer
 /// accepted.
 pub(crate) async fn fence(log: &Log, key: &Key, last: u64) -> Result<Written> {
-    let own = log.await_own();
-    let deed = Deed { by: own.name.clone(), ..Deed::default() };
-    log.write(key, last, deed.encode()).await
+    let pending = log.register_decision();
+    let decision = DecisionMessage { by: pending.name.clone(), ..DecisionMessage::default() };
+    log.write(key, last, decision.encode()).await
 }
 
 /// Finds out what became of a decision whose answer was lost. Returns `None` if that is not possible in time.
-async fn resolve(log: &Arc<Log>, own: &mut Own<'_>, (key, last): (&Key, u64)) -> Option<bool> {
+async fn resolve(log: &Arc<Log>, pending: &mut PendingDecision<'_>, (key, last): (&Key, u64)) -> Option<bool> {
     let begun = Instant::now();
     while begun.elapsed() < log.deadline {
-        if log.look().await.is_ok()
-            && let Some(counts) = own.counts()
+        if log.catch_up().await.is_ok()
+            && let Some(took_effect) = pending.took_effect()
         {
-            return Some(counts);
+            return Some(took_effect);
         }
         // After a later message on the subject the decision can no longer be written. A message that is still being
         // replicated may be the decision itself.
@@ -387,9 +397,9 @@ async fn resolve(log: &Arc<Log>, own: &mut Own<'_>, (key, last): (&Key, u64)) ->
             && log.reach(end).await.is_ok()
         {
             // All messages were read, whichever leader reported the end.
-            return Some(own.counts().unwrap_or_default());
+            return Some(pending.took_effect().unwrap_or_default());
         }
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(RETRY_DELAY).await;
     }
     None
 }

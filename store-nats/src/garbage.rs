@@ -12,21 +12,21 @@ use std::{
 use futures_util::{StreamExt, stream};
 use store_core::{DispatchId, Result, TenantId};
 
-use crate::{codec::Datum, key::Key, log::Log, mailbox::free};
+use crate::{codec::DataRef, key::Key, log::Log, mailbox::free};
 
 /// How long garbage is kept: longer than a process looks for its own decision, or reads a payload that a message
 /// referred to.
-pub(crate) const KEPT: Duration = Duration::from_secs(90);
+pub(crate) const GARBAGE_RETENTION: Duration = Duration::from_secs(90);
 /// The longest interval between two collections.
 const ROUND: Duration = Duration::from_secs(5);
 /// The largest number of concurrent removals.
-const TOGETHER: usize = 16;
+const MAX_CONCURRENCY: usize = 16;
 
 #[derive(Debug)]
 enum Waste {
     /// A message of the log, with its key.
     Message(Option<Key>, u64),
-    Datum(Datum),
+    DataRef(DataRef),
     Id(TenantId, u64, DispatchId),
 }
 
@@ -54,8 +54,8 @@ impl Garbage {
     }
 
     /// Notes payloads that are no longer needed.
-    pub(crate) fn add_data(&self, data: Vec<Datum>, is_own: bool) {
-        self.put(data.into_iter().map(Waste::Datum), is_own);
+    pub(crate) fn add_data(&self, data: Vec<DataRef>, is_own: bool) {
+        self.put(data.into_iter().map(Waste::DataRef), is_own);
     }
 
     /// Notes ids under which no dispatch exists any more.
@@ -93,7 +93,7 @@ pub(crate) async fn collect(log: Weak<Log>) {
         let Some(log) = log.upgrade() else { return };
         let mut waste = log.garbage.take(Instant::now());
         // If a part of the log is lost, a sequence number may belong to a different message.
-        if !waste.is_empty() && log.look().await.is_err() {
+        if !waste.is_empty() && log.catch_up().await.is_err() {
             waste.clear();
         }
         let (mut ids, mut single) = (HashMap::<_, Vec<_>>::new(), Vec::new());
@@ -104,7 +104,7 @@ pub(crate) async fn collect(log: Weak<Log>) {
             }
         }
         let removals = stream::iter(single).map(|waste| remove(Arc::clone(&log), waste));
-        removals.buffer_unordered(TOGETHER).for_each(|_| async {}).await;
+        removals.buffer_unordered(MAX_CONCURRENCY).for_each(|_| async {}).await;
         for ((tenant, incarnation), ids) in ids {
             // An id that cannot be freed now is freed when the store is opened next.
             let _later = free(&log, &tenant, incarnation, &ids).await;
@@ -116,11 +116,11 @@ async fn remove(log: Arc<Log>, waste: Waste) -> Result<()> {
     let (connection, keys) = (&log.connection, &log.connection.keys);
     match waste {
         Waste::Id(..) => Ok(()),
-        Waste::Datum(datum) => connection.remove(&keys.data(), datum.sequence).await,
+        Waste::DataRef(datum) => connection.remove(&keys.data(), datum.sequence).await,
         Waste::Message(key, sequence) => {
             connection.remove(&keys.log(), sequence).await?;
             if let Some(Key::Thread(tenant, incarnation, thread)) = &key {
-                let more = match log.view_mut().life_mut(tenant, *incarnation) {
+                let more = match log.view_mut().tenant_state_mut(tenant, *incarnation) {
                     Some(found) => found.mailbox.removed(thread, sequence),
                     None => Vec::new(),
                 };

@@ -12,28 +12,28 @@ use store_core::{
 use tokio::time::Instant;
 
 use crate::{
-    codec::{Apart, Datum},
+    codec::{DataRef, LargeParts},
     decide::put_in_log,
     key::Key,
     log::Log,
     store::NatsStore,
-    view::{Mailbox, OfTenant},
+    view::{Mailbox, TenantState},
 };
 
 /// The number of dispatches checked at once. It is small, so that other calls do not wait long.
 const BATCH: usize = 1_000;
 /// The largest number of payloads loaded concurrently.
-const TOGETHER: usize = 16;
+const MAX_CONCURRENCY: usize = 16;
 
 #[async_trait]
 impl Inspector for NatsStore {
     async fn verify(&self, progress: &dyn Progress) -> Result<Inspection> {
         let log = self.log()?;
-        log.look().await?;
+        log.catch_up().await?;
         let mut inspection = Inspection::default();
-        for life in lives(log) {
+        for tenant_key in tenant_keys(log) {
             inspection.tenants += 1;
-            of_tenant(log, &life, progress, &mut inspection).await?;
+            of_tenant(log, &tenant_key, progress, &mut inspection).await?;
             if inspection.stopped {
                 break;
             }
@@ -48,9 +48,9 @@ impl Inspector for NatsStore {
         if dry_run || inspection.stopped {
             return Ok(inspection);
         }
-        for life in lives(log) {
-            for Unreadable { thread, .. } in read(log, &life, |mailbox| mailbox.map.unreadable()) {
-                go_on(log, &life, &thread).await?;
+        for tenant_key in tenant_keys(log) {
+            for Unreadable { thread, .. } in read(log, &tenant_key, |mailbox| mailbox.map.unreadable()) {
+                resume_thread(log, &tenant_key, &thread).await?;
             }
         }
         Ok(inspection)
@@ -58,14 +58,14 @@ impl Inspector for NatsStore {
 }
 
 /// A tenant and one of its incarnations.
-type Life = (TenantId, u64);
+type TenantKey = (TenantId, u64);
 
-fn lives(log: &Log) -> Vec<Life> {
-    let is_there = |(_, found): &(&TenantId, &OfTenant)| !found.record.is_deleted && !found.mailbox.map.is_empty();
-    log.view().tenants.iter().filter(is_there).map(life).collect()
+fn tenant_keys(log: &Log) -> Vec<TenantKey> {
+    let is_there = |(_, found): &(&TenantId, &TenantState)| !found.record.is_deleted && !found.mailbox.map.is_empty();
+    log.view().tenants.iter().filter(is_there).map(tenant_key).collect()
 }
 
-fn life((name, found): (&TenantId, &OfTenant)) -> Life {
+fn tenant_key((name, found): (&TenantId, &TenantState)) -> TenantKey {
     (name.clone(), found.record.incarnation)
 }
 
@@ -73,23 +73,28 @@ fn life((name, found): (&TenantId, &OfTenant)) -> Life {
 struct Place {
     at: (Timestamp, DispatchId),
     thread: ThreadId,
-    apart: Apart,
+    large_parts: LargeParts,
 }
 
-async fn of_tenant(log: &Log, life: &Life, progress: &dyn Progress, inspection: &mut Inspection) -> Result<()> {
+async fn of_tenant(
+    log: &Log,
+    tenant_key: &TenantKey,
+    progress: &dyn Progress,
+    inspection: &mut Inspection,
+) -> Result<()> {
     let mut threads = HashSet::new();
-    for Unreadable { thread, error, .. } in read(log, life, |mailbox| mailbox.map.unreadable()) {
+    for Unreadable { thread, error, .. } in read(log, tenant_key, |mailbox| mailbox.map.unreadable()) {
         let finding = Finding::new(FindingKind::Damaged, format!("the log of `{thread}`"), error.to_string());
-        inspection.findings.push(finding.of_thread(&life.0, &thread));
+        inspection.findings.push(finding.of_thread(&tenant_key.0, &thread));
         threads.insert(thread);
     }
     let mut after = None;
     loop {
-        let places = read(log, life, |mailbox| batch(mailbox, after.take()));
+        let places = read(log, tenant_key, |mailbox| batch(mailbox, after.take()));
         let Some(last) = places.last() else { break };
         after = Some(last.at.clone());
         threads.extend(places.iter().map(|place| place.thread.clone()));
-        let checks = stream::iter(places).map(|place| check(log, life, place)).buffered(TOGETHER);
+        let checks = stream::iter(places).map(|place| check(log, tenant_key, place)).buffered(MAX_CONCURRENCY);
         for findings in checks.collect::<Vec<_>>().await {
             inspection.findings.extend(findings?);
         }
@@ -103,16 +108,16 @@ async fn of_tenant(log: &Log, life: &Life, progress: &dyn Progress, inspection: 
 }
 
 /// Writes that a thread continues without its unreadable messages, unless another process wrote that.
-async fn go_on(log: &Arc<Log>, life: &Life, thread: &ThreadId) -> Result<()> {
-    let key = Key::Thread(life.0.clone(), life.1, thread.clone());
+async fn resume_thread(log: &Arc<Log>, tenant_key: &TenantKey, thread: &ThreadId) -> Result<()> {
+    let key = Key::Thread(tenant_key.0.clone(), tenant_key.1, thread.clone());
     let begun = Instant::now();
     while begun.elapsed() < log.deadline {
-        log.look().await?;
-        let (mut own, now) = (log.await_own(), log.now()?);
-        let repair = |mailbox: &Mailbox| mailbox.repair(thread, &own.name, now);
-        let wanted = read(log, life, |mailbox| Some((mailbox.last_message(thread), repair(mailbox)?)));
-        let Some((last, deed)) = wanted else { return Ok(()) };
-        if put_in_log(log, &mut own, (&key, last), deed).await? {
+        log.catch_up().await?;
+        let (mut pending, now) = (log.register_decision(), log.now()?);
+        let repair = |mailbox: &Mailbox| mailbox.repair(thread, &pending.name, now);
+        let wanted = read(log, tenant_key, |mailbox| Some((mailbox.last_message(thread), repair(mailbox)?)));
+        let Some((last, decision)) = wanted else { return Ok(()) };
+        if put_in_log(log, &mut pending, (&key, last), decision).await? {
             return Ok(());
         }
     }
@@ -120,36 +125,36 @@ async fn go_on(log: &Arc<Log>, life: &Life, thread: &ThreadId) -> Result<()> {
 }
 
 /// Reads from the view of a tenant. Returns the default if the tenant was deleted in the meantime.
-fn read<T: Default>(log: &Log, (name, incarnation): &Life, read: impl FnOnce(&Mailbox) -> T) -> T {
-    log.view().life(name, *incarnation).map(|found| read(&found.mailbox)).unwrap_or_default()
+fn read<T: Default>(log: &Log, (name, incarnation): &TenantKey, read: impl FnOnce(&Mailbox) -> T) -> T {
+    log.view().tenant_state(name, *incarnation).map(|found| read(&found.mailbox)).unwrap_or_default()
 }
 
 fn batch(mailbox: &Mailbox, after: Option<(Timestamp, DispatchId)>) -> Vec<Place> {
     let place = |(time, stored): (Timestamp, &store_core::mailbox::StoredDispatch)| {
         let id = stored.id().clone();
-        let apart = mailbox.apart(&id);
-        Place { at: (time, id), thread: stored.body.thread.clone(), apart }
+        let large_parts = mailbox.large_parts(&id);
+        Place { at: (time, id), thread: stored.body.thread.clone(), large_parts }
     };
     mailbox.map.dispatches(after).take(BATCH).map(place).collect()
 }
 
-async fn check(log: &Log, life: &Life, place: Place) -> Result<Vec<Finding>> {
+async fn check(log: &Log, tenant_key: &TenantKey, place: Place) -> Result<Vec<Finding>> {
     let (id, mut findings) = (&place.at.1, Vec::new());
-    for (name, datum) in [("payload", place.apart.payload), ("result", place.apart.result)] {
+    for (name, datum) in [("payload", place.large_parts.payload), ("result", place.large_parts.result)] {
         let Some(datum) = datum else { continue };
         let Some((kind, detail)) = wrong(log, datum).await? else { continue };
         // A dispatch that was purged in the meantime no longer needs the part.
-        let now = read(log, life, |mailbox| Some(mailbox.apart(id))).unwrap_or_default();
+        let now = read(log, tenant_key, |mailbox| Some(mailbox.large_parts(id))).unwrap_or_default();
         if [now.payload, now.result].contains(&Some(datum)) {
             let finding = Finding::new(kind, format!("the {name} of dispatch `{id}`"), detail);
-            findings.push(finding.of_thread(&life.0, &place.thread));
+            findings.push(finding.of_thread(&tenant_key.0, &place.thread));
         }
     }
     Ok(findings)
 }
 
 /// Returns what is wrong with a payload that is stored in its own message.
-async fn wrong(log: &Log, datum: Datum) -> Result<Option<(FindingKind, String)>> {
+async fn wrong(log: &Log, datum: DataRef) -> Result<Option<(FindingKind, String)>> {
     let stream = log.connection.keys.data();
     let place = format!("message {} of the stream `{stream}`", datum.sequence);
     let Some(text) = log.connection.load(&stream, datum.sequence).await.map(Some).or_else(unreadable)?.flatten() else {

@@ -29,18 +29,18 @@ use tokio::sync::watch;
 use crate::{error, error::Effect, store::OpenTenant, tenant::Tenant};
 
 /// How long a process that opens a target waits for the previous receiver to end.
-const YIELD: Duration = Duration::from_secs(2);
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The interval at which a dropped receiver is noticed.
 const ROUND: Duration = Duration::from_secs(2);
 
 /// The state of the live channel in a process, apart from the receivers themselves.
 #[derive(Debug, Default)]
-pub(crate) struct Post {
+pub(crate) struct LiveState {
     /// Incremented when a tenant is closed.
     ended: watch::Sender<u64>,
 }
 
-impl Post {
+impl LiveState {
     /// Ends the deliveries of a closed tenant.
     pub(crate) fn end(&self, _tenant: &TenantId) {
         self.ended.send_modify(|count| *count += 1);
@@ -90,7 +90,7 @@ impl NatsLive {
     /// Asks the current receiver of a target to end. Returns its rank, or 0 if there is none.
     async fn take_over(&self, target: &LiveTarget) -> Result<u64> {
         let client = &self.tenant.log().connection.client;
-        let request = Request::new().payload("end".into()).timeout(Some(YIELD));
+        let request = Request::new().payload("end".into()).timeout(Some(HANDOVER_TIMEOUT));
         match client.send_request(self.subject("rank", target), request).await {
             Ok(message) => Ok(rank(&String::from_utf8_lossy(&message.payload)).map_or(0, |rank| rank.0)),
             // The target has no receiver, or the receiver is gone.
@@ -103,7 +103,7 @@ impl NatsLive {
     /// in order, so the reply that this inbox has no responders comes after the subscriptions.
     async fn settle(&self) -> Result<()> {
         let client = &self.tenant.log().connection.client;
-        match client.send_request(client.new_inbox(), Request::new().timeout(Some(YIELD))).await {
+        match client.send_request(client.new_inbox(), Request::new().timeout(Some(HANDOVER_TIMEOUT))).await {
             Err(e) if e.kind() != RequestErrorKind::NoResponders => Err(error::request(e, Effect::None)),
             _ => Ok(()),
         }
@@ -125,8 +125,8 @@ impl NatsLive {
         let text = format!("{} {}", own.0, own.1);
         let subject = self.subject("rank", &target);
         client.publish(subject.clone(), text.into()).await.map_err(|e| lost(e.to_string()))?;
-        let held = Held { client, target, own, subject, letters: Arc::default(), is_over: false };
-        tenant.common.runtime.spawn(held.serve(Arc::downgrade(&tenant.live), commands, ranks));
+        let local_receiver = LocalReceiver { client, target, own, subject, deliveries: Arc::default(), is_over: false };
+        tenant.common.runtime.spawn(local_receiver.serve(Arc::downgrade(&tenant.live), commands, ranks));
         Ok(receiver)
     }
 
@@ -136,16 +136,16 @@ impl NatsLive {
         let text = format!("{id}\n{}\n{}", request.deadline.as_millis(), request.command.encode());
         let largest = client.server_info().max_payload as u64;
         store_core::check_limit("record bytes", text.len() as u64, largest)?;
-        let withdrawal = Withdrawal { tenant: Arc::clone(&self.tenant), subject: subject.clone(), id: Some(id) };
+        let withdrawal = CancelOnDrop { tenant: Arc::clone(&self.tenant), subject: subject.clone(), id: Some(id) };
         let asked = client.send_request(subject, Request::new().payload(text.into()).timeout(Some(request.deadline)));
         let answered = asked.await;
         match answered {
             Ok(message) => {
-                withdrawal.spare();
+                withdrawal.disarm();
                 answer(&String::from_utf8_lossy(&message.payload)).into_delivery()
             }
             Err(e) if e.kind() == RequestErrorKind::NoResponders => {
-                withdrawal.spare();
+                withdrawal.disarm();
                 Ok(LiveDelivery::NoReceiver)
             }
             Err(e) if e.kind() == RequestErrorKind::TimedOut => Ok(LiveDelivery::Unknown),
@@ -154,20 +154,20 @@ impl NatsLive {
     }
 }
 
-/// Tells the receiver on drop that the sender no longer waits, unless it was disarmed by `spare`.
-struct Withdrawal {
+/// Tells the receiver on drop that the sender no longer waits, unless it was disarmed by `disarm`.
+struct CancelOnDrop {
     tenant: Arc<Tenant>,
     subject: String,
     id: Option<String>,
 }
 
-impl Withdrawal {
-    fn spare(mut self) {
+impl CancelOnDrop {
+    fn disarm(mut self) {
         self.id = None;
     }
 }
 
-impl Drop for Withdrawal {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
         let (tenant, subject) = (Arc::clone(&self.tenant), std::mem::take(&mut self.subject));
@@ -187,7 +187,7 @@ impl LiveChannel for NatsLive {
 
     async fn deliver(&self, request: DeliverLive) -> Result<LiveDelivery> {
         self.tenant.check_open()?;
-        let mut ended = self.tenant.common.post.ended.subscribe();
+        let mut ended = self.tenant.common.live_state.ended.subscribe();
         let mut sending = pin!(self.send(request));
         loop {
             tokio::select! {
@@ -200,30 +200,30 @@ impl LiveChannel for NatsLive {
 }
 
 /// The commands being delivered to the receiver, by id.
-type Letters = Mutex<HashMap<String, AbortHandle>>;
+type Deliveries = Mutex<HashMap<String, AbortHandle>>;
 
-fn lock(letters: &Letters) -> MutexGuard<'_, HashMap<String, AbortHandle>> {
-    letters.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(deliveries: &Deliveries) -> MutexGuard<'_, HashMap<String, AbortHandle>> {
+    deliveries.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A target of which this process holds the receiver.
-struct Held {
+struct LocalReceiver {
     client: Client,
     target: LiveTarget,
     own: Rank,
     subject: String,
-    letters: Arc<Letters>,
+    deliveries: Arc<Deliveries>,
     is_over: bool,
 }
 
-impl Held {
+impl LocalReceiver {
     /// Delivers commands to the receiver until it ends.
     async fn serve(mut self, hub: Weak<LiveHub>, mut commands: Subscriber, mut ranks: Subscriber) {
         while !self.is_over {
             let Some(live) = hub.upgrade() else { break };
             tokio::select! {
                 biased;
-                Some(message) = ranks.next() => self.meet(&live, &message).await,
+                Some(message) = ranks.next() => self.handle_rank(&live, &message).await,
                 Some(message) = commands.next() => self.hand_over(live, &message).await,
                 () = tokio::time::sleep(ROUND) => self.is_over = !live.targets().contains(&self.target),
                 else => break,
@@ -237,7 +237,7 @@ impl Held {
     }
 
     /// Handles a message of another receiver of the target.
-    async fn meet(&mut self, hub: &LiveHub, message: &Message) {
+    async fn handle_rank(&mut self, hub: &LiveHub, message: &Message) {
         let text = String::from_utf8_lossy(&message.payload);
         let own = format!("{} {}", self.own.0, self.own.1);
         match rank(&text) {
@@ -260,26 +260,26 @@ impl Held {
         let text = String::from_utf8_lossy(&message.payload).into_owned();
         let mut parts = text.splitn(3, '\n');
         let (Some(id), Some(left), Some(command)) = (parts.next(), parts.next(), parts.next()) else {
-            if let Some(letter) = lock(&self.letters).remove(&text) {
-                letter.abort();
+            if let Some(delivery) = lock(&self.deliveries).remove(&text) {
+                delivery.abort();
             }
             return;
         };
         let left = Duration::from_millis(left.parse().unwrap_or_default());
         let (target, command, id) = (self.target.clone(), command.to_owned(), id.to_owned());
-        let carrying = async move { hub.carry(target, command, left).await };
+        let carrying = async move { hub.send_encoded(target, command, left).await };
         let (abort, registration) = AbortHandle::new_pair();
         let mut carried = Box::pin(Abortable::new(carrying, registration));
         // The first poll queues the command, so that it keeps its order before the next one is handled.
         let first = poll_fn(|context| Poll::Ready(carried.as_mut().poll(context))).await;
-        lock(&self.letters).insert(id.clone(), abort);
-        let (client, letters, message) = (self.client.clone(), Arc::clone(&self.letters), message.clone());
+        lock(&self.deliveries).insert(id.clone(), abort);
+        let (client, deliveries, message) = (self.client.clone(), Arc::clone(&self.deliveries), message.clone());
         tokio::spawn(async move {
             let carried = match first {
                 Poll::Ready(carried) => carried,
                 Poll::Pending => carried.await,
             };
-            lock(&letters).remove(&id);
+            lock(&deliveries).remove(&id);
             match carried {
                 Ok(Ok(Some(answer))) => reply(&client, &message, &answer).await,
                 Ok(Err(_)) => reply(&client, &message, &LiveAnswer::Dropped).await,

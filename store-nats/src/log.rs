@@ -15,7 +15,7 @@ use async_nats::jetstream::{
     consumer::{DeliverPolicy, push::OrderedConfig},
 };
 use futures_util::StreamExt;
-use store_core::{Error, IdSource, Result, TenantId, Timestamp, Uuids, live::Bell};
+use store_core::{Error, IdSource, Result, TenantId, Timestamp, Uuids, live::Notifier};
 use tokio::{
     runtime::Handle,
     sync::{Notify, oneshot, watch},
@@ -24,45 +24,45 @@ use tokio::{
 
 use crate::{
     config::NatsConfig,
-    connection::{ATTEMPT, Connection, UNTIL, Written},
+    connection::{ATTEMPT, Connection, DEADLINE_HEADER, Written},
     garbage::Garbage,
     key::Key,
     view::{Change, View},
 };
 
 /// The delay before following the log is tried again.
-const AGAIN: Duration = Duration::from_millis(200);
+const FOLLOW_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// How long to wait for the newest message. It may have been removed since it was reported, so another message is then
 /// written.
-const MISSING: Duration = Duration::from_millis(250);
+const MESSAGE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The time without an expected message after which following the log is started again.
-const SILENT: Duration = Duration::from_secs(1);
+const RESUBSCRIBE_AFTER: Duration = Duration::from_secs(1);
 
 /// The callers that wait for the leader to report the end of the log.
 #[derive(Debug, Default)]
-struct Looking {
+struct LogEndRequests {
     is_asking: bool,
     waiting: Vec<oneshot::Sender<Result<u64>>>,
 }
 
 /// Asks the leader for all waiting callers, until none is left. If it is dropped earlier, the callers get an error.
-struct Asking {
+struct LogEndQuery {
     log: Arc<Log>,
     is_over: bool,
 }
 
-impl Asking {
+impl LogEndQuery {
     async fn ask(mut self) {
         loop {
             let waiting = {
-                let mut looking = lock(&self.log.looking);
-                if looking.waiting.is_empty() {
-                    looking.is_asking = false;
+                let mut log_end_requests = lock(&self.log.log_end_requests);
+                if log_end_requests.waiting.is_empty() {
+                    log_end_requests.is_asking = false;
                     self.is_over = true;
                     return;
                 }
-                std::mem::take(&mut looking.waiting)
+                std::mem::take(&mut log_end_requests.waiting)
             };
             let answer = self.log.connection.last().await;
             for waiting in waiting {
@@ -74,10 +74,10 @@ impl Asking {
     }
 }
 
-impl Drop for Asking {
+impl Drop for LogEndQuery {
     fn drop(&mut self) {
         if !self.is_over {
-            *lock(&self.log.looking) = Looking::default();
+            *lock(&self.log.log_end_requests) = LogEndRequests::default();
         }
     }
 }
@@ -91,20 +91,20 @@ pub(crate) struct Log {
     /// The first message that a caller waits for. No caller is woken before it was read.
     wanted: AtomicU64,
     /// Notified when an expected message does not come.
-    anew: Arc<Notify>,
-    looking: Mutex<Looking>,
-    bells: Mutex<HashMap<TenantId, Arc<Bell>>>,
+    resubscribe: Arc<Notify>,
+    log_end_requests: Mutex<LogEndRequests>,
+    notifiers: Mutex<HashMap<TenantId, Arc<Notifier>>>,
     /// Decisions of this process that were not yet read in the log. The caller that made one is told whether it counts.
     awaited: Mutex<HashMap<String, oneshot::Sender<bool>>>,
     pub(crate) garbage: Garbage,
     /// The name of this process.
     process: String,
     last_name: AtomicU64,
-    stands_still: bool,
+    clock_is_fixed: bool,
     pub(crate) deadline: Duration,
     runtime: Handle,
     /// Whether a part of the log that was read is lost.
-    went_back: AtomicBool,
+    is_truncated: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -118,17 +118,17 @@ impl Log {
             view: RwLock::default(),
             position: watch::Sender::new(0),
             wanted: AtomicU64::new(u64::MAX),
-            anew: Arc::default(),
-            looking: Mutex::default(),
-            bells: Mutex::default(),
+            resubscribe: Arc::default(),
+            log_end_requests: Mutex::default(),
+            notifiers: Mutex::default(),
             awaited: Mutex::default(),
             garbage: Garbage::new(config.garbage_kept),
             process: Uuids.next_id(),
             last_name: AtomicU64::default(),
-            stands_still: config.stands_still,
+            clock_is_fixed: config.clock_is_fixed,
             deadline: config.deadline,
             runtime,
-            went_back: AtomicBool::default(),
+            is_truncated: AtomicBool::default(),
         }
     }
 
@@ -141,35 +141,35 @@ impl Log {
         self.view.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the bell of a tenant. It is rung for every change that the log brings.
-    pub(crate) fn bell(&self, tenant: &TenantId) -> Arc<Bell> {
-        Arc::clone(lock(&self.bells).entry(tenant.clone()).or_default())
+    /// Returns the notifier of a tenant. It is notified for every change that the log brings.
+    pub(crate) fn notifier(&self, tenant: &TenantId) -> Arc<Notifier> {
+        Arc::clone(lock(&self.notifiers).entry(tenant.clone()).or_default())
     }
 
     /// Wakes all callers that wait for work.
-    pub(crate) fn ring_all(&self) {
-        lock(&self.bells).values().for_each(|bell| bell.ring(Timestamp::MIN));
+    pub(crate) fn notify_all(&self) {
+        lock(&self.notifiers).values().for_each(|notifier| notifier.notify(Timestamp::MIN));
     }
 
     /// Returns store time.
     pub(crate) fn now(&self) -> Result<Timestamp> {
         match self.view().clock {
-            Some(clock) if self.stands_still => Ok(clock),
+            Some(clock) if self.clock_is_fixed => Ok(clock),
             _ => self.connection.clock.now(),
         }
     }
 
     /// Returns a name for a decision of this process, and registers it so that it is recognised in the log.
-    pub(crate) fn await_own(&self) -> Own<'_> {
+    pub(crate) fn register_decision(&self) -> PendingDecision<'_> {
         let number = self.last_name.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}.{number}", self.process);
         let (sender, receiver) = oneshot::channel();
         lock(&self.awaited).insert(name.clone(), sender);
-        Own { log: self, name, receiver }
+        PendingDecision { log: self, name, receiver }
     }
 
     /// Waits until everything is read that was written before this call.
-    pub(crate) async fn look(self: &Arc<Self>) -> Result<()> {
+    pub(crate) async fn catch_up(self: &Arc<Self>) -> Result<()> {
         let mut behind = None;
         loop {
             self.check()?;
@@ -186,13 +186,13 @@ impl Log {
                     .check()
                     .and(Err(Error::server_unavailable("the leader lacks messages that an earlier leader had")));
             }
-            sleep(AGAIN).await;
+            sleep(FOLLOW_RETRY_DELAY).await;
         }
     }
 
     /// Refuses all calls once a part of the log that was read is lost, because decisions would be based on it.
     fn check(&self) -> Result<()> {
-        if self.went_back.load(Ordering::SeqCst) {
+        if self.is_truncated.load(Ordering::SeqCst) {
             return Err(Error::corrupt(
                 "the servers lost a part of the log that was already read: open the mailbox again",
             ));
@@ -201,9 +201,9 @@ impl Log {
     }
 
     /// Checks that a written message comes after all that was read. Otherwise a part of the log is lost.
-    fn comes_behind(&self, known: u64, sequence: u64) -> Result<()> {
+    fn check_sequence(&self, known: u64, sequence: u64) -> Result<()> {
         if sequence <= known {
-            self.went_back.store(true, Ordering::SeqCst);
+            self.is_truncated.store(true, Ordering::SeqCst);
         }
         self.check()
     }
@@ -212,14 +212,14 @@ impl Log {
     async fn ask_last(self: &Arc<Self>) -> Result<u64> {
         let (sender, receiver) = oneshot::channel();
         let is_first = {
-            let mut looking = lock(&self.looking);
-            looking.waiting.push(sender);
-            !std::mem::replace(&mut looking.is_asking, true)
+            let mut log_end_requests = lock(&self.log_end_requests);
+            log_end_requests.waiting.push(sender);
+            !std::mem::replace(&mut log_end_requests.is_asking, true)
         };
         if is_first {
             // The request runs in a task of the store, because the first caller may be dropped together with its
             // runtime.
-            self.runtime.spawn(Asking { log: Arc::clone(self), is_over: false }.ask());
+            self.runtime.spawn(LogEndQuery { log: Arc::clone(self), is_over: false }.ask());
         }
         receiver.await.map_err(|lost| Error::unavailable("the call ended with no answer").with_source(lost))?
     }
@@ -242,7 +242,7 @@ impl Log {
             if now != seen {
                 (seen, moved) = (now, Instant::now());
             }
-            match timeout(MISSING, position.changed()).await {
+            match timeout(MESSAGE_TIMEOUT, position.changed()).await {
                 Ok(Ok(())) => {}
                 // Messages are still coming in.
                 Err(_) if *position.borrow() != seen => {}
@@ -253,9 +253,9 @@ impl Log {
                     }
                     // If this write fails, it is tried again.
                     let _lost = self.touch().await;
-                    if moved.elapsed() > SILENT && asked.elapsed() > SILENT {
+                    if moved.elapsed() > RESUBSCRIBE_AFTER && asked.elapsed() > RESUBSCRIBE_AFTER {
                         // The server that delivers the messages may be cut off from the cluster.
-                        self.anew.notify_waiters();
+                        self.resubscribe.notify_waiters();
                         asked = Instant::now();
                     }
                 }
@@ -267,7 +267,7 @@ impl Log {
     pub(crate) async fn touch(&self) -> Result<u64> {
         let (subject, known) = (self.connection.keys.subject(&Key::Touch), *self.position.borrow());
         let sequence = self.connection.write(subject, String::new()).await?;
-        self.comes_behind(known, sequence).map(|()| sequence)
+        self.check_sequence(known, sequence).map(|()| sequence)
     }
 
     /// Writes a message if the given one is still the last on its subject.
@@ -287,14 +287,14 @@ impl Log {
 
     fn check_written(&self, known: u64, written: Written) -> Result<Written> {
         if let Written::Accepted(sequence) = written
-            && let Err(lost) = self.comes_behind(known, sequence)
+            && let Err(lost) = self.check_sequence(known, sequence)
         {
             return Err(Error::commit_unknown(None).with_source(lost));
         }
         Ok(written)
     }
 
-    fn take_in(&self, sequence: u64, message: &Message) {
+    fn apply_message(&self, sequence: u64, message: &Message) {
         let key = self.connection.keys.key(&message.subject);
         let text = String::from_utf8_lossy(&message.payload);
         let is_late = is_late(message);
@@ -325,11 +325,11 @@ impl Log {
         });
         match (tenant, claimable_from) {
             (Some(tenant), Some(from)) => {
-                if let Some(bell) = lock(&self.bells).get(&tenant) {
-                    bell.ring(from);
+                if let Some(notifier) = lock(&self.notifiers).get(&tenant) {
+                    notifier.notify(from);
                 }
             }
-            (None, _) => self.ring_all(),
+            (None, _) => self.notify_all(),
             _ => {}
         }
     }
@@ -337,38 +337,39 @@ impl Log {
 
 /// Whether a message reached the log too late. Every reader of the log comes to the same result.
 fn is_late(message: &Message) -> bool {
-    let until = message.headers.as_ref().and_then(|headers| headers.get(UNTIL)?.as_str().parse::<u128>().ok());
+    let until =
+        message.headers.as_ref().and_then(|headers| headers.get(DEADLINE_HEADER)?.as_str().parse::<u128>().ok());
     let Some((until, info)) = until.zip(message.info().ok()) else { return false };
     let stored = SystemTime::from(info.published).duration_since(UNIX_EPOCH).unwrap_or_default();
     stored.as_millis() > until
 }
 
 /// A decision that is being written.
-pub(crate) struct Own<'a> {
+pub(crate) struct PendingDecision<'a> {
     log: &'a Log,
     pub(crate) name: String,
     receiver: oneshot::Receiver<bool>,
 }
 
-impl Own<'_> {
+impl PendingDecision<'_> {
     /// Returns whether the decision counts, once it was read in the log. It returns the result only once.
-    pub(crate) fn counts(&mut self) -> Option<bool> {
+    pub(crate) fn took_effect(&mut self) -> Option<bool> {
         self.receiver.try_recv().ok()
     }
 
     /// Waits until the decision was read in the log, at the position that the server reported.
     pub(crate) async fn wait(&mut self, sequence: u64) -> Option<bool> {
-        match timeout(MISSING, &mut self.receiver).await {
-            Ok(counts) => counts.ok(),
+        match timeout(MESSAGE_TIMEOUT, &mut self.receiver).await {
+            Ok(took_effect) => took_effect.ok(),
             Err(_) => {
                 self.log.reach(sequence).await.ok()?;
-                self.counts()
+                self.took_effect()
             }
         }
     }
 }
 
-impl Drop for Own<'_> {
+impl Drop for PendingDecision<'_> {
     fn drop(&mut self) {
         lock(&self.log.awaited).remove(&self.name);
     }
@@ -380,7 +381,7 @@ pub(crate) async fn follow(log: Weak<Log>) {
         let Some(strong) = log.upgrade() else { return };
         let (mut context, keys) = (jetstream::new(strong.connection.client.clone()), strong.connection.keys.clone());
         context.set_timeout(ATTEMPT);
-        let anew = Arc::clone(&strong.anew);
+        let resubscribe = Arc::clone(&strong.resubscribe);
         let config = OrderedConfig {
             deliver_subject: strong.connection.client.new_inbox(),
             deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: strong.view().position + 1 },
@@ -393,17 +394,17 @@ pub(crate) async fn follow(log: Weak<Log>) {
             loop {
                 let next = tokio::select! {
                     next = messages.next() => next,
-                    () = anew.notified() => None,
+                    () = resubscribe.notified() => None,
                 };
                 let Some(Ok(message)) = next else { break };
                 let Some(log) = log.upgrade() else { return };
                 let Ok(info) = message.info() else { break };
                 let sequence = info.stream_sequence;
                 if sequence > log.view().position {
-                    log.take_in(sequence, &message);
+                    log.apply_message(sequence, &message);
                 }
             }
         }
-        sleep(AGAIN).await;
+        sleep(FOLLOW_RETRY_DELAY).await;
     }
 }

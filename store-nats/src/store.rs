@@ -23,7 +23,7 @@ use crate::{
     connection::Connection,
     garbage,
     key::Key,
-    live::{NatsLive, Post},
+    live::{LiveState, NatsLive},
     log::{self, Log},
     mailbox::NatsMailbox,
     streams,
@@ -65,7 +65,7 @@ impl State {
         for tenant in lock(&self.tenants).values() {
             tenant.end();
         }
-        self.common.log.ring_all();
+        self.common.log.notify_all();
         lock(&self.tasks).drain(..).for_each(|task| task.abort());
     }
 }
@@ -113,7 +113,7 @@ impl NatsStore {
             config,
             cursors: opened.meta.cursors,
             runtime,
-            post: Post::default(),
+            live_state: LiveState::default(),
             is_closed: AtomicBool::new(false),
             writing: Arc::new(RwLock::new(())),
         });
@@ -121,7 +121,7 @@ impl NatsStore {
         let store = Self { state: Arc::new(State { common, capabilities, tenants: Mutex::default(), tasks }) };
         // The whole log is read once.
         let log = &store.state.common.log;
-        log.look().await?;
+        log.catch_up().await?;
         for (name, tenant) in &log.view().tenants {
             log.garbage.add_ids(name, tenant.record.incarnation, tenant.unused_ids());
         }
@@ -182,7 +182,7 @@ impl Store for NatsStore {
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let mut found = PageBuilder::new(page.checked_limit()?);
         let after = Position::open(&common.cursors, &scope, page.cursor.as_ref())?;
-        common.log.look().await?;
+        common.log.catch_up().await?;
         let view = common.log.view();
         let filled = view.tenants.iter().filter(|(_, found)| !found.record.is_deleted && !found.mailbox.map.is_empty());
         for (name, _) in filled.skip_while(|(name, _)| after.as_ref().is_some_and(|at| name.as_str() <= at.id.as_str()))
@@ -199,7 +199,7 @@ impl Store for NatsStore {
         common.check_open()?;
         let (name, new) = (tenant.clone(), Arc::new(Tenant::new(Arc::clone(&common), tenant.clone())));
         let old = lock(&self.state.tenants).insert(name.clone(), Arc::clone(&new));
-        new.come_after(old, async move { delete(&common, name).await }).await?;
+        new.close_previous_then(old, async move { delete(&common, name).await }).await?;
         // A tenant that was not opened again in the meantime needs no place in the map.
         let mut tenants = lock(&self.state.tenants);
         if tenants.get(tenant).is_some_and(|held| Arc::ptr_eq(held, &new) && Arc::strong_count(held) == 2) {
@@ -237,7 +237,7 @@ async fn delete(common: &Common, name: TenantId) -> Result<()> {
     let log = &common.log;
     let incarnation = loop {
         // The log shows whether the tenant is deleted.
-        log.look().await?;
+        log.catch_up().await?;
         let found = log.view().tenants.get(&name).map(|found| (found.sequence, found.record.clone()));
         let Some((last, record)) = found else { return Ok(()) };
         if record.is_deleted {

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     codec::Meta,
     config::{Create, NatsConfig},
-    connection::{AGAIN, Connection, StreamInfo},
+    connection::{Connection, RETRY_DELAY, StreamInfo},
     error::Effect,
     key::Key,
 };
@@ -62,7 +62,7 @@ pub(crate) async fn ensure(
     });
     let begun = Instant::now();
     loop {
-        match connection.look(name).await? {
+        match connection.stream_info(name).await? {
             Ok((_, info)) => return Ok(info),
             Err(refusal) if refusal.is_not_found() && config.create == Create::Never => {
                 return Err(Error::schema_mismatch("none", "streams created by agentstore", SchemaMend::Make));
@@ -84,7 +84,7 @@ pub(crate) async fn ensure(
         if begun.elapsed() > connection.deadline {
             return Err(failed);
         }
-        sleep(AGAIN).await;
+        sleep(RETRY_DELAY).await;
     }
 }
 

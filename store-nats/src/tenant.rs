@@ -12,8 +12,8 @@ use std::{
 
 use store_core::{
     CursorKey, Error, Result, TenantId, ThreadId, Timestamp,
-    flight::{self, About, Orphans},
-    live::{Bell, LiveHub},
+    in_flight::{self, AbandonedCalls, CallScope},
+    live::{LiveHub, Notifier},
 };
 use tokio::{
     runtime::Handle,
@@ -22,9 +22,9 @@ use tokio::{
 
 use crate::{
     config::NatsConfig,
-    live::Post,
+    live::LiveState,
     log::Log,
-    view::{OfTenant, View},
+    view::{TenantState, View},
 };
 
 /// What all tenants of a store share.
@@ -34,7 +34,7 @@ pub(crate) struct Common {
     pub(crate) config: NatsConfig,
     pub(crate) cursors: CursorKey,
     pub(crate) runtime: Handle,
-    pub(crate) post: Post,
+    pub(crate) live_state: LiveState,
     pub(crate) is_closed: AtomicBool,
     /// Held by calls that write.
     pub(crate) writing: Arc<RwLock<()>>,
@@ -54,24 +54,24 @@ pub(crate) struct Tenant {
     incarnation: Mutex<Option<u64>>,
     /// Held while this process decides about a thread, so that its calls never conflict with each other.
     deciding: Mutex<HashMap<ThreadId, Arc<AsyncMutex<()>>>>,
-    orphans: Arc<Orphans>,
+    abandoned: Arc<AbandonedCalls>,
     is_closed: AtomicBool,
-    pub(crate) bell: Arc<Bell>,
+    pub(crate) notifier: Arc<Notifier>,
     pub(crate) live: Arc<LiveHub>,
     writing: Arc<RwLock<()>>,
 }
 
 impl Tenant {
     pub(crate) fn new(common: Arc<Common>, name: TenantId) -> Self {
-        let bell = common.log.bell(&name);
+        let notifier = common.log.notifier(&name);
         Self {
             common,
             name,
             incarnation: Mutex::default(),
             deciding: Mutex::default(),
-            orphans: Arc::default(),
+            abandoned: Arc::default(),
             is_closed: AtomicBool::new(false),
-            bell,
+            notifier,
             live: Arc::default(),
             writing: Arc::default(),
         }
@@ -89,11 +89,11 @@ impl Tenant {
     ///
     /// The handle belongs to the first incarnation that it sees. A later incarnation under the same name belongs to
     /// other handles.
-    pub(crate) fn life<'a>(&self, view: &'a View) -> Result<Option<&'a OfTenant>> {
+    pub(crate) fn tenant_state<'a>(&self, view: &'a View) -> Result<Option<&'a TenantState>> {
         self.check_open()?;
         let mut known = self.incarnation.lock().unwrap_or_else(PoisonError::into_inner);
         match *known {
-            Some(incarnation) => match view.life(&self.name, incarnation) {
+            Some(incarnation) => match view.tenant_state(&self.name, incarnation) {
                 Some(found) => Ok(Some(found)),
                 None => {
                     self.end();
@@ -121,17 +121,17 @@ impl Tenant {
     pub(crate) async fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.end();
-        self.orphans.wait(&None).await;
+        self.abandoned.wait(&None).await;
         drop(self.writing.write().await);
     }
 
     /// Removes the previous incarnation of the tenant. If the caller goes away, every call of this handle comes after
     /// the removal (PR-16).
-    pub(crate) async fn come_after<F>(&self, old: Option<Arc<Self>>, removing: F) -> Result<()>
+    pub(crate) async fn close_previous_then<F>(&self, old: Option<Arc<Self>>, removing: F) -> Result<()>
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
-        let (work, caller) = flight::start(&self.orphans, None);
+        let (work, caller) = in_flight::start(&self.abandoned, None);
         let common = Arc::clone(&self.common);
         let task = self.common.runtime.spawn(async move {
             let _work = work;
@@ -151,8 +151,8 @@ impl Tenant {
     pub(crate) fn end(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.live.close();
-        self.common.post.end(&self.name);
-        self.bell.ring(Timestamp::MIN);
+        self.common.live_state.end(&self.name);
+        self.notifier.notify(Timestamp::MIN);
     }
 
     /// Runs a call that only reads.
@@ -162,16 +162,16 @@ impl Tenant {
         F: Future<Output = Result<T>> + Send + 'static,
     {
         self.check_open()?;
-        self.orphans.wait(&None).await;
+        self.abandoned.wait(&None).await;
         let task = self.common.runtime.spawn(call(Arc::clone(self)));
         task.await.map_err(|lost| Error::unavailable("the call ended with no answer").with_source(lost))?
     }
 
-    /// Runs a call that claims. Claims that are not received are passed to `back`, which releases them.
+    /// Runs a call that claims. Claims that are not received are passed to `release`, which releases them.
     pub(crate) async fn claim<T, F, B>(
         self: &Arc<Self>,
         call: impl FnOnce(Arc<Self>) -> F,
-        back: impl Fn(Arc<Self>, T) -> B + Send + Sync + 'static,
+        release: impl Fn(Arc<Self>, T) -> B + Send + Sync + 'static,
     ) -> Result<T>
     where
         T: Send + 'static,
@@ -179,19 +179,19 @@ impl Tenant {
         B: Future<Output = ()> + Send + 'static,
     {
         let tenant = Arc::clone(self);
-        let back = move |claimed: T| {
+        let release = move |claimed: T| {
             // Later calls of a caller that lost the answer wait for this call.
-            let (work, _orphan) = flight::start(&tenant.orphans, None);
-            let giving = back(Arc::clone(&tenant), claimed);
+            let (work, _caller) = in_flight::start(&tenant.abandoned, None);
+            let giving = release(Arc::clone(&tenant), claimed);
             tenant.common.runtime.spawn(async move {
                 let _work = work;
                 giving.await;
             });
         };
-        let back: Arc<dyn Fn(T) + Send + Sync> = Arc::new(back);
+        let release: Arc<dyn Fn(T) + Send + Sync> = Arc::new(release);
         let call = |tenant: Arc<Self>| {
             let call = call(tenant);
-            async move { call.await.map(|claimed| OnTheWay { claimed: Some(claimed), back }) }
+            async move { call.await.map(|claimed| UndeliveredClaims { claimed: Some(claimed), release }) }
         };
         let mut claimed = self.write(None, call).await?;
         claimed.claimed.take().ok_or_else(Error::closed)
@@ -199,14 +199,14 @@ impl Tenant {
 
     /// Runs a call that writes. If it is dropped, it takes effect before any later call about the same thread, or
     /// never.
-    pub(crate) async fn write<T, F>(self: &Arc<Self>, about: About, call: impl FnOnce(Arc<Self>) -> F) -> Result<T>
+    pub(crate) async fn write<T, F>(self: &Arc<Self>, about: CallScope, call: impl FnOnce(Arc<Self>) -> F) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
         self.check_open()?;
-        self.orphans.wait(&about).await;
-        let (work, caller) = flight::start(&self.orphans, about);
+        self.abandoned.wait(&about).await;
+        let (work, caller) = in_flight::start(&self.abandoned, about);
         let (call, tenant) = (call(Arc::clone(self)), Arc::clone(self));
         let task = self.common.runtime.spawn(async move {
             let _work = work;
@@ -222,15 +222,15 @@ impl Tenant {
 }
 
 /// Claims that are not yet returned to the caller. If dropped before that, they are released (PR-11).
-struct OnTheWay<T> {
+struct UndeliveredClaims<T> {
     claimed: Option<T>,
-    back: Arc<dyn Fn(T) + Send + Sync>,
+    release: Arc<dyn Fn(T) + Send + Sync>,
 }
 
-impl<T> Drop for OnTheWay<T> {
+impl<T> Drop for UndeliveredClaims<T> {
     fn drop(&mut self) {
         if let Some(claimed) = self.claimed.take() {
-            (self.back)(claimed);
+            (self.release)(claimed);
         }
     }
 }

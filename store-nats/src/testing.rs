@@ -40,7 +40,7 @@ impl TestPrefix {
     /// Those of [`NatsStore::open`].
     pub async fn create(config: NatsConfig) -> Result<Self> {
         let mut config = config.with_prefix(&format!("test-{}", Uuids.next_id()))?;
-        config.stands_still = true;
+        config.clock_is_fixed = true;
         let prefix = Self { config };
         let connection = Connection::open(&prefix.config).await?;
         streams::open(&connection, &prefix.config).await?;

@@ -36,17 +36,17 @@ impl Moment {
 /// The last time read from the server, and when it was read.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    heard: Mutex<(Duration, Instant)>,
-    stands_still: bool,
+    server_time: Mutex<(Duration, Instant)>,
+    clock_is_fixed: bool,
 }
 
 impl Clock {
-    pub(crate) fn new(stands_still: bool) -> Self {
-        Self { heard: Mutex::new((Duration::ZERO, Instant::now())), stands_still }
+    pub(crate) fn new(clock_is_fixed: bool) -> Self {
+        Self { server_time: Mutex::new((Duration::ZERO, Instant::now())), clock_is_fixed }
     }
 
     /// Records a time that the server has just sent.
-    pub(crate) fn heard(&self, clock: Duration) {
+    pub(crate) fn set_server_time(&self, clock: Duration) {
         *self.lock() = (clock, Instant::now());
     }
 
@@ -54,17 +54,17 @@ impl Clock {
     /// server (PR-22).
     pub(crate) fn now(&self) -> Result<Timestamp> {
         let (clock, at) = *self.lock();
-        let now = if self.stands_still { clock } else { clock.saturating_add(at.elapsed()) };
+        let now = if self.clock_is_fixed { clock } else { clock.saturating_add(at.elapsed()) };
         Timestamp::from_millis(u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// Returns the moment for a decision that is made now.
     pub(crate) fn moment(&self) -> Result<Moment> {
         let at = Instant::now();
-        Ok(Moment { now: self.now()?, at: (!self.stands_still).then_some(at) })
+        Ok(Moment { now: self.now()?, at: (!self.clock_is_fixed).then_some(at) })
     }
 
     fn lock(&self) -> MutexGuard<'_, (Duration, Instant)> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+        self.server_time.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,9 +10,9 @@ use store_core::{
 };
 
 use crate::{
-    decide::{After, Decided, decide, decide_in_family, decide_inside},
+    cache::{Lookup, RecordCache},
+    decide::{CacheUpdate, Decided, decide, decide_in_family, decide_inside},
     events::of_events,
-    facts::{Facts, Look},
     store::OpenTenant,
     tenant::{Tenant, with_key},
     write::Batch,
@@ -37,7 +37,7 @@ impl CommitCoordinator for PostgresCommits {
         let call = |tenant: Arc<Tenant>| async move {
             commit::check(&commit, &tenant.common.config.limits)?;
             let (first, in_family) = first(&commit);
-            let rule = |facts: &Facts, setting: Setting<'_>| plan(facts, &commit, setting);
+            let rule = |cache: &RecordCache, setting: Setting<'_>| plan(cache, &commit, setting);
             if in_family {
                 decide_in_family(&tenant, &commit.thread, first, rule).await
             } else {
@@ -65,10 +65,10 @@ impl CommitCoordinator for PostgresCommits {
 }
 
 /// Returns what a commit most likely needs, and whether no other call may change parents until it is written.
-fn first(commit: &Commit) -> (Look, bool) {
+fn first(commit: &Commit) -> (Lookup, bool) {
     let needs = commit::needs(commit);
     let in_family = needs.parent_thread.is_some();
-    let first = Look {
+    let first = Lookup {
         threads: needs.parent_thread.into_iter().collect(),
         runs: needs.runs,
         keys: needs.key.into_iter().collect(),
@@ -89,24 +89,24 @@ pub(crate) async fn commit_in(tenant: &Tenant, connection: &mut PgConnection, co
     let (first, in_family) = first(commit);
     let mut connection = tenant.db().of_caller(connection);
     if in_family {
-        connection.hold_family(&tenant.fixed.tenant).await?;
+        connection.lock_family(&tenant.fixed.tenant).await?;
     }
-    let rule = |facts: &Facts, setting: Setting<'_>| plan(facts, commit, setting);
+    let rule = |cache: &RecordCache, setting: Setting<'_>| plan(cache, commit, setting);
     let decided = Box::pin(decide_inside(tenant, &commit.thread, connection, first, rule)).await;
     // The caller knows the outcome of the transaction: if it is lost, none of the commit was written.
     decided.map_err(|error| with_key(error, commit.key.as_ref()))
 }
 
-fn plan(facts: &Facts, commit: &Commit, setting: Setting<'_>) -> Result<Decided<Receipt>> {
-    let plan = match commit::plan(facts, commit, setting)? {
+fn plan(cache: &RecordCache, commit: &Commit, setting: Setting<'_>) -> Result<Decided<Receipt>> {
+    let plan = match commit::plan(cache, commit, setting)? {
         CommitChange::Repeat(receipt) => return Ok(Decided::Answer(*receipt)),
         CommitChange::Write(plan) => plan,
     };
     let mut batch = Batch::default();
     if commit.fence.is_some() && commit.settle.is_none() {
-        batch.guard_claims(facts, &commit.thread)?;
+        batch.guard_claims(cache, &commit.thread)?;
     }
-    batch.commit(&commit.thread, facts, &plan)?;
+    batch.commit(&commit.thread, cache, &plan)?;
     let answer = plan.receipt.clone();
-    Ok(Decided::Write { batch, after: After::Commit(plan), answer })
+    Ok(Decided::Write { batch, after: CacheUpdate::Commit(plan), answer })
 }

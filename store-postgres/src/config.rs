@@ -56,7 +56,7 @@ pub struct PostgresConfig {
     pub ids: Arc<dyn IdSource>,
     /// For tests only: the clock of the schema stands still unless the test moves it.
     #[doc(hidden)]
-    pub stands_still: bool,
+    pub clock_is_fixed: bool,
     /// The limits of the store. A limit above the default is lowered to the default.
     pub limits: Limits,
 }
@@ -96,7 +96,7 @@ impl PostgresConfig {
             deadline: Duration::from_secs(30),
             allow_unsafe,
             ids: Arc::new(Uuids),
-            stands_still: false,
+            clock_is_fixed: false,
             limits: Limits::default(),
         })
     }

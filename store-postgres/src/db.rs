@@ -110,7 +110,7 @@ impl Db {
             sql: Sql::new(&config.schema),
             deadline: config.deadline,
             patience: config.acquire,
-            clock: Clock::new(config.stands_still),
+            clock: Clock::new(config.clock_is_fixed),
             is_pooled: config.pooler == Pooler::Transaction,
             is_closed: AtomicBool::new(false),
         })
@@ -120,7 +120,7 @@ impl Db {
     pub(crate) async fn ask_time(&self) -> Result<()> {
         let rows = self.any().read(|sql| &sql.clock, PgArguments::default()).await?;
         let clock = rows.first().map_or(Ok(0), |row| int(row, 0))?;
-        self.clock.heard(Duration::from_millis(clock));
+        self.clock.set_server_time(Duration::from_millis(clock));
         Ok(())
     }
 
@@ -137,13 +137,13 @@ impl Db {
     }
 
     /// Refuses calls from now on. Calls that were accepted before continue.
-    pub(crate) fn take_no_more(&self) {
+    pub(crate) fn refuse_new_calls(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
     }
 
     /// Closes the unused connections at once, and the others when they are returned.
     pub(crate) fn close(&self) {
-        self.take_no_more();
+        self.refuse_new_calls();
         self.pool.close();
     }
 
@@ -161,12 +161,12 @@ impl Db {
 
     /// Returns a connection that is taken from the pool anew for each statement.
     pub(crate) const fn any(&self) -> Connection<'_> {
-        Connection { db: self, on: On::Any, waited: Duration::ZERO }
+        Connection { db: self, on: ConnectionSource::Any, waited: Duration::ZERO }
     }
 
     /// Wraps the connection of a caller, in a transaction of the caller.
     pub(crate) const fn of_caller<'a>(&'a self, connection: &'a mut PgConnection) -> Connection<'a> {
-        Connection { db: self, on: On::Caller(connection), waited: Duration::ZERO }
+        Connection { db: self, on: ConnectionSource::Caller(connection), waited: Duration::ZERO }
     }
 
     /// Returns one connection for all statements, in a read-only transaction that sees one snapshot.
@@ -182,7 +182,7 @@ impl Db {
     /// Does the same, and lets no other call of the tenant have such a transaction until this one ends.
     pub(crate) async fn family(&self, tenant: &TenantId) -> Result<Connection<'_>> {
         let mut connection = self.transaction().await?;
-        connection.hold_family(tenant).await?;
+        connection.lock_family(tenant).await?;
         Ok(connection)
     }
 
@@ -199,8 +199,8 @@ impl Db {
         waited: Duration,
     ) -> Result<Vec<PgRow>, Failed> {
         let mut connection = self.begin("BEGIN", waited).await?;
-        let answered = match connection.held() {
-            Some(held) => within(self.deadline, self.statement(text, with()?).fetch_all(held), Effect::None).await,
+        let answered = match connection.pinned() {
+            Some(pinned) => within(self.deadline, self.statement(text, with()?).fetch_all(pinned), Effect::None).await,
             None => Ok(Vec::new()),
         };
         let ended = connection.finish(answered.is_ok() && effect == Effect::Perhaps).await;
@@ -210,7 +210,7 @@ impl Db {
     }
 
     async fn begin(&self, sql: &'static str, waited: Duration) -> Result<Connection<'_>> {
-        let mut connection = Connection { db: self, on: On::Own(self.acquire(waited).await?), waited };
+        let mut connection = Connection { db: self, on: ConnectionSource::Own(self.acquire(waited).await?), waited };
         connection.control(sql, Effect::None).await?;
         Ok(connection)
     }
@@ -220,13 +220,13 @@ impl Db {
 #[derive(Debug)]
 pub(crate) struct Connection<'a> {
     db: &'a Db,
-    on: On<'a>,
+    on: ConnectionSource<'a>,
     /// How long the call waited before it could ask for a connection.
     waited: Duration,
 }
 
 #[derive(Debug)]
-enum On<'a> {
+enum ConnectionSource<'a> {
     /// Each statement on any connection of the pool.
     Any,
     /// All statements on one connection, in a transaction.
@@ -236,8 +236,8 @@ enum On<'a> {
 }
 
 impl Connection<'_> {
-    pub(crate) fn heard(&self, clock: Duration) {
-        self.db.clock.heard(clock);
+    pub(crate) fn set_server_time(&self, clock: Duration) {
+        self.db.clock.set_server_time(clock);
     }
 
     /// Returns how long a call waits at most before it can send to the server.
@@ -271,13 +271,13 @@ impl Connection<'_> {
         with: impl FnOnce() -> Result<PgArguments>,
     ) -> Result<Vec<PgRow>, Failed> {
         let effect = if self.is_transaction() { Effect::None } else { Effect::Perhaps };
-        if !matches!(self.on, On::Caller(_)) {
+        if !matches!(self.on, ConnectionSource::Caller(_)) {
             return Box::pin(self.run(sql, with, effect)).await;
         }
         // The savepoint keeps a failed statement from aborting the transaction of the caller.
         self.control("SAVEPOINT agentstore", effect).await?;
         let answered = Box::pin(self.run(sql, with, effect)).await;
-        let is_usable = answered.as_ref().map_or_else(|failed| failed.asked != Asked::Lost, |_| true);
+        let is_usable = answered.as_ref().map_or_else(|failed| failed.asked != Exchange::Lost, |_| true);
         match &answered {
             Ok(_) => self.control("RELEASE SAVEPOINT agentstore", effect).await?,
             Err(_) if is_usable => {
@@ -290,7 +290,7 @@ impl Connection<'_> {
 
     /// Returns whether each statement is a transaction of its own, on a connection that keeps prepared statements.
     pub(crate) const fn is_direct(&self) -> bool {
-        matches!(self.on, On::Any) && !self.db.is_pooled
+        matches!(self.on, ConnectionSource::Any) && !self.db.is_pooled
     }
 
     /// Runs a statement that was composed for this call, in a transaction of its own.
@@ -320,15 +320,15 @@ impl Connection<'_> {
         effect: Effect,
     ) -> Result<Vec<PgRow>, Failed> {
         let (db, deadline) = (self.db, self.db.deadline);
-        if let Some(held) = self.held() {
-            return within(deadline, db.statement(text, with()?).fetch_all(held), effect).await;
+        if let Some(pinned) = self.pinned() {
+            return within(deadline, db.statement(text, with()?).fetch_all(pinned), effect).await;
         }
         if db.is_pooled {
             return Box::pin(db.by_itself(text, with, effect, self.waited)).await;
         }
         let mut connection = db.acquire(self.waited).await?;
         let answered = within(deadline, db.statement(text, with()?).fetch_all(&mut *connection), effect).await;
-        if answered.as_ref().is_err_and(|failed| failed.asked == Asked::Lost) {
+        if answered.as_ref().is_err_and(|failed| failed.asked == Exchange::Lost) {
             drop(Object::take(connection));
         }
         answered
@@ -336,57 +336,57 @@ impl Connection<'_> {
 
     async fn control(&mut self, sql: &'static str, effect: Effect) -> Result<()> {
         let deadline = self.db.deadline;
-        let Some(held) = self.held() else { return Ok(()) };
-        let done = within(deadline, sqlx::raw_sql(sql).execute(held), effect).await;
+        let Some(pinned) = self.pinned() else { return Ok(()) };
+        let done = within(deadline, sqlx::raw_sql(sql).execute(pinned), effect).await;
         done.map(|_| ()).map_err(|failed| failed.error)
     }
 
-    fn held(&mut self) -> Option<&mut PgConnection> {
+    fn pinned(&mut self) -> Option<&mut PgConnection> {
         match &mut self.on {
-            On::Any => None,
-            On::Own(held) => Some(held),
-            On::Caller(held) => Some(held),
+            ConnectionSource::Any => None,
+            ConnectionSource::Own(pinned) => Some(pinned),
+            ConnectionSource::Caller(pinned) => Some(pinned),
         }
     }
 
     /// Takes the lock that keeps other calls of the tenant from changing parents or deleting until the transaction
     /// ends.
-    pub(crate) async fn hold_family(&mut self, tenant: &TenantId) -> Result<()> {
+    pub(crate) async fn lock_family(&mut self, tenant: &TenantId) -> Result<()> {
         let mut with = PgArguments::default();
         add(&mut with, tenant.as_str())?;
-        let rows = self.read(|sql| &sql.hold_family, with).await?;
-        self.heard(Duration::from_millis(rows.first().map_or(Ok(0), |row| int(row, 1))?));
+        let rows = self.read(|sql| &sql.lock_family, with).await?;
+        self.set_server_time(Duration::from_millis(rows.first().map_or(Ok(0), |row| int(row, 1))?));
         Ok(())
     }
 
     pub(crate) const fn is_transaction(&self) -> bool {
-        !matches!(self.on, On::Any)
+        !matches!(self.on, ConnectionSource::Any)
     }
 
     /// Returns whether the transaction belongs to a caller, so that it is unknown when and whether its writes take
     /// effect.
     pub(crate) const fn is_of_caller(&self) -> bool {
-        matches!(self.on, On::Caller(_))
+        matches!(self.on, ConnectionSource::Caller(_))
     }
 
     /// Returns whether another statement can follow one that failed in this way.
     pub(crate) const fn goes_on_after(&self, failed: &Failed) -> bool {
         match self.on {
-            On::Any => true,
-            On::Own(_) => false,
+            ConnectionSource::Any => true,
+            ConnectionSource::Own(_) => false,
             // After a clash with other transactions, the caller must begin the transaction again.
-            On::Caller(_) => failed.is_taken,
+            ConnectionSource::Caller(_) => failed.is_taken,
         }
     }
 
     /// Ends the transaction: commits it if `with_all`, else rolls it back. The transaction of a caller stays open.
     pub(crate) async fn finish(mut self, with_all: bool) -> Result<()> {
-        if let On::Own(_) = self.on {
+        if let ConnectionSource::Own(_) = self.on {
             let (sql, effect) = if with_all { ("COMMIT", Effect::Perhaps) } else { ("ROLLBACK", Effect::None) };
             self.control(sql, effect).await?;
         }
         // From here on the pool may lend the connection to other calls.
-        drop(std::mem::replace(&mut self.on, On::Any));
+        drop(std::mem::replace(&mut self.on, ConnectionSource::Any));
         Ok(())
     }
 }
@@ -394,8 +394,8 @@ impl Connection<'_> {
 /// Discards a connection whose transaction did not end, so that it is not used again.
 impl Drop for Connection<'_> {
     fn drop(&mut self) {
-        if let On::Own(held) = std::mem::replace(&mut self.on, On::Any) {
-            drop(Object::take(held));
+        if let ConnectionSource::Own(pinned) = std::mem::replace(&mut self.on, ConnectionSource::Any) {
+            drop(Object::take(pinned));
         }
     }
 }
@@ -408,12 +408,12 @@ pub(crate) struct Failed {
     pub(crate) is_transient: bool,
     /// Whether a row with the same unique key existed already.
     pub(crate) is_taken: bool,
-    asked: Asked,
+    asked: Exchange,
 }
 
 /// What happened to the exchange with the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum Exchange {
     /// Nothing was sent to the server.
     Never,
     Answered,
@@ -424,12 +424,12 @@ enum Asked {
 impl Failed {
     /// Returns the failure of a statement that took effect but whose answer cannot be used.
     pub(crate) fn after_answer(error: Error) -> Self {
-        Self { asked: Asked::Answered, ..error.into() }
+        Self { asked: Exchange::Answered, ..error.into() }
     }
 
     /// Returns whether anything was sent to the server.
     pub(crate) fn was_asked(&self) -> bool {
-        self.asked != Asked::Never
+        self.asked != Exchange::Never
     }
 
     /// Returns whether it is unknown if the statement took effect.
@@ -440,7 +440,7 @@ impl Failed {
 
 impl From<Error> for Failed {
     fn from(error: Error) -> Self {
-        Self { error, is_transient: false, is_taken: false, asked: Asked::Never }
+        Self { error, is_transient: false, is_taken: false, asked: Exchange::Never }
     }
 }
 
@@ -454,10 +454,10 @@ async fn within<T>(
         Ok(Err(error)) => Err(Failed {
             is_transient: error::is_transient(&error),
             is_taken: error::violated(&error).is_some(),
-            asked: if error::ends_connection(&error) { Asked::Lost } else { Asked::Answered },
+            asked: if error::ends_connection(&error) { Exchange::Lost } else { Exchange::Answered },
             error: error::sql(error, effect),
         }),
-        Err(_) => Err(Failed { asked: Asked::Lost, ..Failed::from(error::late(effect)) }),
+        Err(_) => Err(Failed { asked: Exchange::Lost, ..Failed::from(error::late(effect)) }),
     }
 }
 

@@ -12,8 +12,8 @@ use store_core::{
 };
 
 use crate::{
+    cache::{self, CachedClaim, Ids, Lookup, MailboxCache, MailboxLookup, OutboxLookup, RecordCache},
     db::Connection,
-    facts::{self, Facts, Held, Ids, Look, MailboxFacts, MailboxLook, OutboxLook},
     tenant::Tenant,
     write::{Batch, Written},
 };
@@ -30,12 +30,12 @@ pub(crate) enum Decided<T> {
     /// The answer. There is nothing to write.
     Answer(T),
     /// A batch to be written before the answer is returned.
-    Write { batch: Batch, after: After, answer: T },
+    Write { batch: Batch, after: CacheUpdate, answer: T },
 }
 
 /// What is known of the thread after the write.
 #[derive(Debug)]
-pub(crate) enum After {
+pub(crate) enum CacheUpdate {
     Commit(Box<Plan>),
     Queue(Box<QueuePlan>),
     Thread(Option<Box<StoredThread>>, IdRecord),
@@ -48,16 +48,16 @@ pub(crate) enum After {
 pub(crate) async fn decide<T: Send>(
     tenant: &Tenant,
     id: &ThreadId,
-    first: Look,
-    rule: impl Fn(&Facts, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
+    first: Lookup,
+    rule: impl Fn(&RecordCache, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
 ) -> Result<T> {
     let slot = tenant.slot(id);
-    let mut facts = slot.lock().await;
-    let mut deciding = Deciding::new(tenant, tenant.db().any(), first);
-    let answer = deciding.run(&mut facts, &rule).await;
+    let mut cache = slot.lock().await;
+    let mut deciding = DecisionLoop::new(tenant, tenant.db().any(), first);
+    let answer = deciding.run(&mut cache, &rule).await;
     if answer.is_err() {
         // The facts may be older than a write whose outcome is unknown.
-        facts.forget();
+        cache.forget();
     }
     deciding.end(answer).await
 }
@@ -67,17 +67,17 @@ pub(crate) async fn decide<T: Send>(
 #[expect(clippy::disallowed_methods, reason = "a call that has used up its time is not tried again")]
 pub(crate) async fn decide_locked<T: Send>(
     tenant: &Tenant,
-    first: Look,
-    rule: impl Fn(&Facts, Setting<'_>) -> Result<Decided<Option<T>>> + Send + Sync,
+    first: Lookup,
+    rule: impl Fn(&RecordCache, Setting<'_>) -> Result<Decided<Option<T>>> + Send + Sync,
 ) -> Result<T> {
     let (mut tries, began) = (0, Instant::now());
     loop {
         tries += 1;
         let connection = tenant.db().transaction().await?;
-        let mut deciding = Deciding { locks: true, ..Deciding::new(tenant, connection, first.clone()) };
+        let mut deciding = DecisionLoop { locks: true, ..DecisionLoop::new(tenant, connection, first.clone()) };
         let answer = loop {
-            let mut facts = Facts::new(Arc::clone(&tenant.fixed), None);
-            match deciding.run(&mut facts, &rule).await {
+            let mut cache = RecordCache::new(Arc::clone(&tenant.fixed), None);
+            match deciding.run(&mut cache, &rule).await {
                 Ok(None) => {}
                 Ok(Some(answer)) => break Ok(answer),
                 Err(error) => break Err(error),
@@ -95,23 +95,23 @@ pub(crate) async fn decide_locked<T: Send>(
 /// Decides about records that belong to no thread.
 pub(crate) async fn decide_alone<T: Send>(
     tenant: &Tenant,
-    first: Look,
-    rule: impl Fn(&Facts, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
+    first: Lookup,
+    rule: impl Fn(&RecordCache, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
 ) -> Result<T> {
-    decide_recalled(tenant, Vec::new(), first, rule).await
+    decide_with_claims(tenant, Vec::new(), first, rule).await
 }
 
 /// Does the same about claims that this process may remember. What it does not remember is loaded.
-pub(crate) async fn decide_recalled<T: Send>(
+pub(crate) async fn decide_with_claims<T: Send>(
     tenant: &Tenant,
-    held: Vec<Held>,
-    first: Look,
-    rule: impl Fn(&Facts, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
+    claims: Vec<CachedClaim>,
+    first: Lookup,
+    rule: impl Fn(&RecordCache, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
 ) -> Result<T> {
-    let mut facts = Facts::new(Arc::clone(&tenant.fixed), None);
-    facts.mailbox = MailboxFacts::recalled(held);
-    let mut deciding = Deciding::new(tenant, tenant.db().any(), first);
-    let answer = deciding.run(&mut facts, &rule).await;
+    let mut cache = RecordCache::new(Arc::clone(&tenant.fixed), None);
+    cache.mailbox = MailboxCache::from_claims(claims);
+    let mut deciding = DecisionLoop::new(tenant, tenant.db().any(), first);
+    let answer = deciding.run(&mut cache, &rule).await;
     deciding.end(answer).await
 }
 
@@ -119,18 +119,18 @@ pub(crate) async fn decide_recalled<T: Send>(
 pub(crate) async fn decide_in_family<T: Send>(
     tenant: &Tenant,
     id: &ThreadId,
-    first: Look,
-    rule: impl Fn(&Facts, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
+    first: Lookup,
+    rule: impl Fn(&RecordCache, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
 ) -> Result<T> {
     let slot = tenant.slot(id);
-    let mut facts = slot.lock().await;
-    facts.forget();
+    let mut cache = slot.lock().await;
+    cache.forget();
     let connection = tenant.db().family(&tenant.fixed.tenant).await?;
-    let mut deciding = Deciding::new(tenant, connection, first);
-    let answer = deciding.run(&mut facts, &rule).await;
+    let mut deciding = DecisionLoop::new(tenant, connection, first);
+    let answer = deciding.run(&mut cache, &rule).await;
     let answer = deciding.end(answer).await;
     if answer.is_err() {
-        facts.forget();
+        cache.forget();
     }
     answer
 }
@@ -141,17 +141,17 @@ pub(crate) async fn decide_inside<T: Send>(
     tenant: &Tenant,
     id: &ThreadId,
     connection: Connection<'_>,
-    first: Look,
-    rule: impl Fn(&Facts, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
+    first: Lookup,
+    rule: impl Fn(&RecordCache, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
 ) -> Result<T> {
-    let mut facts = Facts::new(Arc::clone(&tenant.fixed), Some(id.clone()));
-    Deciding::new(tenant, connection, first).run(&mut facts, &rule).await
+    let mut cache = RecordCache::new(Arc::clone(&tenant.fixed), Some(id.clone()));
+    DecisionLoop::new(tenant, connection, first).run(&mut cache, &rule).await
 }
 
-struct Deciding<'a> {
+struct DecisionLoop<'a> {
     tenant: &'a Tenant,
     connection: Connection<'a>,
-    first: Look,
+    first: Lookup,
     /// Whether `first` was loaded.
     has_looked: bool,
     /// Whether loaded rows are locked until the transaction ends.
@@ -159,44 +159,44 @@ struct Deciding<'a> {
     written: Vec<Arc<Batch>>,
 }
 
-impl<'a> Deciding<'a> {
-    const fn new(tenant: &'a Tenant, connection: Connection<'a>, first: Look) -> Self {
+impl<'a> DecisionLoop<'a> {
+    const fn new(tenant: &'a Tenant, connection: Connection<'a>, first: Lookup) -> Self {
         Self { tenant, connection, first, has_looked: false, locks: false, written: Vec::new() }
     }
 
     async fn run<T: Send>(
         &mut self,
-        facts: &mut Facts,
-        rule: &(impl Fn(&Facts, Setting<'_>) -> Result<Decided<T>> + Send + Sync),
+        cache: &mut RecordCache,
+        rule: &(impl Fn(&RecordCache, Setting<'_>) -> Result<Decided<T>> + Send + Sync),
     ) -> Result<T> {
-        facts.begin();
+        cache.begin();
         let (mut tries, mut rounds) = (0, 0);
         loop {
-            if facts.row.is_none() && !facts.is_fresh && facts.mailbox.recalled_above().is_none() {
-                self.look_anew(facts).await?;
+            if cache.row.is_none() && !cache.is_fresh && cache.mailbox.claims_numbered_above().is_none() {
+                self.reload(cache).await?;
             }
-            facts.rewind();
-            let ids = Ids { made: &Arc::clone(&facts.made), source: &*self.tenant.common.config.ids };
+            cache.rewind();
+            let ids = Ids { made: &Arc::clone(&cache.made), source: &*self.tenant.common.config.ids };
             let moment = self.tenant.db().clock.moment()?;
-            let decided = rule(facts, Setting::new(moment.now, &self.tenant.common.config.limits, &ids));
-            if let Some(missing) = facts.take_missing() {
-                self.look_further(facts, missing).await?;
+            let decided = rule(cache, Setting::new(moment.now, &self.tenant.common.config.limits, &ids));
+            if let Some(missing) = cache.take_missing() {
+                self.load_missing(cache, missing).await?;
                 continue;
             }
             // An answer or a refusal counts only if no fact that it rests on may be outdated.
             let (batch, after, answer) = match decided {
-                Ok(Decided::Write { batch, answer, .. }) if batch.is_empty() && facts.is_certain() => {
+                Ok(Decided::Write { batch, answer, .. }) if batch.is_empty() && cache.is_certain() => {
                     return Ok(answer);
                 }
                 // No constraint refuses an input whose id is that of an entry, so the write would not notice a wrong
                 // assumption.
-                Ok(Decided::Write { after: After::Queue(_), .. }) if facts.has_assumed() => {
-                    facts.forget();
+                Ok(Decided::Write { after: CacheUpdate::Queue(_), .. }) if cache.has_assumed() => {
+                    cache.forget();
                     continue;
                 }
                 Ok(Decided::Write { batch, after, answer }) => (batch, after, answer),
-                Ok(Decided::Answer(_)) | Err(_) if !facts.is_certain() => {
-                    facts.forget();
+                Ok(Decided::Answer(_)) | Err(_) if !cache.is_certain() => {
+                    cache.forget();
                     continue;
                 }
                 Ok(Decided::Answer(answer)) => return Ok(answer),
@@ -206,7 +206,7 @@ impl<'a> Deciding<'a> {
             match batch.write(&mut self.connection, self.tenant, moment).await {
                 Ok(Written::Done(threads)) => {
                     let (stamp, log) = threads.first().copied().unwrap_or_default();
-                    facts.wrote((stamp, log), after);
+                    cache.wrote((stamp, log), after);
                     self.written.push(batch);
                     return Ok(answer);
                 }
@@ -217,23 +217,23 @@ impl<'a> Deciding<'a> {
                     rounds += 1;
                     self.has_looked = false;
                     match rows.pop() {
-                        Some(row) => facts.renew(row, keys),
-                        None => facts.forget(),
+                        Some(row) => cache.renew(row, keys),
+                        None => cache.forget(),
                     }
                 }
-                Ok(Written::Scopes(scopes)) => facts.renew_scopes(scopes),
+                Ok(Written::Scopes(scopes)) => cache.renew_scopes(scopes),
                 Ok(Written::Others) if rounds < ROUNDS => {
                     rounds += 1;
-                    facts.forget();
+                    cache.forget();
                 }
                 Ok(Written::Others) => return Err(Error::unavailable("other callers kept writing to the same rows")),
                 Ok(Written::Late) => {}
                 Err(failed) if !self.connection.goes_on_after(&failed) => return Err(failed.error),
                 // A record that was assumed to be absent exists.
-                Err(failed) if failed.is_taken && !facts.is_certain() => facts.forget(),
+                Err(failed) if failed.is_taken && !cache.is_certain() => cache.forget(),
                 Err(failed) if (failed.is_taken || failed.is_transient) && tries < TRIES => {
                     tries += 1;
-                    facts.forget();
+                    cache.forget();
                 }
                 Err(failed) => return Err(failed.error),
             }
@@ -243,46 +243,46 @@ impl<'a> Deciding<'a> {
     /// Ends the transaction: commits it, or rolls it back if there is an error. Subscribers and workers are notified
     /// afterwards, but not of writes in a transaction of the caller, since it is unknown when that ends.
     async fn end<T: Send>(self, answer: Result<T>) -> Result<T> {
-        let is_told = answer.is_ok() && !self.connection.is_of_caller();
+        let is_notified = answer.is_ok() && !self.connection.is_of_caller();
         let ended = self.connection.finish(answer.is_ok()).await;
-        for batch in self.written.iter().filter(|_| is_told) {
-            self.tenant.tell(batch.scopes_written());
-            self.tenant.ring(batch.claimable_from());
+        for batch in self.written.iter().filter(|_| is_notified) {
+            self.tenant.notify_subscribers(batch.scopes_written());
+            self.tenant.notify_workers(batch.claimable_from());
         }
         ended.and(answer)
     }
 
-    async fn look_anew(&mut self, facts: &mut Facts) -> Result<()> {
-        facts.forget();
-        facts.is_fresh = true;
+    async fn reload(&mut self, cache: &mut RecordCache) -> Result<()> {
+        cache.forget();
+        cache.is_fresh = true;
         self.has_looked = true;
-        let is_of_thread = facts.id.is_some();
-        let look = Look { thread: is_of_thread, head: is_of_thread, ..self.first.clone() };
-        self.look(facts, look).await
+        let is_of_thread = cache.id.is_some();
+        let look = Lookup { thread: is_of_thread, head: is_of_thread, ..self.first.clone() };
+        self.look(cache, look).await
     }
 
     /// Loads missing facts. A rule stops at the first missing fact. The first time, `first` is loaded with it, because
     /// the rule most likely needs that next.
-    async fn look_further(&mut self, facts: &mut Facts, missing: Look) -> Result<()> {
+    async fn load_missing(&mut self, cache: &mut RecordCache, missing: Lookup) -> Result<()> {
         if self.has_looked {
-            return self.look(facts, missing).await;
+            return self.look(cache, missing).await;
         }
         self.has_looked = true;
-        facts.note(self.first.clone());
+        cache.note(self.first.clone());
         Ok(())
     }
 
-    async fn look(&mut self, facts: &mut Facts, mut look: Look) -> Result<()> {
+    async fn look(&mut self, cache: &mut RecordCache, mut look: Lookup) -> Result<()> {
         let (outbox, mailbox) = (std::mem::take(&mut look.outbox), std::mem::take(&mut look.mailbox));
-        let is_elsewhere = outbox != OutboxLook::default() || mailbox != MailboxLook::default();
-        if look != Look::default() || !is_elsewhere {
-            facts::look(&mut self.connection, facts, look).await?;
+        let is_elsewhere = outbox != OutboxLookup::default() || mailbox != MailboxLookup::default();
+        if look != Lookup::default() || !is_elsewhere {
+            cache::look(&mut self.connection, cache, look).await?;
         }
-        if outbox != OutboxLook::default() {
-            facts::look_outbox(&mut self.connection, facts, outbox, self.locks).await?;
+        if outbox != OutboxLookup::default() {
+            cache::load_outbox(&mut self.connection, cache, outbox, self.locks).await?;
         }
-        if mailbox != MailboxLook::default() {
-            facts::look_mailbox(&mut self.connection, facts, mailbox, self.locks).await?;
+        if mailbox != MailboxLookup::default() {
+            cache::load_mailbox(&mut self.connection, cache, mailbox, self.locks).await?;
         }
         Ok(())
     }

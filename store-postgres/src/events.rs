@@ -14,14 +14,14 @@ use store_core::{
     TrimRequest, Trimmed,
     commit::{CommitView, Setting},
     event::{self, Appending, Changes, EventKeyRecord, EventSource, EventView, ScopeState, StoredEvent},
-    flight::About,
+    in_flight::CallScope,
     length,
 };
 
 use crate::{
+    cache::{self, Lookup, RecordCache, decode, scope_key},
     db::{Connection, add, signed},
-    decide::{After, Decided, decide, decide_alone},
-    facts::{self, Facts, Look, decode, scope_key},
+    decide::{CacheUpdate, Decided, decide, decide_alone},
     pages::{int, number, optional, text},
     store::OpenTenant,
     tenant::Tenant,
@@ -52,18 +52,18 @@ impl PostgresEvents {
 }
 
 /// Returns the facts that an append needs.
-pub(crate) fn of_events(request: Option<&AppendEvents>) -> Look {
-    let Some(request) = request else { return Look::default() };
+pub(crate) fn of_events(request: Option<&AppendEvents>) -> Lookup {
+    let Some(request) = request else { return Lookup::default() };
     let key = request.writer.clone().zip(request.key.clone());
-    Look {
+    Lookup {
         scopes: request.drafts.iter().flat_map(|draft| draft.scopes.iter().cloned()).collect(),
         event_keys: key.into_iter().collect(),
-        ..Look::default()
+        ..Lookup::default()
     }
 }
 
 /// Returns the subject of a call about a scope. A run may belong to any thread.
-fn about(scope: &Scope) -> About {
+fn about(scope: &Scope) -> CallScope {
     match scope {
         Scope::Thread(thread) => Some(thread.clone()),
         Scope::Run(_) => None,
@@ -82,15 +82,15 @@ impl EventWriter for PostgresEvents {
             let first = of_events(Some(&request));
             match (fenced, thread) {
                 (Some(thread), _) => {
-                    let rule = |facts: &Facts, setting: Setting<'_>| append_fenced(facts, &request, setting);
+                    let rule = |cache: &RecordCache, setting: Setting<'_>| append_fenced(cache, &request, setting);
                     decide(&tenant, &thread, first, rule).await
                 }
                 (None, Some(thread)) => {
-                    let rule = |facts: &Facts, setting: Setting<'_>| append(facts, &request, setting);
+                    let rule = |cache: &RecordCache, setting: Setting<'_>| append(cache, &request, setting);
                     decide(&tenant, &thread, first, rule).await
                 }
                 (None, None) => {
-                    let rule = |facts: &Facts, setting: Setting<'_>| append(facts, &request, setting);
+                    let rule = |cache: &RecordCache, setting: Setting<'_>| append(cache, &request, setting);
                     decide_alone(&tenant, first, rule).await
                 }
             }
@@ -99,27 +99,27 @@ impl EventWriter for PostgresEvents {
     }
 }
 
-fn append(facts: &Facts, request: &AppendEvents, setting: Setting<'_>) -> Result<Decided<AppendedEvents>> {
-    let change = event::append(facts, request, setting, Appending::default())?;
+fn append(cache: &RecordCache, request: &AppendEvents, setting: Setting<'_>) -> Result<Decided<AppendedEvents>> {
+    let change = event::append(cache, request, setting, Appending::default())?;
     let Some(plan) = change.plan else { return Ok(Decided::Answer(change.answer)) };
     let mut batch = Batch::default();
-    batch.events(facts, &plan);
-    Ok(Decided::Write { batch, after: After::Events(Box::new(plan), None), answer: change.answer })
+    batch.events(cache, &plan);
+    Ok(Decided::Write { batch, after: CacheUpdate::Events(Box::new(plan), None), answer: change.answer })
 }
 
 /// Appends under a claim. The same atomic step records the highest claim number of the thread's id.
-fn append_fenced(facts: &Facts, request: &AppendEvents, setting: Setting<'_>) -> Result<Decided<AppendedEvents>> {
-    let (thread, mut id) = (facts.thread()?, facts.id_record()?);
-    let how = Appending { id: Some(&mut id), claims: facts.claims(), ..Appending::default() };
-    let change = event::append(facts, request, setting, how)?;
+fn append_fenced(cache: &RecordCache, request: &AppendEvents, setting: Setting<'_>) -> Result<Decided<AppendedEvents>> {
+    let (thread, mut id) = (cache.thread()?, cache.id_record()?);
+    let how = Appending { id: Some(&mut id), claims: cache.claims(), ..Appending::default() };
+    let change = event::append(cache, request, setting, how)?;
     let Some(plan) = change.plan else { return Ok(Decided::Answer(change.answer)) };
     let mut batch = Batch::default();
-    if let (Some(name), Some(row)) = (&facts.id, &facts.row) {
+    if let (Some(name), Some(row)) = (&cache.id, &cache.row) {
         batch.thread(name, row, (thread, id.clone()));
-        batch.guard_claims(facts, name)?;
+        batch.guard_claims(cache, name)?;
     }
-    batch.events(facts, &plan);
-    Ok(Decided::Write { batch, after: After::Events(Box::new(plan), Some(id)), answer: change.answer })
+    batch.events(cache, &plan);
+    Ok(Decided::Write { batch, after: CacheUpdate::Events(Box::new(plan), Some(id)), answer: change.answer })
 }
 
 fn arguments(tenant: &Tenant, scope: &Scope) -> Result<PgArguments> {
@@ -144,7 +144,7 @@ impl EventReader for PostgresEvents {
             add(&mut with, tenant.fixed.tenant.as_str())?;
             add(&mut with, id.as_str())?;
             let rows = tenant.db().any().read(|sql| &sql.load_event, with).await?;
-            let stored = rows.first().map(|row| facts::event(&text(row, 2)?, number(row, 0)?, number(row, 1)?));
+            let stored = rows.first().map(|row| cache::event(&text(row, 2)?, number(row, 0)?, number(row, 1)?));
             Ok(stored.transpose()?.map(|stored| event::seal(&stored, sealer(&tenant))))
         };
         self.tenant.read(None, call).await
@@ -261,7 +261,7 @@ fn found(row: &PgRow) -> Result<Option<(u64, u64, StoredEvent)>> {
         return Ok(None);
     }
     let record = text(row, 4)?;
-    let stored = facts::event(&record, number(row, 2)?, number(row, 3)?)?;
+    let stored = cache::event(&record, number(row, 2)?, number(row, 3)?)?;
     Ok(Some((int(row, 1)?, length(record.len()), stored)))
 }
 
@@ -361,15 +361,15 @@ async fn trim(tenant: &Tenant, request: &TrimRequest) -> Result<Trimmed> {
     connection.finish(true).await?;
     let trimmed = Trimmed::new(floor - state.floor, floor);
     if floor > state.floor && !dry_run {
-        let first = Look { scopes: [scope.clone()].into(), ..Look::default() };
-        let rule = |facts: &Facts, _: Setting<'_>| {
-            let before = facts.scope(scope)?;
+        let first = Lookup { scopes: [scope.clone()].into(), ..Lookup::default() };
+        let rule = |cache: &RecordCache, _: Setting<'_>| {
+            let before = cache.scope(scope)?;
             if before.floor >= floor {
                 return Ok(Decided::Answer(()));
             }
             let mut batch = Batch::default();
             batch.scope(scope, before.clone(), before.trimmed(floor));
-            Ok(Decided::Write { batch, after: After::Nothing, answer: () })
+            Ok(Decided::Write { batch, after: CacheUpdate::Nothing, answer: () })
         };
         decide_alone(tenant, first, rule).await?;
     }

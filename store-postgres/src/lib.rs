@@ -4,16 +4,17 @@
 //! - `config`, `url`: the options with which a store is opened
 //! - `store`: opening and closing a store, and its tenants
 //! - `threads`, `log`, `runs`, `pending`, `events`, `outbox`, `mailbox`, `commit`: the contracts of a tenant
-//! - `facts`: what is known of a thread, in the form that the rules of core ask for
+//! - `cache`: what is known of a thread, in the form that the rules of core ask for
 //! - `decide`: the loop that runs a rule, loads what it lacks and writes its result
 //! - `write`: writing the result of a decision in one statement
-//! - `news`, `live`: notifying waiting callers, also in other processes
+//! - `notifications`, `live`: notifying waiting callers, also in other processes
 //! - `tenant`: running calls in tasks of their own, and what is remembered between calls
 //! - `inspect`: checks, and repairs of derived data
 //! - `db`, `clock`, `sql`, `schema`: connections, the time of the server, statements, migrations
 //! - `pages`, `error`: reading the columns of answers, and translating errors of the driver and the server
 //! - `testing`: schemas for tests
 
+mod cache;
 mod clock;
 mod commit;
 mod config;
@@ -21,12 +22,11 @@ mod db;
 mod decide;
 mod error;
 mod events;
-mod facts;
 mod inspect;
 mod live;
 mod log;
 mod mailbox;
-mod news;
+mod notifications;
 mod outbox;
 mod pages;
 mod pending;

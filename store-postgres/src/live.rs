@@ -29,7 +29,7 @@ use tokio::{
 use crate::{
     config::Pooler,
     db::{add, signed},
-    news::{Tenants, channel},
+    notifications::{Tenants, channel},
     pages::{number, text},
     sql::Sql,
     store::OpenTenant,
@@ -37,11 +37,11 @@ use crate::{
 };
 
 /// How often a process with receivers renews its sign of life. One without it for 10 seconds counts as closed.
-const BEAT: Duration = Duration::from_secs(2);
+const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How often a process polls in case it missed a notification.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How often it polls where notifications cannot pass.
-const LOOK_POOLED: Duration = Duration::from_millis(100);
+const POLL_INTERVAL_POOLED: Duration = Duration::from_millis(100);
 
 /// A target of a tenant.
 type Place = (TenantId, LiveTarget);
@@ -50,34 +50,34 @@ type Waiting = HashMap<String, (TenantId, oneshot::Sender<LiveAnswer>)>;
 
 /// The state of the live channel in a process, apart from the receivers themselves.
 #[derive(Debug)]
-pub(crate) struct Post {
+pub(crate) struct LiveState {
     /// The id of this process.
     process: String,
-    stirred: Notify,
+    woken: Notify,
     /// Held while a command is sent, so that the commands of one sender keep their order (LV-4).
     order: AsyncMutex<()>,
     /// The targets with a receiver here that has a row for other processes, each with a number of its own.
-    known: Mutex<HashMap<Place, u64>>,
+    receivers: Mutex<HashMap<Place, u64>>,
     last: AtomicU64,
     waiting: Mutex<Waiting>,
 }
 
-impl Default for Post {
+impl Default for LiveState {
     fn default() -> Self {
         Self {
             process: Uuids.next_id(),
-            stirred: Notify::new(),
+            woken: Notify::new(),
             order: AsyncMutex::default(),
-            known: Mutex::default(),
+            receivers: Mutex::default(),
             last: AtomicU64::default(),
             waiting: Mutex::default(),
         }
     }
 }
 
-impl Post {
-    fn known(&self) -> MutexGuard<'_, HashMap<Place, u64>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+impl LiveState {
+    fn receivers(&self) -> MutexGuard<'_, HashMap<Place, u64>> {
+        self.receivers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -85,14 +85,14 @@ impl Post {
     }
 
     /// Wakes the task that carries commands and answers: there may be some for this process.
-    pub(crate) fn stir(&self) {
-        self.stirred.notify_one();
+    pub(crate) fn wake(&self) {
+        self.woken.notify_one();
     }
 
     /// Does the same if `process` is this one.
-    pub(crate) fn stir_if(&self, process: &str) {
+    pub(crate) fn wake_if(&self, process: &str) {
         if process == self.process {
-            self.stir();
+            self.wake();
         }
     }
 
@@ -155,20 +155,20 @@ impl LiveChannel for PostgresLive {
     async fn open_live(&self, target: LiveTarget) -> Result<LiveReceiver> {
         self.check()?;
         let place = (self.tenant.fixed.tenant.clone(), target);
-        let post = &self.tenant.common.post;
+        let live_state = &self.tenant.common.live_state;
         // The entry of an earlier receiver must not end the new receiver before the new one has its row.
-        post.known().remove(&place);
+        live_state.receivers().remove(&place);
         let receiver = self.tenant.live.open_live(place.1.clone()).await?;
-        let told = place.clone();
-        let tell = |tenant: Arc<Tenant>| async move {
-            let Common { post, config, .. } = &*tenant.common;
-            let with = [told.0.as_str(), &written(&told.1), &post.process, &channel(&config.schema)];
+        let announced = place.clone();
+        let announce = |tenant: Arc<Tenant>| async move {
+            let Common { live_state, config, .. } = &*tenant.common;
+            let with = [announced.0.as_str(), &written(&announced.1), &live_state.process, &channel(&config.schema)];
             ask(&tenant.common, |sql| &sql.live_open, texts(&with)?).await.map(drop)
         };
-        self.tenant.read(None, tell).await?;
-        let number = post.last.fetch_add(1, Ordering::Relaxed);
-        post.known().insert(place, number);
-        post.stir();
+        self.tenant.read(None, announce).await?;
+        let number = live_state.last.fetch_add(1, Ordering::Relaxed);
+        live_state.receivers().insert(place, number);
+        live_state.wake();
         Ok(receiver)
     }
 
@@ -185,53 +185,53 @@ impl LiveChannel for PostgresLive {
 impl PostgresLive {
     async fn send(&self, request: DeliverLive) -> Result<LiveDelivery> {
         let common = &self.tenant.common;
-        let (letter, answered) = Letter::new(&self.tenant);
-        let (id, is_over) = (letter.id.clone(), Arc::clone(&letter.is_over));
+        let (sent, answered) = SentCommand::new(&self.tenant);
+        let (id, is_withdrawn) = (sent.id.clone(), Arc::clone(&sent.is_withdrawn));
         let call = |tenant: Arc<Tenant>| async move {
-            let Common { post, config, .. } = &*tenant.common;
+            let Common { live_state, config, .. } = &*tenant.common;
             let name = tenant.fixed.tenant.as_str();
             let command = request.command.encode();
-            let mut with = texts(&[name, &written(&request.target), &id, &post.process, &command])?;
+            let mut with = texts(&[name, &written(&request.target), &id, &live_state.process, &command])?;
             add(&mut with, signed(u64::try_from(request.deadline.as_millis()).unwrap_or(u64::MAX) >> 1)?)?;
             add(&mut with, channel(&config.schema))?;
             let rows = ask(&tenant.common, |sql| &sql.live_send, with).await?;
-            if is_over.load(Ordering::SeqCst) {
+            if is_withdrawn.load(Ordering::SeqCst) {
                 end(&tenant.common, &id).await;
             }
             rows.first().map_or(Ok(false), |row| crate::pages::value(row, 0))
         };
-        let ordered = common.post.order.lock().await;
+        let ordered = common.live_state.order.lock().await;
         let is_sent = self.tenant.read(None, call).await?;
         drop(ordered);
         if !is_sent {
             return Ok(LiveDelivery::NoReceiver);
         }
-        common.post.stir();
+        common.live_state.wake();
         answered.await.map_err(|_| Error::closed())?.into_delivery()
     }
 }
 
 /// A sent command whose sender waits for the answer. Its row is removed when this is dropped.
-struct Letter {
+struct SentCommand {
     common: Arc<Common>,
     id: String,
-    is_over: Arc<AtomicBool>,
+    is_withdrawn: Arc<AtomicBool>,
 }
 
-impl Letter {
+impl SentCommand {
     fn new(tenant: &Tenant) -> (Self, oneshot::Receiver<LiveAnswer>) {
         let (id, common) = (Uuids.next_id(), Arc::clone(&tenant.common));
         let (answer, answered) = oneshot::channel();
-        common.post.waiting().insert(id.clone(), (tenant.fixed.tenant.clone(), answer));
-        (Self { common, id, is_over: Arc::default() }, answered)
+        common.live_state.waiting().insert(id.clone(), (tenant.fixed.tenant.clone(), answer));
+        (Self { common, id, is_withdrawn: Arc::default() }, answered)
     }
 }
 
-impl Drop for Letter {
+impl Drop for SentCommand {
     fn drop(&mut self) {
         // If the row is still being written, the sending call removes it afterwards.
-        self.is_over.store(true, Ordering::SeqCst);
-        self.common.post.waiting().remove(&self.id);
+        self.is_withdrawn.store(true, Ordering::SeqCst);
+        self.common.live_state.waiting().remove(&self.id);
         let (common, id) = (Arc::clone(&self.common), std::mem::take(&mut self.id));
         self.common.runtime.spawn(async move { end(&common, &id).await });
     }
@@ -256,21 +256,21 @@ async fn ask(common: &Common, sql: impl FnOnce(&Sql) -> &Arc<str>, with: PgArgum
 
 /// Carries commands and answers between processes until the store is closed.
 pub(crate) async fn carry(common: Arc<Common>, tenants: Weak<Tenants>) {
-    let mut beaten = Instant::now();
+    let mut last_heartbeat = Instant::now();
     loop {
-        let _looked = tokio::time::timeout(pause(&common, &tenants), common.post.stirred.notified()).await;
+        let _looked = tokio::time::timeout(pause(&common, &tenants), common.live_state.woken.notified()).await;
         // What fails now is done in a later round.
-        let _lost = round(&common, &tenants, &mut beaten).await;
+        let _lost = round(&common, &tenants, &mut last_heartbeat).await;
     }
 }
 
 /// Returns how long the task may sleep before it has to poll.
 fn pause(common: &Common, tenants: &Weak<Tenants>) -> Duration {
-    if common.post.waiting().is_empty() && open(tenants).is_empty() {
+    if common.live_state.waiting().is_empty() && open(tenants).is_empty() {
         // A new sender or receiver wakes the task.
         return Duration::from_hours(1);
     }
-    if common.config.pooler == Pooler::Transaction { LOOK_POOLED } else { LOOK }
+    if common.config.pooler == Pooler::Transaction { POLL_INTERVAL_POOLED } else { POLL_INTERVAL }
 }
 
 /// Returns the targets that have a receiver in this process.
@@ -284,29 +284,29 @@ fn open(tenants: &Weak<Tenants>) -> HashSet<Place> {
     tenants.values().flat_map(places).collect()
 }
 
-async fn round(common: &Arc<Common>, tenants: &Weak<Tenants>, beaten: &mut Instant) -> Result<()> {
-    let post = &common.post;
-    let waiting: Vec<String> = post.waiting().keys().cloned().collect();
+async fn round(common: &Arc<Common>, tenants: &Weak<Tenants>, last_heartbeat: &mut Instant) -> Result<()> {
+    let live_state = &common.live_state;
+    let waiting: Vec<String> = live_state.waiting().keys().cloned().collect();
     if !waiting.is_empty() {
         let mut with = PgArguments::default();
         add(&mut with, waiting)?;
         for row in ask(common, |sql| &sql.live_answers, with).await? {
-            if let Some((_, sender)) = post.waiting().remove(&text(&row, 0)?) {
+            if let Some((_, sender)) = live_state.waiting().remove(&text(&row, 0)?) {
                 // A sender that no longer waits needs no answer.
                 let _gone = sender.send(answer(&text(&row, 1)?));
             }
         }
     }
-    for row in ask(common, |sql| &sql.live_take, texts(&[&post.process])?).await? {
+    for row in ask(common, |sql| &sql.live_take, texts(&[&live_state.process])?).await? {
         hand_over(common, tenants, &row).await?;
     }
-    if post.known().is_empty() {
+    if live_state.receivers().is_empty() {
         return Ok(());
     }
-    lost(common, tenants).await?;
-    if beaten.elapsed() >= BEAT {
-        *beaten = Instant::now();
-        let _beaten = ask(common, |sql| &sql.live_beat, texts(&[&post.process])?).await?;
+    reconcile_receivers(common, tenants).await?;
+    if last_heartbeat.elapsed() >= HEARTBEAT {
+        *last_heartbeat = Instant::now();
+        let _beaten = ask(common, |sql| &sql.live_beat, texts(&[&live_state.process])?).await?;
     }
     Ok(())
 }
@@ -323,7 +323,7 @@ async fn hand_over(common: &Arc<Common>, tenants: &Weak<Tenants>, row: &PgRow) -
     });
     let mut carried = Box::pin(async move {
         match live {
-            Some((live, target)) => live.carry(target, command, left).await.ok().flatten(),
+            Some((live, target)) => live.send_encoded(target, command, left).await.ok().flatten(),
             None => Some(LiveAnswer::Dropped),
         }
     });
@@ -346,25 +346,25 @@ async fn hand_over(common: &Arc<Common>, tenants: &Weak<Tenants>, row: &PgRow) -
 }
 
 /// Ends the receivers whose targets were opened in other processes, and removes the rows of receivers that have ended.
-async fn lost(common: &Common, tenants: &Weak<Tenants>) -> Result<()> {
-    let post = &common.post;
-    let known = post.known().clone();
-    let rows = ask(common, |sql| &sql.live_receivers, texts(&[&post.process])?).await?;
+async fn reconcile_receivers(common: &Common, tenants: &Weak<Tenants>) -> Result<()> {
+    let live_state = &common.live_state;
+    let receivers = live_state.receivers().clone();
+    let rows = ask(common, |sql| &sql.live_receivers, texts(&[&live_state.process])?).await?;
     // The order matters: a receiver is open here before it has a row.
     let open = open(tenants);
-    let (mut own, mut gone) = (HashSet::new(), [Vec::new(), Vec::new(), Vec::new()]);
+    let (mut own, mut stale) = (HashSet::new(), [Vec::new(), Vec::new(), Vec::new()]);
     for row in &rows {
         let (tenant, target) = (text(row, 0)?, text(row, 1)?);
         match tenant.parse::<TenantId>().ok().zip(read(&target)).filter(|place| open.contains(place)) {
             Some(place) => drop(own.insert(place)),
-            None => gone.iter_mut().zip([tenant, target, text(row, 2)?]).for_each(|(all, one)| all.push(one)),
+            None => stale.iter_mut().zip([tenant, target, text(row, 2)?]).for_each(|(all, one)| all.push(one)),
         }
     }
-    for (place, number) in known {
-        if own.contains(&place) || post.known().get(&place) != Some(&number) {
+    for (place, number) in receivers {
+        if own.contains(&place) || live_state.receivers().get(&place) != Some(&number) {
             continue;
         }
-        post.known().remove(&place);
+        live_state.receivers().remove(&place);
         let of = tenants.upgrade().and_then(|tenants| {
             let tenants = tenants.lock().unwrap_or_else(PoisonError::into_inner);
             tenants.get(&place.0).map(|tenant| Arc::clone(&tenant.live))
@@ -373,10 +373,10 @@ async fn lost(common: &Common, tenants: &Weak<Tenants>) -> Result<()> {
             live.end(&place.1);
         }
     }
-    if gone[0].is_empty() {
+    if stale[0].is_empty() {
         return Ok(());
     }
-    let mut with = texts(&[&post.process])?;
-    gone.into_iter().try_for_each(|all| add(&mut with, all))?;
+    let mut with = texts(&[&live_state.process])?;
+    stale.into_iter().try_for_each(|all| add(&mut with, all))?;
     ask(common, |sql| &sql.live_forget, with).await.map(drop)
 }

@@ -14,10 +14,10 @@ use store_core::{
 };
 
 use crate::{
+    cache::{Lookup, OutboxDraft, OutboxLookup, RecordCache, decode},
     db::{add, signed},
-    decide::{After, Decided, decide_locked},
+    decide::{CacheUpdate, Decided, decide_locked},
     error::corrupt,
-    facts::{Facts, Look, OutboxDesk, OutboxLook, decode},
     pages::{int, text},
     store::OpenTenant,
     tenant::Tenant,
@@ -40,8 +40,8 @@ impl PostgresOutbox {
 
     async fn change<T: Send + 'static>(
         &self,
-        first: OutboxLook,
-        rule: impl Fn(&mut OutboxDesk<'_>, Setting<'_>) -> Result<T> + Send + Sync + 'static,
+        first: OutboxLookup,
+        rule: impl Fn(&mut OutboxDraft<'_>, Setting<'_>) -> Result<T> + Send + Sync + 'static,
     ) -> Result<T> {
         self.tenant.write(None, |tenant| async move { change(&tenant, first, rule).await }).await
     }
@@ -50,43 +50,43 @@ impl PostgresOutbox {
 /// Decides about rows, which are locked so that no other call decides about them meanwhile.
 async fn change<T: Send>(
     tenant: &Tenant,
-    first: OutboxLook,
-    rule: impl Fn(&mut OutboxDesk<'_>, Setting<'_>) -> Result<T> + Send + Sync,
+    first: OutboxLookup,
+    rule: impl Fn(&mut OutboxDraft<'_>, Setting<'_>) -> Result<T> + Send + Sync,
 ) -> Result<T> {
-    let rule = |facts: &Facts, setting: Setting<'_>| {
-        let mut desk = OutboxDesk::new(facts);
-        let answer = rule(&mut desk, setting)?;
+    let rule = |cache: &RecordCache, setting: Setting<'_>| {
+        let mut draft = OutboxDraft::new(cache);
+        let answer = rule(&mut draft, setting)?;
         let mut batch = Batch::default();
-        batch.outbox(desk.into_changes()?, &[]);
-        Ok(Decided::Write { batch, after: After::Nothing, answer: Some(answer) })
+        batch.outbox(draft.into_changes()?, &[]);
+        Ok(Decided::Write { batch, after: CacheUpdate::Nothing, answer: Some(answer) })
     };
-    decide_locked(tenant, Look { outbox: first, ..Look::default() }, rule).await
+    decide_locked(tenant, Lookup { outbox: first, ..Lookup::default() }, rule).await
 }
 
 async fn settle(tenant: &Tenant, requests: Vec<SettleOutbox>) -> Result<Vec<Result<OutboxStatus>>> {
     let rows = requests.iter().map(|request| request.id.clone()).collect();
-    let first = OutboxLook { rows, ..OutboxLook::default() };
-    change(tenant, first, |desk, setting| outbox::settle(desk, requests.clone(), setting)).await
+    let first = OutboxLookup { rows, ..OutboxLookup::default() };
+    change(tenant, first, |draft, setting| outbox::settle(draft, requests.clone(), setting)).await
 }
 
 #[async_trait]
 impl OutboxStore for PostgresOutbox {
     async fn claim_outbox(&self, request: ClaimOutbox) -> Result<ClaimedOutbox> {
         let call = |tenant: Arc<Tenant>| async move {
-            change(&tenant, OutboxLook::default(), |desk, setting| outbox::claim(desk, &request, setting)).await
+            change(&tenant, OutboxLookup::default(), |draft, setting| outbox::claim(draft, &request, setting)).await
         };
-        let back = |tenant: Arc<Tenant>, claimed: ClaimedOutbox| async move {
+        let release = |tenant: Arc<Tenant>, claimed: ClaimedOutbox| async move {
             let ends: Vec<_> = claimed.rows.iter().map(|row| row.settle(OutboxSettlement::Release)).collect();
             if !ends.is_empty() {
                 let _given = settle(&tenant, ends).await;
             }
         };
-        self.tenant.claim(call, back).await
+        self.tenant.claim(call, release).await
     }
 
     async fn extend_outbox(&self, request: ExtendOutbox) -> Result<Timestamp> {
-        let first = OutboxLook { rows: [request.id.clone()].into(), ..OutboxLook::default() };
-        self.change(first, move |desk, setting| outbox::extend(desk, &request, setting)).await
+        let first = OutboxLookup { rows: [request.id.clone()].into(), ..OutboxLookup::default() };
+        self.change(first, move |draft, setting| outbox::extend(draft, &request, setting)).await
     }
 
     async fn settle_outbox(&self, requests: Vec<SettleOutbox>) -> Result<Vec<Result<OutboxStatus>>> {
@@ -160,11 +160,12 @@ impl OutboxStore for PostgresOutbox {
     }
 
     async fn requeue_outbox(&self, request: RequeueOutbox) -> Result<Vec<Requeued>> {
-        self.change(OutboxLook::default(), move |desk, setting| outbox::requeue(desk, request.clone(), setting)).await
+        self.change(OutboxLookup::default(), move |draft, setting| outbox::requeue(draft, request.clone(), setting))
+            .await
     }
 
     async fn purge_outbox(&self, request: PurgeOutbox) -> Result<u64> {
-        self.change(OutboxLook::default(), move |desk, _| outbox::purge(desk, &request)).await
+        self.change(OutboxLookup::default(), move |draft, _| outbox::purge(draft, &request)).await
     }
 }
 

@@ -11,9 +11,9 @@ use store_core::{
 };
 
 use crate::{
+    cache::{Lookup, RecordCache, decode},
     db::add,
-    decide::{After, Decided, decide},
-    facts::{Facts, Look, decode},
+    decide::{CacheUpdate, Decided, decide},
     pages::{int, text},
     store::OpenTenant,
     tenant::Tenant,
@@ -35,17 +35,17 @@ impl PostgresPending {
     async fn change<T: Send + 'static>(
         &self,
         thread: &ThreadId,
-        first: Look,
-        plan: impl Fn(&Facts, Setting<'_>) -> Result<QueueChange<T>> + Send + Sync + 'static,
+        first: Lookup,
+        plan: impl Fn(&RecordCache, Setting<'_>) -> Result<QueueChange<T>> + Send + Sync + 'static,
     ) -> Result<T> {
         let id = thread.clone();
         let call = |tenant: Arc<Tenant>| async move {
-            let rule = |facts: &Facts, setting: Setting<'_>| {
-                let QueueChange { plan, answer } = plan(facts, setting)?;
+            let rule = |cache: &RecordCache, setting: Setting<'_>| {
+                let QueueChange { plan, answer } = plan(cache, setting)?;
                 let Some(plan) = plan else { return Ok(Decided::Answer(answer)) };
                 let mut batch = Batch::default();
-                batch.queue(&id, &facts.row.clone().unwrap_or_default(), &plan)?;
-                Ok(Decided::Write { batch, after: After::Queue(plan), answer })
+                batch.queue(&id, &cache.row.clone().unwrap_or_default(), &plan)?;
+                Ok(Decided::Write { batch, after: CacheUpdate::Queue(plan), answer })
             };
             decide(&tenant, &id, first, rule).await
         };
@@ -56,7 +56,7 @@ impl PostgresPending {
 #[async_trait]
 impl PendingStore for PostgresPending {
     async fn append_pending(&self, request: AppendPending) -> Result<Appended> {
-        let mut first = Look::default();
+        let mut first = Lookup::default();
         for input in &request.inputs {
             first.entries.extend(input.id.clone());
             first.inputs.extend(input.id.clone());
@@ -66,7 +66,7 @@ impl PendingStore for PostgresPending {
             }
         }
         let thread = request.thread.clone();
-        self.change(&thread, first, move |facts, setting| pending::append(facts, &request, setting)).await
+        self.change(&thread, first, move |cache, setting| pending::append(cache, &request, setting)).await
     }
 
     async fn load_queue(&self, thread: &ThreadId) -> Result<PendingQueue> {
@@ -87,19 +87,19 @@ impl PendingStore for PostgresPending {
     }
 
     async fn update_pending(&self, request: PendingUpdate) -> Result<PendingInput> {
-        let first = Look { inputs: BTreeSet::from([request.id.clone()]), ..Look::default() };
+        let first = Lookup { inputs: BTreeSet::from([request.id.clone()]), ..Lookup::default() };
         let thread = request.thread.clone();
-        self.change(&thread, first, move |facts, setting| pending::update(facts, &request, setting)).await
+        self.change(&thread, first, move |cache, setting| pending::update(cache, &request, setting)).await
     }
 
     async fn retract_pending(&self, thread: &ThreadId, id: &EntryId) -> Result<PendingInput> {
-        let (id, first) = (id.clone(), Look { inputs: BTreeSet::from([id.clone()]), ..Look::default() });
-        self.change(thread, first, move |facts, setting| pending::retract(facts, &id, setting)).await
+        let (id, first) = (id.clone(), Lookup { inputs: BTreeSet::from([id.clone()]), ..Lookup::default() });
+        self.change(thread, first, move |cache, setting| pending::retract(cache, &id, setting)).await
     }
 
     async fn reorder_pending(&self, request: Reorder) -> Result<u64> {
-        let (thread, first) = (request.thread.clone(), Look { queue: true, ..Look::default() });
-        self.change(&thread, first, move |facts, setting| pending::reorder(facts, &request, setting)).await
+        let (thread, first) = (request.thread.clone(), Lookup { queue: true, ..Lookup::default() });
+        self.change(&thread, first, move |cache, setting| pending::reorder(cache, &request, setting)).await
     }
 
     async fn list_threads_with_pending(&self, page: PageRequest) -> Result<Page<ThreadId>> {

@@ -9,8 +9,8 @@ use store_core::{
 };
 
 use crate::{
+    cache::decode,
     db::{Connection, add, signed},
-    facts::decode,
     pages::{int, text},
     tenant::Tenant,
     threads::PostgresThreads,

@@ -56,7 +56,7 @@ statements! {
     look: call("look", 21);
     /// Writes the result of a decision.
     write: call_write();
-    hold_family: "WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtext('agentstore.$schema$'), hashtext('family ' || $1)))
+    lock_family: "WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtext('agentstore.$schema$'), hashtext('family ' || $1)))
         SELECT 'held', $schema$.now() FROM held";
     notify: "SELECT pg_notify($1, text) FROM unnest($2::text[]) n (text)";
     live_open: "SELECT $schema$.live_open($1, $2, $3, $4)";

@@ -16,13 +16,13 @@ use store_core::{
 use tokio::runtime::Handle;
 
 use crate::{
+    cache::TenantConstants,
     commit::{self, PostgresCommits},
     config::PostgresConfig,
     db::{Db, add},
-    facts::Fixed,
-    live::{Post, PostgresLive},
+    live::{LiveState, PostgresLive},
     mailbox::PostgresMailbox,
-    news::{self, News, Tasks, Tenants},
+    notifications::{self, Notifications, Tasks, Tenants},
     pages::text,
     schema::{self, Meta, Migrated},
     tenant::{Common, Tenant},
@@ -82,10 +82,15 @@ impl PostgresStore {
             .of_a_server();
         let db = Db::new(&config)?;
         db.ask_time().await?;
-        let common =
-            Arc::new(Common { db, config, runtime: Handle::current(), news: News::default(), post: Post::default() });
+        let common = Arc::new(Common {
+            db,
+            config,
+            runtime: Handle::current(),
+            notifications: Notifications::default(),
+            live_state: LiveState::default(),
+        });
         let tenants = Arc::<Tenants>::default();
-        let tasks = Mutex::new(Some(news::begin(&common, &tenants)));
+        let tasks = Mutex::new(Some(notifications::begin(&common, &tenants)));
         Ok(Self { state: Arc::new(State { common, meta, capabilities, tenants, tasks }) })
     }
 }
@@ -158,7 +163,7 @@ impl PostgresStore {
     fn new_tenant(&self, tenant: &TenantId) -> Arc<Tenant> {
         let meta = &self.state.meta;
         let (incarnation, cursors) = (meta.incarnation, meta.cursors.clone());
-        let fixed = Fixed { tenant: tenant.clone(), incarnation, cursors };
+        let fixed = TenantConstants { tenant: tenant.clone(), incarnation, cursors };
         Arc::new(Tenant::new(Arc::clone(&self.state.common), Arc::new(fixed)))
     }
 
@@ -203,7 +208,7 @@ impl Store for PostgresStore {
         common.check_writable()?;
         let (name, new) = (tenant.clone(), self.new_tenant(tenant));
         let old = self.tenants().insert(name.clone(), Arc::clone(&new));
-        new.come_after(old, async move {
+        new.close_previous_then(old, async move {
             common.db.about(name.as_str(), |sql| &sql.drop_begin).await?;
             while common.db.about(name.as_str(), |sql| &sql.drop_step).await? == 1 {}
             Ok(())
@@ -228,7 +233,7 @@ impl Store for PostgresStore {
 
     async fn close(&self) -> Result<()> {
         let db = &self.state.common.db;
-        db.take_no_more();
+        db.refuse_new_calls();
         let open: Vec<_> = self.tenants().values().map(Arc::clone).collect();
         for tenant in open {
             tenant.close().await;

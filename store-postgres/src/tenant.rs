@@ -13,8 +13,8 @@ use std::{
 use store_core::{
     CommitKey, Detail, Error, ErrorKind, Outcome, Result, Scope, ThreadId, Timestamp,
     event::Followers,
-    flight::{self, About, Orphans},
-    live::{Bell, LiveHub},
+    in_flight::{self, AbandonedCalls, CallScope},
+    live::{LiveHub, Notifier},
 };
 use tokio::{
     runtime::Handle,
@@ -22,17 +22,17 @@ use tokio::{
 };
 
 use crate::{
+    cache::{RecordCache, TenantConstants},
     config::PostgresConfig,
     db::Db,
-    facts::{Facts, Fixed},
-    live::Post,
-    mailbox::{Enqueues, KnownClaims, Places},
-    news::News,
-    write::Together,
+    live::LiveState,
+    mailbox::{ClaimCache, Enqueues, ScanState},
+    notifications::Notifications,
+    write::GroupCommit,
 };
 
 /// About how many threads of a tenant have their facts remembered.
-const KNOWN_THREADS: usize = 10_000;
+const MAX_CACHED_THREADS: usize = 10_000;
 
 /// What all tenants of a store share.
 #[derive(Debug)]
@@ -40,8 +40,8 @@ pub(crate) struct Common {
     pub(crate) db: Db,
     pub(crate) config: PostgresConfig,
     pub(crate) runtime: Handle,
-    pub(crate) news: News,
-    pub(crate) post: Post,
+    pub(crate) notifications: Notifications,
+    pub(crate) live_state: LiveState,
 }
 
 impl Common {
@@ -54,41 +54,41 @@ impl Common {
 }
 
 /// The remembered facts of a thread. One call at a time can use them.
-pub(crate) type Slot = Arc<AsyncMutex<Facts>>;
+pub(crate) type Slot = Arc<AsyncMutex<RecordCache>>;
 
 /// A tenant of a store.
 pub(crate) struct Tenant {
     pub(crate) common: Arc<Common>,
-    pub(crate) fixed: Arc<Fixed>,
+    pub(crate) fixed: Arc<TenantConstants>,
     slots: Mutex<HashMap<ThreadId, Slot>>,
-    orphans: Arc<Orphans>,
+    abandoned: Arc<AbandonedCalls>,
     is_closed: AtomicBool,
     pub(crate) followers: Followers,
-    pub(crate) bell: Bell,
+    pub(crate) notifier: Notifier,
     pub(crate) live: Arc<LiveHub>,
-    pub(crate) together: Together,
+    pub(crate) group_commit: GroupCommit,
     pub(crate) enqueues: Arc<Enqueues>,
-    pub(crate) places: Places,
-    pub(crate) claims: KnownClaims,
+    pub(crate) scan_state: ScanState,
+    pub(crate) claims: ClaimCache,
     /// Held for reading by calls that write, so that closing the tenant can wait for them.
     writing: Arc<RwLock<()>>,
 }
 
 impl Tenant {
-    pub(crate) fn new(common: Arc<Common>, fixed: Arc<Fixed>) -> Self {
+    pub(crate) fn new(common: Arc<Common>, fixed: Arc<TenantConstants>) -> Self {
         Self {
             common,
             fixed,
             slots: Mutex::default(),
-            orphans: Arc::default(),
+            abandoned: Arc::default(),
             is_closed: AtomicBool::new(false),
             followers: Followers::default(),
-            bell: Bell::default(),
+            notifier: Notifier::default(),
             live: Arc::default(),
-            together: Together::default(),
+            group_commit: GroupCommit::default(),
             enqueues: Arc::default(),
-            places: Places::default(),
-            claims: KnownClaims::default(),
+            scan_state: ScanState::default(),
+            claims: ClaimCache::default(),
             writing: Arc::default(),
         }
     }
@@ -104,18 +104,18 @@ impl Tenant {
     /// Refuses further calls and waits for those that write, because the store is closed or the tenant is deleted.
     pub(crate) async fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
-        self.unfollow();
-        self.orphans.wait(&None).await;
+        self.end_subscriptions();
+        self.abandoned.wait(&None).await;
         drop(self.writing.write().await);
     }
 
     /// Closes the previous handle of the tenant, then runs `removing`. If the caller is dropped, every call of this
     /// handle waits until that has ended (PR-16).
-    pub(crate) async fn come_after<F>(&self, old: Option<Arc<Self>>, removing: F) -> Result<()>
+    pub(crate) async fn close_previous_then<F>(&self, old: Option<Arc<Self>>, removing: F) -> Result<()>
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
-        let (work, caller) = flight::start(&self.orphans, None);
+        let (work, caller) = in_flight::start(&self.abandoned, None);
         let task = self.common.runtime.spawn(async move {
             let _work = work;
             if let Some(old) = old {
@@ -131,15 +131,15 @@ impl Tenant {
     /// Returns the remembered facts of a thread. If there are too many threads, those that no call uses are forgotten.
     pub(crate) fn slot(&self, id: &ThreadId) -> Slot {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        if slots.len() >= 2 * KNOWN_THREADS && !slots.contains_key(id) {
-            let mut spare = slots.len() - KNOWN_THREADS;
+        if slots.len() >= 2 * MAX_CACHED_THREADS && !slots.contains_key(id) {
+            let mut spare = slots.len() - MAX_CACHED_THREADS;
             slots.retain(|_, slot| {
                 let keep = spare == 0 || Arc::strong_count(slot) > 1;
                 spare -= usize::from(!keep);
                 keep
             });
         }
-        let new = || Arc::new(AsyncMutex::new(Facts::new(Arc::clone(&self.fixed), Some(id.clone()))));
+        let new = || Arc::new(AsyncMutex::new(RecordCache::new(Arc::clone(&self.fixed), Some(id.clone()))));
         Arc::clone(slots.entry(id.clone()).or_insert_with(new))
     }
 
@@ -149,44 +149,44 @@ impl Tenant {
     }
 
     /// Notifies the subscribers of these scopes, here and in other processes, of new events.
-    pub(crate) fn tell<'a>(&self, scopes: impl Iterator<Item = &'a Scope> + Clone) {
-        scopes.clone().for_each(|scope| self.common.news.events(&self.fixed.tenant, scope));
-        self.followers.tell(scopes);
+    pub(crate) fn notify_subscribers<'a>(&self, scopes: impl Iterator<Item = &'a Scope> + Clone) {
+        scopes.clone().for_each(|scope| self.common.notifications.events(&self.fixed.tenant, scope));
+        self.followers.notify(scopes);
     }
 
     /// Notifies the workers that wait for work, here and in other processes, that there may be some.
-    pub(crate) fn ring(&self, from: Option<Timestamp>) {
+    pub(crate) fn notify_workers(&self, from: Option<Timestamp>) {
         if let Some(from) = from {
-            self.bell.ring(from);
-            self.common.news.work(&self.fixed.tenant);
+            self.notifier.notify(from);
+            self.common.notifications.work(&self.fixed.tenant);
         }
     }
 
     /// Ends all subscriptions, live deliveries and waits for work.
-    pub(crate) fn unfollow(&self) {
+    pub(crate) fn end_subscriptions(&self) {
         self.followers.end(|_| true);
         self.live.close();
-        self.common.post.end(&self.fixed.tenant);
-        self.bell.ring(Timestamp::MIN);
+        self.common.live_state.end(&self.fixed.tenant);
+        self.notifier.notify(Timestamp::MIN);
     }
 
     /// Runs a call that only reads.
-    pub(crate) async fn read<T, F>(self: &Arc<Self>, about: About, call: impl FnOnce(Arc<Self>) -> F) -> Result<T>
+    pub(crate) async fn read<T, F>(self: &Arc<Self>, about: CallScope, call: impl FnOnce(Arc<Self>) -> F) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
         self.check_open()?;
-        self.orphans.wait(&about).await;
+        self.abandoned.wait(&about).await;
         let task = self.common.runtime.spawn(call(Arc::clone(self)));
         task.await.map_err(|lost| Error::unavailable("the call ended with no answer").with_source(lost))?
     }
 
-    /// Runs a call that claims. Claims that reach no caller are released with `back`.
+    /// Runs a call that claims. Claims that reach no caller are released with `release`.
     pub(crate) async fn claim<T, F, B>(
         self: &Arc<Self>,
         call: impl FnOnce(Arc<Self>) -> F,
-        back: impl Fn(Arc<Self>, T) -> B + Send + Sync + 'static,
+        release: impl Fn(Arc<Self>, T) -> B + Send + Sync + 'static,
     ) -> Result<T>
     where
         T: Send + 'static,
@@ -194,19 +194,19 @@ impl Tenant {
         B: Future<Output = ()> + Send + 'static,
     {
         let tenant = Arc::clone(self);
-        let back = move |claimed: T| {
+        let release = move |claimed: T| {
             // Later calls wait for this, including those of a caller that lost the answer.
-            let (work, _orphan) = flight::start(&tenant.orphans, None);
-            let giving = back(Arc::clone(&tenant), claimed);
+            let (work, _caller) = in_flight::start(&tenant.abandoned, None);
+            let giving = release(Arc::clone(&tenant), claimed);
             tenant.common.runtime.spawn(async move {
                 let _work = work;
                 giving.await;
             });
         };
-        let back: Arc<dyn Fn(T) + Send + Sync> = Arc::new(back);
+        let release: Arc<dyn Fn(T) + Send + Sync> = Arc::new(release);
         let call = |tenant: Arc<Self>| {
             let call = call(tenant);
-            async move { call.await.map(|claimed| OnTheWay { claimed: Some(claimed), back }) }
+            async move { call.await.map(|claimed| UndeliveredClaims { claimed: Some(claimed), release }) }
         };
         let mut claimed = self.write(None, call).await?;
         claimed.claimed.take().ok_or_else(Error::closed)
@@ -214,15 +214,15 @@ impl Tenant {
 
     /// Runs a call that writes. If the caller drops it, it takes effect before any later call about the same subject,
     /// or never.
-    pub(crate) async fn write<T, F>(self: &Arc<Self>, about: About, call: impl FnOnce(Arc<Self>) -> F) -> Result<T>
+    pub(crate) async fn write<T, F>(self: &Arc<Self>, about: CallScope, call: impl FnOnce(Arc<Self>) -> F) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
         self.check_open()?;
         self.common.check_writable()?;
-        self.orphans.wait(&about).await;
-        let (work, caller) = flight::start(&self.orphans, about);
+        self.abandoned.wait(&about).await;
+        let (work, caller) = in_flight::start(&self.abandoned, about);
         let (call, tenant) = (call(Arc::clone(self)), Arc::clone(self));
         let task = self.common.runtime.spawn(async move {
             let _work = work;
@@ -237,15 +237,15 @@ impl Tenant {
 }
 
 /// Claims that have not reached their caller yet. If they are dropped before, they are released (PR-11).
-struct OnTheWay<T> {
+struct UndeliveredClaims<T> {
     claimed: Option<T>,
-    back: Arc<dyn Fn(T) + Send + Sync>,
+    release: Arc<dyn Fn(T) + Send + Sync>,
 }
 
-impl<T> Drop for OnTheWay<T> {
+impl<T> Drop for UndeliveredClaims<T> {
     fn drop(&mut self) {
         if let Some(claimed) = self.claimed.take() {
-            (self.back)(claimed);
+            (self.release)(claimed);
         }
     }
 }

@@ -74,7 +74,7 @@ impl TestSchema {
     pub async fn create(config: PostgresConfig) -> Result<Self> {
         let name = format!("test_{}", Uuids.next_id().replace('-', ""));
         let mut config = config.with_schema(&name)?;
-        config.stands_still = true;
+        config.clock_is_fixed = true;
         let schema = Self { config, lease: None };
         PostgresStore::migrate(&schema.config).await?;
         schema.run(STOPPED).await?;
@@ -102,7 +102,7 @@ impl TestSchema {
             number += 1;
         };
         let mut config = config.with_schema(&name)?;
-        config.stands_still = true;
+        config.clock_is_fixed = true;
         let direct = direct.clone().with_schema(&name)?;
         // The table of the clock is created last.
         let there: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")

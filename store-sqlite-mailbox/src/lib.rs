@@ -8,10 +8,10 @@
 //! - `writer`: the thread that writes, with many calls in one commit
 //! - `readers`: the threads that read
 //! - `tenant`: passes calls to these threads and returns their results
-//! - `news`: wakes waiting callers, also in other processes
+//! - `notifications`: wakes waiting callers, also in other processes
 //! - `inspect`: checks, and repairs of what can be derived
 //! - `schema`, `sql`: connections, the schema, statements
-//! - `place`, `medium`: the files, and the file system that holds them
+//! - `database_file`, `medium`: the files, and the file system that holds them
 //!
 //! ```
 //! use store_core::{NewDispatch, RunId, Store, TenantId, ThreadId};
@@ -29,12 +29,12 @@
 //! ```
 
 mod config;
+mod database_file;
 mod error;
 mod inspect;
 mod mailbox;
 mod medium;
-mod news;
-mod place;
+mod notifications;
 mod readers;
 mod rows;
 mod schema;

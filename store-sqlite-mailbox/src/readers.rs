@@ -17,24 +17,24 @@ use rusqlite::{Connection, config::DbConfig};
 use store_core::{Error, Result};
 use tokio::sync::oneshot;
 
-use crate::{error::sql, place::Place, schema, sql as text};
+use crate::{database_file::DatabaseFile, error::sql, schema, sql as text};
 
 /// The largest number of reading threads.
-const MOST: usize = 4;
+const MAX_THREADS: usize = 4;
 /// The number of steps that SQLite runs between two checks of the clock.
 const STEPS: i32 = 1_000;
 
 /// A gate that is open unless the log is to be restarted. While it is closed no read begins.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
-    state: Mutex<Closed>,
+    state: Mutex<GateState>,
     opened: Condvar,
     /// The number of pages in the log while a read prevents its restart.
-    held: AtomicI32,
+    blocked: AtomicI32,
 }
 
 #[derive(Debug, Default)]
-struct Closed {
+struct GateState {
     is_closed: bool,
     /// Whether a wait lasted as long as a read may take. The read that still runs then does not belong to this library,
     /// and no read waits for it.
@@ -42,7 +42,7 @@ struct Closed {
 }
 
 impl Gate {
-    fn lock(&self) -> MutexGuard<'_, Closed> {
+    fn lock(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -55,26 +55,26 @@ impl Gate {
 
     /// Opens the gate after the log was restarted.
     pub(crate) fn open(&self) {
-        *self.lock() = Closed::default();
-        self.held.store(0, Ordering::SeqCst);
+        *self.lock() = GateState::default();
+        self.blocked.store(0, Ordering::SeqCst);
         self.opened.notify_all();
     }
 
     /// Notes that a read still prevents the restart of the log.
-    pub(crate) fn held(&self, pages: i32) {
-        self.held.store(pages, Ordering::SeqCst);
+    pub(crate) fn set_blocked_pages(&self, pages: i32) {
+        self.blocked.store(pages, Ordering::SeqCst);
     }
 
-    pub(crate) fn held_pages(&self) -> i32 {
-        self.held.load(Ordering::SeqCst)
+    pub(crate) fn blocked_pages(&self) -> i32 {
+        self.blocked.load(Ordering::SeqCst)
     }
 
     /// Waits until the gate is open, but no longer than a read may take.
-    fn pass(&self, patience: Duration) {
+    fn wait_until_open(&self, patience: Duration) {
         let waiting = self.opened.wait_timeout_while(self.lock(), patience, |state| state.is_closed);
         let (mut state, waited) = waiting.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
-            *state = Closed { is_closed: false, is_useless: true };
+            *state = GateState { is_closed: false, is_useless: true };
             self.opened.notify_all();
         }
     }
@@ -94,7 +94,7 @@ struct Shared {
     state: Mutex<State>,
     woken: Condvar,
     /// Given up when the last thread has closed its connection.
-    place: Arc<Place>,
+    database_file: Arc<DatabaseFile>,
 }
 
 impl Shared {
@@ -106,7 +106,7 @@ impl Shared {
 /// The handle of the reading threads.
 pub(crate) struct Readers {
     shared: Mutex<Option<Arc<Shared>>>,
-    fixed: Arc<crate::tenant::Fixed>,
+    fixed: Arc<crate::tenant::StoreConstants>,
     patience: Duration,
 }
 
@@ -117,9 +117,13 @@ impl fmt::Debug for Readers {
 }
 
 impl Readers {
-    pub(crate) fn new(place: Arc<Place>, fixed: Arc<crate::tenant::Fixed>, patience: Duration) -> Self {
+    pub(crate) fn new(
+        database_file: Arc<DatabaseFile>,
+        fixed: Arc<crate::tenant::StoreConstants>,
+        patience: Duration,
+    ) -> Self {
         let (state, woken) = (Mutex::default(), Condvar::new());
-        Self { shared: Mutex::new(Some(Arc::new(Shared { state, woken, place }))), fixed, patience }
+        Self { shared: Mutex::new(Some(Arc::new(Shared { state, woken, database_file }))), fixed, patience }
     }
 
     fn shared(&self) -> Result<Arc<Shared>> {
@@ -135,7 +139,7 @@ impl Readers {
         let (reply, answer) = oneshot::channel();
         let (patience, fixed) = (self.patience, Arc::clone(&self.fixed));
         let job = move |conn: Option<&Connection>| {
-            fixed.gate.pass(patience);
+            fixed.gate.wait_until_open(patience);
             let read = match conn {
                 // No caller waits for the answer.
                 _ if reply.is_closed() => return,
@@ -176,7 +180,7 @@ impl Shared {
             return Err(Error::closed());
         }
         state.jobs.push_back(job);
-        if state.idle < state.jobs.len() && state.threads.len() < MOST {
+        if state.idle < state.jobs.len() && state.threads.len() < MAX_THREADS {
             let shared = Arc::clone(self);
             let named = thread::Builder::new().name("agentstore-reader".to_owned());
             match named.spawn(move || shared.serve()) {
@@ -196,7 +200,7 @@ impl Shared {
         let mut conn = None;
         while let Some(job) = self.next() {
             if conn.is_none() {
-                conn = connect(&self.place.path).ok();
+                conn = connect(&self.database_file.path).ok();
             }
             job(conn.as_ref());
         }

@@ -7,8 +7,8 @@ use store_core::{CursorKey, Detail, Error, Result, SchemaMend, Survives};
 
 use crate::{
     config::{SqliteConfig, Synchronous},
+    database_file::DatabaseFile,
     error::{corrupt, sql},
-    place::Place,
     rows::{get, one},
     sql as text,
 };
@@ -118,11 +118,11 @@ pub(crate) fn reader(path: &Path) -> Result<Connection> {
 }
 
 /// Opens the connection that writes. The schema is created if the file is empty.
-pub(crate) fn writer(place: &Place, config: &SqliteConfig) -> Result<(Connection, Meta)> {
-    let conn = connect(&place.path)?;
+pub(crate) fn writer(database_file: &DatabaseFile, config: &SqliteConfig) -> Result<(Connection, Meta)> {
+    let conn = connect(&database_file.path)?;
     // Other processes may open the file at the same time. One of them creates the schema while the file has no log yet,
     // so that the header identifies the application from the beginning.
-    let turn = place.next();
+    let turn = database_file.next();
     if ask::<i32>(&conn, "application_id")? == 0 {
         make(&conn)?;
     }

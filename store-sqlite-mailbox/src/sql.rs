@@ -78,9 +78,9 @@ pub(crate) const ENDS: &str = "SELECT
         WHERE mailbox = ?1 AND epoch = ?2 AND available = 1 ORDER BY due LIMIT 1),
     (SELECT due FROM dispatches INDEXED BY queue_due
         WHERE mailbox = ?1 AND epoch = ?2 AND available = 0 ORDER BY due LIMIT 1)";
-pub(crate) const TURN: &str = "UPDATE dispatches INDEXED BY queue_due SET available = 1
+pub(crate) const PROMOTE_DUE: &str = "UPDATE dispatches INDEXED BY queue_due SET available = 1
     WHERE mailbox = ?1 AND epoch = ?2 AND available = 0 AND due <= ?3";
-pub(crate) const TURN_BACK: &str = "UPDATE dispatches INDEXED BY queue_due SET available = 0
+pub(crate) const DEMOTE_NOT_DUE: &str = "UPDATE dispatches INDEXED BY queue_due SET available = 0
     WHERE mailbox = ?1 AND epoch = ?2 AND available = 1 AND due > ?3";
 
 pub(crate) const INTERRUPT: &str = "SELECT record, crc FROM interrupts WHERE mailbox = ?1 AND epoch = ?2";
@@ -113,7 +113,7 @@ pub(crate) const COUNT_BY_STATUS: &str = "SELECT status, epoch, count(*) FROM di
 pub(crate) const COLUMNS: &str = "SELECT status, epoch, available IS NULL, due, ended, key FROM dispatches
     WHERE tenant = ?1 AND id = ?2";
 pub(crate) const PLACES: &str = "SELECT priority, since, due, lease FROM mailboxes WHERE no = ?1";
-pub(crate) const PUT_ASIDE: &str = "UPDATE dispatches SET available = NULL WHERE tenant = ?1 AND id = ?2";
+pub(crate) const QUARANTINE: &str = "UPDATE dispatches SET available = NULL WHERE tenant = ?1 AND id = ?2";
 
 /// A part of a list after a position, in both directions.
 #[derive(Debug)]
@@ -231,8 +231,8 @@ mod tests {
             LAST_WITH_KEY,
             FIRST,
             ENDS,
-            TURN,
-            TURN_BACK,
+            PROMOTE_DUE,
+            DEMOTE_NOT_DUE,
             INTERRUPT,
             REMOVE_INTERRUPT,
             READY,
@@ -260,8 +260,8 @@ mod tests {
             (FIRST, "USING INDEX queue (mailbox=? AND epoch=? AND available=?)"),
             (ENDS, "USING COVERING INDEX queue (mailbox=? AND epoch=? AND available=?)"),
             (ENDS, "USING COVERING INDEX queue_due (mailbox=? AND epoch=? AND available=?)"),
-            (TURN, "INDEX queue_due (mailbox=? AND epoch=? AND available=? AND due<?)"),
-            (TURN_BACK, "INDEX queue_due (mailbox=? AND epoch=? AND available=? AND due>?)"),
+            (PROMOTE_DUE, "INDEX queue_due (mailbox=? AND epoch=? AND available=? AND due<?)"),
+            (DEMOTE_NOT_DUE, "INDEX queue_due (mailbox=? AND epoch=? AND available=? AND due>?)"),
             (READY, "USING COVERING INDEX ready (tenant=? AND (priority,since,thread)>(?,?,?))"),
             (DUE, "USING COVERING INDEX due (tenant=? AND due>? AND due<?)"),
             (LAPSED, "USING COVERING INDEX leases (tenant=? AND (lease,thread)>(?,?) AND lease<?)"),

@@ -21,15 +21,15 @@ use tokio::sync::oneshot;
 
 use crate::{
     config::{SqliteConfig, Synchronous},
+    database_file::DatabaseFile,
     error::sql,
     mailbox::TenantMailbox,
-    news::News,
-    place::Place,
+    notifications::Notifications,
     readers::{Gate, Readers},
     rows::{all, get, one},
     schema, sql as text,
-    tenant::{Common, Fixed, Tenant},
-    writer::{Step, Turn, Writer},
+    tenant::{Common, StoreConstants, Tenant},
+    writer::{BatchContext, Step, Writer},
 };
 
 /// The number of rows that one step of a deletion removes.
@@ -98,26 +98,27 @@ impl SqliteMailbox {
 
     fn open_here(config: SqliteConfig) -> Result<Self> {
         schema::check_safe(&config)?;
-        let place = Place::open(&config)?;
-        let (conn, meta) = schema::writer(&place, &config)?;
+        let database_file = DatabaseFile::open(&config)?;
+        let (conn, meta) = schema::writer(&database_file, &config)?;
         let limits = config.limits.at_most(&Limits::default());
         let capabilities = Capabilities::new(meta.survives, limits.record_bytes);
         // All processes of the host share its clock.
         let capabilities = if config.clock.is_some() { capabilities } else { capabilities.of_a_host() };
-        let fixed = Arc::new(Fixed {
+        let fixed = Arc::new(StoreConstants {
             clock: config.clock.clone().unwrap_or_else(|| Arc::new(SystemClock)),
             ids: Arc::clone(&config.ids),
             limits,
             cursors: meta.cursors,
             is_shared: config.clock.is_none(),
             gate: Gate::default(),
-            bell: place.bell(),
+            notify_file: database_file.notify_file(),
         });
         let tenants = Arc::<Tenants>::default();
-        let news = News::new(Arc::downgrade(&tenants), place.bell(), place.path.clone());
-        let readers = Readers::new(Arc::clone(&place), Arc::clone(&fixed), config.read_time);
-        let writer = Writer::begin(conn, place, Arc::clone(&fixed))?;
-        let common = Arc::new(Common { fixed, writer, readers, news, is_closed: AtomicBool::new(false) });
+        let notifications =
+            Notifications::new(Arc::downgrade(&tenants), database_file.notify_file(), database_file.path.clone());
+        let readers = Readers::new(Arc::clone(&database_file), Arc::clone(&fixed), config.read_time);
+        let writer = Writer::begin(conn, database_file, Arc::clone(&fixed))?;
+        let common = Arc::new(Common { fixed, writer, readers, notifications, is_closed: AtomicBool::new(false) });
         Ok(Self { state: Arc::new(State { common, tenants, capabilities, config }) })
     }
 
@@ -125,7 +126,7 @@ impl SqliteMailbox {
     /// is no such reader (SQ-5).
     #[must_use]
     pub fn held_log_bytes(&self) -> u64 {
-        u64::try_from(self.state.common.fixed.gate.held_pages()).unwrap_or_default() * 4_096
+        u64::try_from(self.state.common.fixed.gate.blocked_pages()).unwrap_or_default() * 4_096
     }
 
     pub(crate) fn open_tenant(&self, tenant: &TenantId) -> OpenTenant {
@@ -146,7 +147,7 @@ impl SqliteMailbox {
     /// Runs a step on the whole file.
     pub(crate) async fn step<T: Send + 'static>(
         &self,
-        step: impl FnMut(&Turn<'_>) -> Result<T> + Send + 'static,
+        step: impl FnMut(&BatchContext<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.state.common.check_open()?;
         let (reply, answer) = oneshot::channel();
@@ -213,8 +214,8 @@ impl Store for SqliteMailbox {
             open.close();
         }
         let name = tenant.clone();
-        self.step(move |turn| one(turn.conn, text::DROP_TENANT, [name.as_str()], |_| Ok(())).map(drop)).await?;
-        while self.step(|turn| drop_some(turn.conn)).await? {}
+        self.step(move |context| one(context.conn, text::DROP_TENANT, [name.as_str()], |_| Ok(())).map(drop)).await?;
+        while self.step(|context| drop_some(context.conn)).await? {}
         Ok(())
     }
 
@@ -241,7 +242,7 @@ impl Store for SqliteMailbox {
         let others = Arc::clone(common);
         // Closing may take as long as a read, so it does not run on a thread of the caller's runtime.
         let ending = move || {
-            others.news.close(true);
+            others.notifications.close(true);
             others.readers.close(true);
             reply.send(())
         };

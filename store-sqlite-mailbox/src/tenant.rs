@@ -12,22 +12,22 @@ use rusqlite::{Connection, Row};
 use store_core::{
     Clock, CursorKey, Error, IdSource, Limits, Result, TenantId, Timestamp,
     commit::Setting,
-    flight::{self, About, Orphans},
-    live::Bell,
+    in_flight::{self, AbandonedCalls, CallScope},
+    live::Notifier,
 };
 use tokio::sync::oneshot;
 
 use crate::{
-    news::News,
+    notifications::Notifications,
     readers::{Gate, Readers},
-    rows::{Known, Recent, Rows, get, one, unsigned},
+    rows::{RowCache, Rows, TenantRow, get, one, unsigned},
     sql,
     writer::{Call, Decided, Writer},
 };
 
 /// The values that are fixed when the store is opened.
 #[derive(Debug)]
-pub(crate) struct Fixed {
+pub(crate) struct StoreConstants {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn IdSource>,
     pub(crate) limits: Limits,
@@ -35,23 +35,23 @@ pub(crate) struct Fixed {
     /// Whether other processes may write.
     pub(crate) is_shared: bool,
     pub(crate) gate: Gate,
-    pub(crate) bell: std::path::PathBuf,
+    pub(crate) notify_file: std::path::PathBuf,
 }
 
-impl Fixed {
+impl StoreConstants {
     /// Notifies other processes of changes.
-    pub(crate) fn ring(&self) {
-        crate::news::ring(&self.bell);
+    pub(crate) fn notify_processes(&self) {
+        crate::notifications::notify(&self.notify_file);
     }
 }
 
 /// What all tenants of a store share.
 #[derive(Debug)]
 pub(crate) struct Common {
-    pub(crate) fixed: Arc<Fixed>,
+    pub(crate) fixed: Arc<StoreConstants>,
     pub(crate) writer: Writer,
     pub(crate) readers: Readers,
-    pub(crate) news: News,
+    pub(crate) notifications: Notifications,
     pub(crate) is_closed: AtomicBool,
 }
 
@@ -65,12 +65,12 @@ impl Common {
 pub(crate) struct Tenant {
     pub(crate) name: TenantId,
     pub(crate) common: Arc<Common>,
-    pub(crate) bell: Bell,
-    orphans: Arc<Orphans>,
+    pub(crate) notifier: Notifier,
+    abandoned: Arc<AbandonedCalls>,
     is_closed: AtomicBool,
     /// The rows of the tenant, once there are some. A tenant that was removed and created again since then is another
     /// one.
-    bound: Mutex<Option<Known>>,
+    tenant_row: Mutex<Option<TenantRow>>,
 }
 
 impl Tenant {
@@ -78,10 +78,10 @@ impl Tenant {
         Self {
             name,
             common,
-            bell: Bell::default(),
-            orphans: Arc::default(),
+            notifier: Notifier::default(),
+            abandoned: Arc::default(),
             is_closed: AtomicBool::new(false),
-            bound: Mutex::default(),
+            tenant_row: Mutex::default(),
         }
     }
 
@@ -89,7 +89,7 @@ impl Tenant {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn fixed(&self) -> &Fixed {
+    pub(crate) fn fixed(&self) -> &StoreConstants {
         &self.common.fixed
     }
 
@@ -100,31 +100,31 @@ impl Tenant {
     /// Closes the tenant for further calls.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
-        self.bell.ring(Timestamp::MIN);
+        self.notifier.notify(Timestamp::MIN);
     }
 
-    fn bound(&self) -> Option<Known> {
-        *self.bound.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tenant_row(&self) -> Option<TenantRow> {
+        *self.tenant_row.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes the rows that a commit found or created.
-    pub(crate) fn bind(&self, known: Option<Known>) {
+    pub(crate) fn remember_row(&self, known: Option<TenantRow>) {
         if let Some(known) = known {
-            self.bound.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(known);
+            self.tenant_row.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(known);
         }
     }
 
     /// Whether this handle belongs to the tenant of this name that another handle found.
-    pub(crate) fn is_still(&self, known: Option<Known>) -> bool {
-        self.bound().is_none_or(|bound| known == Some(bound))
+    pub(crate) fn is_still(&self, known: Option<TenantRow>) -> bool {
+        self.tenant_row().is_none_or(|tenant_row| known == Some(tenant_row))
     }
 
     /// Returns the rows of the tenant as a transaction sees them, `None` if there are none yet, or `Closed` if the
     /// tenant was removed.
-    pub(crate) fn known_in(&self, conn: &Connection) -> Result<Option<Known>> {
-        let read = |row: &Row<'_>| Ok(Known { no: get(row, 0)?, incarnation: unsigned(get(row, 1)?)? });
-        match self.bound() {
-            Some(bound) => match one(conn, sql::TENANT_BY_NO, [bound.no], read)? {
+    pub(crate) fn known_in(&self, conn: &Connection) -> Result<Option<TenantRow>> {
+        let read = |row: &Row<'_>| Ok(TenantRow { no: get(row, 0)?, incarnation: unsigned(get(row, 1)?)? });
+        match self.tenant_row() {
+            Some(tenant_row) => match one(conn, sql::TENANT_BY_NO, [tenant_row.no], read)? {
                 Some(known) => Ok(Some(known)),
                 // Another process removed the tenant.
                 None => {
@@ -139,16 +139,16 @@ impl Tenant {
     /// Runs a call that only reads, on one snapshot.
     pub(crate) async fn read<T: Send + 'static>(
         self: &Arc<Self>,
-        about: About,
+        about: CallScope,
         call: impl FnOnce(&Rows<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.check_open()?;
-        self.orphans.wait(&about).await;
+        self.abandoned.wait(&about).await;
         let tenant = Arc::clone(self);
         let reading = self.common.readers.read(move |conn| {
             let known = tenant.known_in(conn)?;
-            tenant.bind(known);
-            call(&Rows::new(conn, &tenant.name, known, &Recent::default()))
+            tenant.remember_row(known);
+            call(&Rows::new(conn, &tenant.name, known, &RowCache::default()))
         });
         reading.await
     }
@@ -157,13 +157,13 @@ impl Tenant {
     /// never.
     pub(crate) async fn write<T: Send + 'static>(
         self: &Arc<Self>,
-        about: About,
+        about: CallScope,
         call: impl FnMut(&Rows<'_>, Setting<'_>) -> Decided<T> + Send + 'static,
     ) -> Result<T> {
         self.check_open()?;
         let room = Some(self.common.writer.room().await?);
         self.check_open()?;
-        let (work, caller) = flight::start(&self.orphans, about);
+        let (work, caller) = in_flight::start(&self.abandoned, about);
         let (reply, answer) = oneshot::channel();
         let job = Call { tenant: Arc::clone(self), call, reply: Some(reply), _work: work, _room: room, done: None };
         self.common.writer.put(Box::new(job));
@@ -179,7 +179,7 @@ impl Tenant {
         mut call: impl FnMut(&Rows<'_>, Setting<'_>) -> Decided<()> + Send + 'static,
     ) {
         // Later calls of a caller that lost the answer wait for this call.
-        let (work, _orphan) = flight::start(&self.orphans, None);
+        let (work, _caller) = in_flight::start(&self.abandoned, None);
         let (reply, answer) = oneshot::channel();
         // The call itself keeps the receiver, because a call whose receiver is dropped would not begin.
         let call = move |rows: &Rows<'_>, setting: Setting<'_>| {

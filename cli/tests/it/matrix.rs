@@ -6,7 +6,7 @@ use agentstore::{
     Store as _,
     postgres::{PostgresConfig, PostgresStore},
 };
-use conformance_tests::{Gives, matrix};
+use conformance_tests::{StoreSupport, matrix};
 use test_servers::{Nats, Postgres};
 
 const ABOVE: &str = "\
@@ -32,11 +32,11 @@ async fn the_page_of_backends_matches_their_capabilities() {
     let nats = Nats::start("jetstream { sync_interval: always }").unwrap();
     let queue = agentstore::open(&format!("{}?assume_sync=true", nats.url())).await.unwrap();
     let gives = [
-        ("memory:", Gives::of(memory.store()).unwrap()),
-        ("file:", Gives::of(file.store()).unwrap()),
-        ("postgres:", Gives::of(&postgres).unwrap()),
-        ("sqlite:", Gives::of(sqlite.store()).unwrap()),
-        ("nats:", Gives::of(queue.store()).unwrap()),
+        ("memory:", StoreSupport::of(memory.store()).unwrap()),
+        ("file:", StoreSupport::of(file.store()).unwrap()),
+        ("postgres:", StoreSupport::of(&postgres).unwrap()),
+        ("sqlite:", StoreSupport::of(sqlite.store()).unwrap()),
+        ("nats:", StoreSupport::of(queue.store()).unwrap()),
     ];
     queue.close().await.unwrap();
     nats.stop().unwrap();

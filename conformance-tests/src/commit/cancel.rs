@@ -14,7 +14,7 @@ use crate::{
     log::draft::json,
     mailbox::draft::{ack, request, work},
     sweep::{Sweep, Target},
-    unknown::{FindOut, Known, undocumented, unknown_outcomes_can_be_resolved},
+    unknown::{Resolution, ResolveOutcome, undocumented, unknown_outcomes_can_be_resolved},
 };
 
 /// Threads that each have an input and a claim. A commit answers the input under the claim.
@@ -66,7 +66,7 @@ impl Target for Turns {
         Ok(format!("{entries} entries, {inputs} inputs, {events} events, {rows} rows, {:?}", work.status))
     }
 
-    async fn disturb(&self, t: &ThreadId) {
+    async fn interfere(&self, t: &ThreadId) {
         let (Some(mailbox), Some(pending)) = (&self.0.mailbox, &self.0.pending) else { return };
         let (other, unread): (_, EntryId) = (ClaimRef::new(dispatch(t), ClaimToken::new("another")), id("unknown"));
         let _refused = tokio::join!(mailbox.settle(vec![(other, ack())]), pending.retract_pending(t, &unread));
@@ -83,12 +83,12 @@ impl Target for Turns {
 }
 
 #[async_trait]
-impl FindOut for Turns {
-    async fn find_out(&self, call: &str, _t: &ThreadId, turn: &Commit) -> Result<Known, Failure> {
+impl ResolveOutcome for Turns {
+    async fn resolve_outcome(&self, call: &str, _t: &ThreadId, turn: &Commit) -> Result<Resolution, Failure> {
         if call != "commit" {
             return Err(undocumented(call));
         }
-        Ok(Known::Told(part!(self.commits).commit(turn.clone()).await?.deduplicated))
+        Ok(Resolution::ByRepeat(part!(self.commits).commit(turn.clone()).await?.deduplicated))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::{
     Given, Verdict,
     call::of_events,
-    sweep::{find_out, sweep},
+    sweep::{resolve_outcome, sweep},
 };
 
 const CHANGING: [&str; 2] = ["append_events", "trim_events"];
@@ -15,5 +15,5 @@ pub(super) async fn a_dropped_call_on_events_is_all_or_nothing(given: &Given) ->
 
 /// If the answer of a call on events was lost, its outcome is resolved as its documentation says.
 pub(super) async fn an_unknown_outcome_on_events_can_be_resolved(given: &Given) -> Verdict {
-    find_out(given, |stores, t, _| of_events(&*stores.events, t), &CHANGING).await
+    resolve_outcome(given, |stores, t, _| of_events(&*stores.events, t), &CHANGING).await
 }

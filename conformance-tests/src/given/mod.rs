@@ -1,8 +1,8 @@
 //! The opened store that a case gets, and helpers for working with it.
 
+mod concurrency;
 mod draft;
 mod step;
-mod together;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -10,14 +10,14 @@ use store_core::{CommitCoordinator, Error, Limits, PageRequest, Store, TenantId,
 use tokio::sync::RwLock;
 
 pub use self::{
+    concurrency::{race, race_two, walk},
     draft::{id, said, say, say_keyed},
-    together::{race, race_two, walk},
 };
 use crate::{
     case::Contract,
     check::Failure,
+    closed_store::ClosedStore,
     fixture::{Fixture, Opened},
-    gone::Gone,
 };
 
 /// The new, empty, opened store that a case gets.
@@ -149,7 +149,7 @@ impl Given {
     pub async fn reopen_without_closing(&self) -> Result<(), Failure> {
         let mut opened = self.opened.write().await;
         let mut before = self.take(&mut opened)?;
-        before.store = Arc::new(Gone::new());
+        before.store = Arc::new(ClosedStore::new());
         self.put(&mut opened, self.fixture.reopen(before).await?);
         Ok(())
     }
@@ -158,10 +158,10 @@ impl Given {
     ///
     /// # Errors
     /// If an earlier attempt to open the store again failed.
-    pub async fn let_go(&self) -> Result<(), Failure> {
+    pub async fn drop_store(&self) -> Result<(), Failure> {
         let mut opened = self.opened.write().await;
         let mut left = self.take(&mut opened)?;
-        left.store = Arc::new(Gone::new());
+        left.store = Arc::new(ClosedStore::new());
         self.put(&mut opened, left);
         Ok(())
     }

@@ -111,13 +111,13 @@ pub fn check<S: Spec>(spec: &S, history: &[Operation<S::Op, S::Answer>]) -> Resu
 /// The invocation of an operation is the node `2 * operation`, and its return is the node `2 * operation + 1`. The
 /// nodes form a ring of links in both directions; `head` is in front of the first node and behind the last. A placed
 /// operation is taken out and can be put back.
-struct Ahead {
+struct UnplacedOperations {
     next: Vec<usize>,
     previous: Vec<usize>,
     head: usize,
 }
 
-impl Ahead {
+impl UnplacedOperations {
     fn new<O, A>(operations: &[&Operation<O, A>]) -> Self {
         let head = operations.len() * 2;
         let mut times = Vec::with_capacity(head);
@@ -158,7 +158,7 @@ type Placed = Vec<u64>;
 struct Search<'a, S: Spec> {
     spec: &'a S,
     operations: Operations<'a, S>,
-    ahead: Ahead,
+    ahead: UnplacedOperations,
     state: S::State,
     placed: Placed,
     /// The operations in the order in which they are placed. Each has the state before it, except a read, which
@@ -178,7 +178,7 @@ impl<'a, S: Spec> Search<'a, S> {
         let open = operations.iter().filter(|operation| operation.returned.is_some()).count();
         Self {
             spec,
-            ahead: Ahead::new(&operations),
+            ahead: UnplacedOperations::new(&operations),
             state: spec.initial(),
             placed: vec![0; operations.len().div_ceil(64)],
             order: Vec::new(),

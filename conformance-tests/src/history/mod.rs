@@ -6,26 +6,26 @@
 //! - [`GuardedCommits`]: checks the history of the commits of a store; [`Faulty`] makes outcomes unknown
 //! - [`RacingClaims`], [`StaleHolders`], [`LeaseEdges`]: check which worker holds a dispatch, and which holder may
 //!   still write
-//! - [`WholeCommits`]: checks that readers that look at one part of a thread after the other never see only a part of
-//!   a commit
-//! - [`ForsakenWork`], [`JumpingClock`]: check dispatches whose workers abandon them, and a store clock that jumps
+//! - [`CommitAtomicity`]: checks that readers that look at one part of a thread after the other never see only a part
+//!   of a commit
+//! - [`AbandonedWork`], [`JumpingClock`]: check dispatches whose workers abandon them, and a store clock that jumps
 //! - [`LongLists`]: checks lists and subscriptions of many pages
 //! - [`RefusedBounds`], [`default_sizes`]: check arguments at the limits and above them
 //! - [`EventOrder`]: records what readers and followers of events see; [`check_order`] checks it
 
+mod abandoned;
+mod atomicity;
 mod bounds;
 mod check;
 mod claims;
 mod commits;
 mod events;
 mod faulty;
-mod forsaken;
 mod log;
 mod order;
 mod record;
 mod register;
 mod streams;
-mod whole;
 
 use std::future::Future;
 
@@ -34,19 +34,19 @@ use tokio::runtime::Builder;
 use crate::check::Failure;
 
 pub use self::{
+    abandoned::{AbandonedFigures, AbandonedWork, JumpingClock, JumpingFigures},
+    atomicity::{AtomicityFigures, CommitAtomicity},
     bounds::{BoundFigures, RefusedBounds, default_sizes},
     check::{Checked, Spec, Violation, check},
     claims::{ClaimFigures, EdgeFigures, LeaseEdges, RacingClaims, StaleHolders},
     commits::{CommitFigures, GuardedCommits},
     events::{EventFigures, EventOrder},
     faulty::Faulty,
-    forsaken::{ForsakenFigures, ForsakenWork, JumpingClock, JumpingFigures},
     log::{GuardedLogs, LogAct, LogAnswer, LogOp},
     order::{EventAct, EventAnswer, EventOp, check_order},
     record::{Invocation, Operation, Recorder, from_lines, to_lines},
     register::{RegisterAct, RegisterAnswer, RegisterOp, Registers},
     streams::{LongFigures, LongLists},
-    whole::{WholeCommits, WholeFigures},
 };
 
 /// Turns each history into a test of a backend.
@@ -85,7 +85,7 @@ macro_rules! histories {
             /// LC4. Shows CM-1, CM-23, CM-33 and PR-10.
             #[test]
             fn no_reader_sees_part_of_a_commit() {
-                let test = $crate::history::WholeCommits::default();
+                let test = $crate::history::CommitAtomicity::default();
                 println!("{}", $crate::history::run(test.run($fixture)));
             }
         }
@@ -132,7 +132,7 @@ macro_rules! histories_of_mailboxes {
         /// LC6. Shows MB-29, MB-36, MB-37, PR-11 and PR-12.
         #[test]
         fn other_workers_finish_abandoned_work() {
-            let test = $crate::history::ForsakenWork::default();
+            let test = $crate::history::AbandonedWork::default();
             println!("{}", $crate::history::run(test.run($fixture)));
         }
 

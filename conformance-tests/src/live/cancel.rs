@@ -8,7 +8,7 @@ use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_some},
     mailbox::draft::{ack, claim_next, put, settle, work},
-    sweep::{NEXT_CALL, cut},
+    sweep::{CALL_TIMEOUT, poll_then_drop},
 };
 
 /// Calls are dropped after fewer polls than this. A delivery that no receiver accepts ends only at its deadline.
@@ -21,10 +21,10 @@ pub(super) async fn a_dropped_call_on_a_target_leaves_nothing_locked(given: &Giv
     for polls in 0..POLLS {
         let to = target(&format!("t-{polls}"), 1);
         let _earlier = live.open_live(to.clone()).await?;
-        drop(cut(live.open_live(to.clone()), polls).await?);
-        let opened = timeout(NEXT_CALL, live.open_live(to.clone())).await;
+        drop(poll_then_drop(live.open_live(to.clone()), polls).await?);
+        let opened = timeout(CALL_TIMEOUT, live.open_live(to.clone())).await;
         let mut receiver = opened.map_err(|_| Failure::new("the next opening does not return"))??;
-        cut(live.deliver(DeliverLive::new(to.clone(), word("dropped")).within(MOMENT)), polls).await?;
+        poll_then_drop(live.deliver(DeliverLive::new(to.clone(), word("dropped")).within(MOMENT)), polls).await?;
         let sent = sending(&live, &to, word("next")).await;
         let mut heard = Vec::new();
         while heard.last() != Some(&word("next")) {
@@ -43,9 +43,9 @@ pub(super) async fn a_dropped_call_on_a_target_leaves_nothing_locked(given: &Giv
 pub(super) async fn a_dropped_wait_leaves_nothing_locked(given: &Given) -> Verdict {
     let wake_ups = wake_ups(given)?;
     for polls in 0..POLLS {
-        cut(wake_ups.wait(MOMENT), polls).await?;
+        poll_then_drop(wake_ups.wait(MOMENT), polls).await?;
         put(given, [work("t", &format!("d-{polls}"))]).await?;
-        let woken = timeout(NEXT_CALL, wake_ups.wait(NEXT_CALL)).await;
+        let woken = timeout(CALL_TIMEOUT, wake_ups.wait(CALL_TIMEOUT)).await;
         expect_eq(woken.map_err(|_| Failure::new("the next wait does not return"))??, Waited::Woken)?;
         let held = expect_some(claim_next(given).await?, "dispatch")?;
         settle(given, &held, ack()).await?;

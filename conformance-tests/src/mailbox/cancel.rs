@@ -14,14 +14,14 @@ use crate::{
     call::{Calls, call},
     check::{expect_eq, expect_some},
     given::id,
-    sweep::{LITTLE_LATER, Sweep, Target, cut},
-    unknown::{FindOut, Known, undocumented, unknown_outcomes_can_be_resolved},
+    sweep::{SETTLE_DELAY, Sweep, Target, poll_then_drop},
+    unknown::{Resolution, ResolveOutcome, undocumented, unknown_outcomes_can_be_resolved},
 };
 
 /// The number of claims that are dropped, after one, two or three polls.
 const CLAIMS: usize = 30;
 /// How often the case looks for a claim that was given back. With the pauses this takes 10 s.
-const LOOKS: usize = 500;
+const MAX_CHECKS: usize = 500;
 
 /// A claim whose future is dropped before its answer was received is given back within 10 s. The dispatch has its
 /// attempts as they were.
@@ -29,7 +29,7 @@ pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> 
     put(given, [work("t", "a")]).await?;
     for claim in 0..CLAIMS {
         let store = mailbox(given)?;
-        let answer = cut(Box::pin(store.claim(request())), 1 + claim % 3).await?;
+        let answer = poll_then_drop(Box::pin(store.claim(request())), 1 + claim % 3).await?;
         let held = match answer.map(|claims| claims.claimed).unwrap_or_default().pop() {
             Some(received) => received,
             None => given_back(given).await?,
@@ -41,11 +41,11 @@ pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> 
 }
 
 async fn given_back(given: &Given) -> Result<ClaimedDispatch, Failure> {
-    for _ in 0..LOOKS {
+    for _ in 0..MAX_CHECKS {
         if let Some(held) = mailbox(given)?.claim(request()).await?.claimed.pop() {
             return Ok(held);
         }
-        tokio::time::sleep(LITTLE_LATER).await;
+        tokio::time::sleep(SETTLE_DELAY).await;
     }
     Err(Failure::new("the dispatch of a dropped claim was not released within 10 s"))
 }
@@ -145,7 +145,7 @@ impl Target for Work {
         Ok(seen + &format!(", {:?}", self.0.count_dispatches(Some(t)).await?))
     }
 
-    async fn disturb(&self, t: &ThreadId) {
+    async fn interfere(&self, t: &ThreadId) {
         let claim = ClaimRef::new(name("held", t), ClaimToken::new("another"));
         let unknown: DispatchId = id("unknown");
         let _refused = tokio::join!(
@@ -165,8 +165,8 @@ impl Target for Work {
 }
 
 #[async_trait]
-impl FindOut for Work {
-    async fn find_out(&self, call: &str, t: &ThreadId, held: &ClaimedDispatch) -> Result<Known, Failure> {
+impl ResolveOutcome for Work {
+    async fn resolve_outcome(&self, call: &str, t: &ThreadId, held: &ClaimedDispatch) -> Result<Resolution, Failure> {
         let store = &self.0;
         let status = async |what: &str| {
             let found = store.load_dispatch(&name(what, t)).await?;
@@ -175,27 +175,27 @@ impl FindOut for Work {
         Ok(match call {
             "enqueue" => {
                 let again = work(t.as_str(), name("new", t).as_str());
-                Known::Told(store.enqueue(vec![again]).await?.remove(0)?.deduplicated)
+                Resolution::ByRepeat(store.enqueue(vec![again]).await?.remove(0)?.deduplicated)
             }
-            "cancel" => Known::Looked(status("queued").await? == DispatchStatus::Cancelled),
-            "interrupt" => Known::Looked(store.load_epoch(t).await? > held.dispatch.epoch),
-            "interrupt with a key" => Known::Told(store.interrupt(keyed(t)).await?.deduplicated),
+            "cancel" => Resolution::ByRead(status("queued").await? == DispatchStatus::Cancelled),
+            "interrupt" => Resolution::ByRead(store.load_epoch(t).await? > held.dispatch.epoch),
+            "interrupt with a key" => Resolution::ByRepeat(store.interrupt(keyed(t)).await?.deduplicated),
             // If the claim took effect, its dispatch cannot be claimed again while the lease runs.
-            "claim" => Known::Told(store.claim(request().of_thread(free(t))).await?.claimed.is_empty()),
+            "claim" => Resolution::ByRepeat(store.claim(request().of_thread(free(t))).await?.claimed.is_empty()),
             "extend" => {
                 store.extend(&held.claim(), LEASE * 10).await?;
-                Known::Repeated
+                Resolution::Idempotent
             }
             "start" => {
                 store.start(&held.claim(), id("i")).await?;
-                Known::Repeated
+                Resolution::Idempotent
             }
-            "settle" => Known::Told(store.settle(vec![(held.claim(), ack())]).await?.remove(0)?.deduplicated),
+            "settle" => Resolution::ByRepeat(store.settle(vec![(held.claim(), ack())]).await?.remove(0)?.deduplicated),
             "purge" => {
                 store.purge(Purge::new(Timestamp::MAX)).await?;
-                Known::Repeated
+                Resolution::Idempotent
             }
-            "requeue" => Known::Looked(status("dead").await? == DispatchStatus::Queued),
+            "requeue" => Resolution::ByRead(status("dead").await? == DispatchStatus::Queued),
             _ => return Err(undocumented(call)),
         })
     }
@@ -223,7 +223,7 @@ impl Target for Lapsed {
         Ok(format!("{:?} {} {}", found.status, found.attempts, found.claim.is_some()))
     }
 
-    async fn disturb(&self, t: &ThreadId) {
+    async fn interfere(&self, t: &ThreadId) {
         let claim = ClaimRef::new(name("lapsed", t), ClaimToken::new("another"));
         let _refused = tokio::join!(self.0.settle(vec![(claim.clone(), ack())]), self.0.extend(&claim, LEASE));
     }
@@ -234,13 +234,13 @@ impl Target for Lapsed {
 }
 
 #[async_trait]
-impl FindOut for Lapsed {
-    async fn find_out(&self, call: &str, _t: &ThreadId, (): &()) -> Result<Known, Failure> {
+impl ResolveOutcome for Lapsed {
+    async fn resolve_outcome(&self, call: &str, _t: &ThreadId, (): &()) -> Result<Resolution, Failure> {
         if call != "reclaim" {
             return Err(undocumented(call));
         }
         self.0.reclaim(1_000).await?;
-        Ok(Known::Repeated)
+        Ok(Resolution::Idempotent)
     }
 }
 

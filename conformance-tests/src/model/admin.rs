@@ -11,7 +11,7 @@ use store_core::{
 use super::{
     bug::Bug,
     commit::{Setting, check_fence, new_slot},
-    handle::{Handle, step_aside},
+    handle::{Handle, yield_to_others},
     mailbox, shape,
     world::{Slot, Tenant},
 };
@@ -246,7 +246,7 @@ impl ThreadAdmin for Handle {
                 slots.filter(|t| t.parent_thread_id.as_ref() == Some(id)).for_each(|t| t.parent_thread_id = None);
                 Ok(())
             })?;
-            step_aside().await;
+            yield_to_others().await;
         }
         let deletion = self.write(|tenant, setting| delete(tenant, id, request, &setting))?;
         if self.shared.bug == Some(Bug::DeletionFoldsCase) {

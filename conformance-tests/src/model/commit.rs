@@ -11,7 +11,7 @@ use store_core::{
 use super::{
     bug::Bug,
     entries::Draft,
-    events, mailbox, outbox, pending, run, sabotage, shape, state,
+    events, mailbox, outbox, pending, planted, run, shape, state,
     tree::spent,
     world::{Memory, Slot, Tenant, blank_thread, record},
 };
@@ -35,7 +35,7 @@ pub(super) struct Setting<'a> {
 pub(super) fn commit(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>) -> Result<Receipt> {
     let result = decide(tenant, commit, setting);
     if let (Err(refusal), Some(bug)) = (&result, setting.bug) {
-        sabotage::after_refusal(tenant, commit, refusal.kind(), (bug, setting));
+        planted::after_refusal(tenant, commit, refusal.kind(), (bug, setting));
     }
     result
 }
@@ -274,7 +274,7 @@ fn written(tenant: &Tenant, mut slot: Slot, commit: &Commit, setting: &Setting<'
     slot.last_time = setting.now;
     slot.thread.updated_at = slot.thread.updated_at.max(at);
     if let Some(bug) = setting.bug {
-        sabotage::after_commit(&mut slot, commit, first, (bug, setting));
+        planted::after_commit(&mut slot, commit, first, (bug, setting));
     }
     let mut receipt = receipt(&slot.view(setting.bug), setting.now)?;
     let new = commit.consume.len() + commit.entries.len();

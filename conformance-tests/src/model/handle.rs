@@ -122,7 +122,7 @@ impl Handle {
         if seen.deduplicated {
             return Ok(seen);
         }
-        step_aside().await;
+        yield_to_others().await;
         self.write(|tenant, setting| {
             let slot = tenant.threads.get(&commit.thread);
             commit.expect = slot.map_or(Expect::Absent, |slot| Expect::Version(slot.view(None).version));
@@ -133,7 +133,7 @@ impl Handle {
     /// Commits. After a refusal, restores the tenant as it was before the call, and so undoes what other calls wrote.
     async fn commit_with_rollback(&self, commit: &Commit) -> Result<Receipt> {
         let before = self.shared.world().tenants.get(&self.tenant).cloned().unwrap_or_default();
-        step_aside().await;
+        yield_to_others().await;
         self.write(|tenant, setting| {
             let result = commit::commit(tenant, commit, setting);
             if result.is_err() {
@@ -161,7 +161,7 @@ impl Handle {
         if commit.settle.is_some() {
             let _refused = self.write(|tenant, setting| commit::settle(tenant, &commit, &setting));
             (commit.settle, commit.fence) = (None, None);
-            step_aside().await;
+            yield_to_others().await;
         }
         self.write(|tenant, setting| commit::commit(tenant, &commit, setting))
     }
@@ -187,7 +187,7 @@ impl Handle {
     /// Lets other tasks run, if the store has this bug.
     pub(in crate::model) async fn wait_if(&self, bug: Bug) {
         if self.shared.bug == Some(bug) {
-            step_aside().await;
+            yield_to_others().await;
         }
     }
 
@@ -199,7 +199,7 @@ impl Handle {
             tenant.events.hide(&appended.events);
             Ok(appended)
         })?;
-        step_aside().await;
+        yield_to_others().await;
         self.write(|tenant, _| {
             tenant.events.show(&appended.events);
             Ok(())
@@ -209,7 +209,7 @@ impl Handle {
 }
 
 /// Lets other tasks run.
-pub(super) async fn step_aside() {
+pub(super) async fn yield_to_others() {
     let mut turns = 3;
     poll_fn(|context| {
         if turns == 0 {
@@ -275,7 +275,7 @@ impl PendingStore for Handle {
         if self.shared.bug == Some(Bug::InputsOneByOne) && request.inputs.len() > 1 {
             let first = AppendPending::new(request.thread.clone(), request.inputs.iter().take(1).cloned());
             let _written = self.write(|tenant, setting| pending::append(tenant, &first, &setting));
-            step_aside().await;
+            yield_to_others().await;
             // The first input is left out: as it is already pending, an append that contains it would be refused.
             let rest = AppendPending::new(request.thread.clone(), request.inputs.iter().skip(1).cloned());
             return self.write(|tenant, setting| pending::append(tenant, &rest, &setting));

@@ -7,7 +7,7 @@ use futures_util::stream;
 use store_core::{
     Clock, DeliverLive, LiveChannel, LiveDelivery, LiveReceiver, LiveTarget, Result, TenantId, Waited, WakeUps,
     codec::Codec,
-    live::{LiveAnswer, LiveLetter},
+    live::{LiveAnswer, LiveMessage},
 };
 use tokio::time::{sleep, timeout};
 
@@ -21,7 +21,7 @@ type Address = (TenantId, u64, LiveTarget);
 
 /// The receivers of a model, and the commands on their way to them.
 #[derive(Debug, Default)]
-pub(super) struct Wires {
+pub(super) struct LiveState {
     last: u64,
     /// How often a caller waited for work. Only a broken store reads this.
     pub(super) waits: u64,
@@ -42,7 +42,7 @@ struct Sent {
     answer: Option<LiveAnswer>,
 }
 
-impl Wires {
+impl LiveState {
     const fn next(&mut self) -> u64 {
         self.last += 1;
         self.last
@@ -57,7 +57,7 @@ impl Wires {
     }
 
     /// Takes the oldest command that a receiver has not taken yet: its number, its receiver and its text.
-    fn take(&mut self, at: &Listening) -> Option<(u64, Option<u64>, String)> {
+    fn take(&mut self, at: &OpenReceiver) -> Option<(u64, Option<u64>, String)> {
         let bug = at.handle.shared.bug;
         let is_its = |sent: &Sent| match bug {
             Some(Bug::EarlierReceiverStays | Bug::CommandKept) => sent.address == at.address,
@@ -86,15 +86,15 @@ async fn within<T>(time: Duration, found: impl Future<Output = Result<T>> + Send
 }
 
 /// The open receiver of a target.
-struct Listening {
+struct OpenReceiver {
     handle: Handle,
     address: Address,
     number: u64,
 }
 
-impl Listening {
-    /// Returns the next letter, or none after another receiver has opened the target.
-    async fn next(&self) -> Result<Option<LiveLetter>> {
+impl OpenReceiver {
+    /// Returns the next message, or none after another receiver has opened the target.
+    async fn next(&self) -> Result<Option<LiveMessage>> {
         let shared = &self.handle.shared;
         found(|| {
             if shared.bug != Some(Bug::ReceiverOutlivesClosing) {
@@ -105,13 +105,13 @@ impl Listening {
             if is_over {
                 return Ok(Some(None));
             }
-            Ok(wires.take(self).map(|taken| Some(letter(shared, taken))))
+            Ok(wires.take(self).map(|taken| Some(message(shared, taken))))
         })
         .await
     }
 }
 
-impl Drop for Listening {
+impl Drop for OpenReceiver {
     fn drop(&mut self) {
         let mut wires = self.handle.shared.wires();
         if wires.receivers.get(&self.address) == Some(&self.number) {
@@ -120,9 +120,9 @@ impl Drop for Listening {
     }
 }
 
-fn letter(shared: &Arc<Shared>, (number, to, text): (u64, Option<u64>, String)) -> LiveLetter {
+fn message(shared: &Arc<Shared>, (number, to, text): (u64, Option<u64>, String)) -> LiveMessage {
     let shared = Arc::clone(shared);
-    LiveLetter::new(text, move |answer| {
+    LiveMessage::new(text, move |answer| {
         let mut wires = shared.wires();
         let is_open = wires.has(to);
         if let Some(sent) = wires.find(number).filter(|_| is_open) {
@@ -170,15 +170,15 @@ impl LiveChannel for Handle {
             wires.receivers.insert(address.clone(), number);
             number
         };
-        let listening = Some(Listening { handle, address, number });
-        let letters = stream::unfold(listening, async |listening| {
+        let listening = Some(OpenReceiver { handle, address, number });
+        let messages = stream::unfold(listening, async |listening| {
             let listening = listening?;
             match listening.next().await {
-                Ok(letter) => Some((Ok(letter?), Some(listening))),
+                Ok(message) => Some((Ok(message?), Some(listening))),
                 Err(error) => Some((Err(error), None)),
             }
         });
-        Ok(LiveReceiver::new(Box::pin(letters)))
+        Ok(LiveReceiver::new(Box::pin(messages)))
     }
 
     async fn deliver(&self, request: DeliverLive) -> Result<LiveDelivery> {

@@ -20,11 +20,11 @@ mod outbox;
 mod page;
 mod pairing;
 mod pending;
+mod planted;
 #[cfg(feature = "random")]
 mod random;
 mod read;
 mod run;
-mod sabotage;
 mod shape;
 mod state;
 mod store;

@@ -16,8 +16,8 @@ use store_core::{
 
 use super::{
     bug::Bug,
-    handle::{Handle, step_aside},
-    live::Wires,
+    handle::{Handle, yield_to_others},
+    live::LiveState,
     page::{Cursors, Walk},
     world::World,
 };
@@ -30,7 +30,7 @@ pub(super) struct Shared {
     pub(super) bug: Option<Bug>,
     pub(super) cursors: Cursors,
     world: Mutex<World>,
-    wires: Mutex<Wires>,
+    wires: Mutex<LiveState>,
 }
 
 impl Shared {
@@ -38,7 +38,7 @@ impl Shared {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn wires(&self) -> MutexGuard<'_, Wires> {
+    pub(super) fn wires(&self) -> MutexGuard<'_, LiveState> {
         self.wires.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -146,7 +146,7 @@ impl Store for ModelStore {
             if deletions.is_some() {
                 return Ok(());
             }
-            step_aside().await;
+            yield_to_others().await;
             self.shared.world().tenants.remove(tenant);
             return Ok(());
         }

@@ -15,21 +15,21 @@ use crate::{
     call::{Calls, call},
     check::{expect_eq, expect_some},
     given::id,
-    sweep::{LITTLE_LATER, Sweep, Target, cut},
-    unknown::{FindOut, Known, undocumented, unknown_outcomes_can_be_resolved},
+    sweep::{SETTLE_DELAY, Sweep, Target, poll_then_drop},
+    unknown::{Resolution, ResolveOutcome, undocumented, unknown_outcomes_can_be_resolved},
 };
 
 /// How many claims are dropped, each after 1 to 3 polls.
 const CLAIMS: usize = 30;
 /// How often the case checks whether a claim was given back. All checks take 10 s together.
-const LOOKS: usize = 500;
+const MAX_CHECKS: usize = 500;
 
 /// A claim whose future is dropped before its answer was received is given back soon, with its attempts as they were.
 pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> Verdict {
     send(given, [row("a")]).await?;
     for number in 0..CLAIMS {
         let store = outbox(given)?;
-        let answer = cut(Box::pin(store.claim_outbox(mail(1))), 1 + number % 3).await?;
+        let answer = poll_then_drop(Box::pin(store.claim_outbox(mail(1))), 1 + number % 3).await?;
         let held = match answer.map(|claimed| claimed.rows).unwrap_or_default().pop() {
             Some(received) => received,
             None => given_back(given).await?,
@@ -41,11 +41,11 @@ pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> 
 }
 
 async fn given_back(given: &Given) -> Result<ClaimedOutboxRow, Failure> {
-    for _ in 0..LOOKS {
+    for _ in 0..MAX_CHECKS {
         if let Some(held) = claim(given, 1).await?.pop() {
             return Ok(held);
         }
-        tokio::time::sleep(LITTLE_LATER).await;
+        tokio::time::sleep(SETTLE_DELAY).await;
     }
     Err(Failure::new("the row of a dropped claim was not released within 10 s"))
 }
@@ -130,7 +130,7 @@ impl Target for Rows {
         Ok(seen)
     }
 
-    async fn disturb(&self, t: &ThreadId) {
+    async fn interfere(&self, t: &ThreadId) {
         let (unknown, token) = (|| id::<OutboxId>("unknown"), || ClaimToken::new("another"));
         let other = || Commit::new(t.clone()).with_outbox([to("another", "b", "x")]);
         let wrong = store_core::Expect::Version(store_core::Version::new(1_000, 1, 0));
@@ -150,38 +150,38 @@ impl Target for Rows {
 }
 
 #[async_trait]
-impl FindOut for Rows {
-    async fn find_out(&self, call: &str, t: &ThreadId, prepared: &Prepared) -> Result<Known, Failure> {
+impl ResolveOutcome for Rows {
+    async fn resolve_outcome(&self, call: &str, t: &ThreadId, prepared: &Prepared) -> Result<Resolution, Failure> {
         let (store, Prepared { dead, held }) = (&self.outbox, prepared);
         let status = async |row: &OutboxId| {
             let found = store.load_outbox(row).await?;
             Ok::<_, Failure>(expect_some(found, "row")?.status)
         };
         Ok(match call {
-            "commit" => Known::Told(self.commits.commit(commit_of(t)).await?.deduplicated),
+            "commit" => Resolution::ByRepeat(self.commits.commit(commit_of(t)).await?.deduplicated),
             // A claimed row is not claimed again as long as its lease runs.
-            "claim_outbox" => Known::Told(store.claim_outbox(one_of(t)).await?.rows.is_empty()),
+            "claim_outbox" => Resolution::ByRepeat(store.claim_outbox(one_of(t)).await?.rows.is_empty()),
             "extend_outbox" => {
                 store.extend_outbox(held.extend(LEASE * 10)).await?;
-                Known::Repeated
+                Resolution::Idempotent
             }
             "settle_outbox" => {
                 match store.settle_outbox(vec![held.settle(OutboxSettlement::Delivered)]).await?.remove(0) {
-                    Ok(_) => Known::Told(false),
+                    Ok(_) => Resolution::ByRepeat(false),
                     Err(lost) => {
                         expect_eq(lost.kind(), ErrorKind::ClaimLost)?;
-                        Known::Told(status(&held.row.id).await? == OutboxStatus::Delivered)
+                        Resolution::ByRepeat(status(&held.row.id).await? == OutboxStatus::Delivered)
                     }
                 }
             }
             "requeue_outbox" => {
                 let again = store.requeue_outbox(RequeueOutbox::ids([dead.clone()])).await?.remove(0).outcome;
                 expect_eq(status(dead).await?, OutboxStatus::Pending)?;
-                Known::Told(again.is_err())
+                Resolution::ByRepeat(again.is_err())
             }
             "purge_outbox" => {
                 store.purge_outbox(PurgeOutbox::new(Timestamp::MAX)).await?;
-                Known::Repeated
+                Resolution::Idempotent
             }
             _ => return Err(undocumented(call)),
         })

@@ -3,7 +3,7 @@
 use crate::{
     Given, Verdict,
     call::of_pending,
-    sweep::{find_out, sweep},
+    sweep::{resolve_outcome, sweep},
 };
 
 const CHANGING: [&str; 4] = ["append_pending", "update_pending", "retract_pending", "reorder_pending"];
@@ -15,5 +15,5 @@ pub(super) async fn a_dropped_call_on_a_queue_is_all_or_nothing(given: &Given) -
 
 /// If the answer of a call on a queue was lost, its outcome is resolved as its documentation says.
 pub(super) async fn an_unknown_outcome_on_a_queue_can_be_resolved(given: &Given) -> Verdict {
-    find_out(given, |stores, t, before| of_pending(&*stores.pending, t, before.queue), &CHANGING).await
+    resolve_outcome(given, |stores, t, before| of_pending(&*stores.pending, t, before.queue), &CHANGING).await
 }

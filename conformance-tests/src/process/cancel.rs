@@ -13,7 +13,7 @@ use crate::{
     call::Call,
     check::{expect, expect_eq},
     given::{id, say_keyed},
-    sweep::{LITTLE_LATER, MOST_POLLS, NEXT_CALL, cut},
+    sweep::{CALL_TIMEOUT, MAX_POLLS, SETTLE_DELAY, poll_then_drop},
 };
 
 /// Makes a call on the thread `t`.
@@ -82,14 +82,14 @@ const UPDATE: Sweep =
     Sweep { make: update, exists: true, idle: Duration::ZERO, ends: [NEW, "0 entries, revision 2, Some(\"dropped\")"] };
 const DELETION: Sweep = Sweep { make: delete, exists: true, idle: Duration::ZERO, ends: [NEW, ""] };
 /// The prune removes the child first. The thread then has no child, and is removed, too.
-const PRUNE: Sweep = Sweep { make: prune, exists: true, idle: IDLE.saturating_add(LITTLE_LATER), ends: [NEW, ""] };
+const PRUNE: Sweep = Sweep { make: prune, exists: true, idle: IDLE.saturating_add(SETTLE_DELAY), ends: [NEW, ""] };
 
 /// Drops the call on a new thread after every number of polls, until a call ends. A little later the thread must look
 /// as one of the two `ends` says. If `in_order` is set, the next call of the same handle must already see that.
 async fn swept(given: &Given, sweep: Sweep, in_order: bool) -> Verdict {
     let given = &given.another().await?;
     let stores = given.stores()?;
-    for polls in 0..MOST_POLLS {
+    for polls in 0..MAX_POLLS {
         let t: ThreadId = id(&format!("t-{polls}"));
         if sweep.exists {
             a_parent(given, &t, &format!("child-{polls}")).await?;
@@ -97,9 +97,9 @@ async fn swept(given: &Given, sweep: Sweep, in_order: bool) -> Verdict {
         if !sweep.idle.is_zero() {
             given.advance(sweep.idle).await;
         }
-        let ended = cut((sweep.make)(&stores, t.clone()), polls).await?.is_some();
+        let ended = poll_then_drop((sweep.make)(&stores, t.clone()), polls).await?.is_some();
         let seen = shown(&stores, &t).await?;
-        tokio::time::sleep(LITTLE_LATER).await;
+        tokio::time::sleep(SETTLE_DELAY).await;
         let later = shown(&stores, &t).await?;
         let what = format!("after {polls} polls a read shows {seen:?}, a little later {later:?}");
         expect(sweep.ends.contains(&later.as_str()), &what)?;
@@ -125,7 +125,7 @@ async fn a_parent(given: &Given, t: &ThreadId, child: &str) -> Verdict {
 /// Describes the thread as the handle shows it. The read must not wait for long.
 async fn shown(stores: &TenantStores, t: &ThreadId) -> Result<String, Failure> {
     let threads = stores.threads.as_ref().ok_or_else(|| Failure::new("the store has no threads"))?;
-    let found = timeout(NEXT_CALL, threads.load_thread(t)).await.map_err(|_| Failure::new("the next call hangs"))?;
+    let found = timeout(CALL_TIMEOUT, threads.load_thread(t)).await.map_err(|_| Failure::new("the next call hangs"))?;
     Ok(found?.map_or_else(String::new, |t| {
         format!("{} entries, revision {}, {:?}", t.version.number(), t.revision.number(), t.title)
     }))
@@ -137,7 +137,7 @@ async fn is_free(given: &Given, stores: &TenantStores, t: &ThreadId) -> Verdict 
     let there = given.threads()?.load_thread(t).await?;
     let next = there.map(|_| say_keyed(t, "next", "x"));
     for commit in next.into_iter().chain([say_keyed(&id(&format!("{t} new")), "next", "x")]) {
-        let written = timeout(NEXT_CALL, commits.commit(commit)).await;
+        let written = timeout(CALL_TIMEOUT, commits.commit(commit)).await;
         let _receipt = written.map_err(|_| Failure::new(format!("{t}: a lock is still held")))??;
     }
     Ok(())
@@ -167,8 +167,8 @@ pub(super) async fn a_dropped_deletion_is_all_or_nothing(given: &Given) -> Verdi
     for polls in 0..20 {
         let (t, child) = (id::<ThreadId>(&format!("t-{polls}")), format!("child-{polls}"));
         a_parent(&given, &t, &child).await?;
-        cut(delete(&given.stores()?, t.clone()), polls).await?;
-        tokio::time::sleep(LITTLE_LATER).await;
+        poll_then_drop(delete(&given.stores()?, t.clone()), polls).await?;
+        tokio::time::sleep(SETTLE_DELAY).await;
         let threads = given.threads()?;
         let there = (threads.load_thread(&t).await?.is_some(), threads.load_thread(&id(&child)).await?.is_some());
         expect_eq(there.0, there.1).map_err(|failure| failure.about(format!("after {polls} polls")))?;
@@ -205,14 +205,15 @@ pub(super) async fn many_dropped_calls_leave_a_store_that_works(given: &Given) -
                 let t: ThreadId = id(&format!("t-{}", at % 4));
                 let make: Make = [create, commit, update, delete][(task + at) % 4];
                 // A refusal does not matter here, because other tasks create and delete the threads.
-                let _ended = cut(make(&stores, t), at % 7).await;
+                let _ended = poll_then_drop(make(&stores, t), at % 7).await;
             }
         }
     });
     ends.await;
     for at in 0..4 {
         let t: ThreadId = id(&format!("t-{at}"));
-        let _gone = timeout(NEXT_CALL, delete(&stores, t.clone())).await.map_err(|_| Failure::new("a lock is held"))?;
+        let _gone =
+            timeout(CALL_TIMEOUT, delete(&stores, t.clone())).await.map_err(|_| Failure::new("a lock is held"))?;
         let receipt = given.commit(say_keyed(&t, "last", "x").expecting(Expect::Absent)).await?;
         expect_eq((receipt.version.number(), given.log(&t).await?.len()), (1, 1))?;
     }

@@ -149,7 +149,7 @@ pub(super) async fn dropping_the_last_handle_closes_the_store(given: &Given) -> 
 pub(super) async fn handles_keep_the_store_open(given: &Given) -> Verdict {
     let (probe, stores) = (first(given.contract()), given.stores()?);
     probe.write(&stores, "a").await?;
-    given.let_go().await?;
+    given.drop_store().await?;
     probe.write(&stores, "b").await?;
     expect_eq(probe.ids(&stores).await?, ["a", "b"])?;
     let Some(live) = stores.live() else { return Ok(()) };

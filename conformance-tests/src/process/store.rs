@@ -10,7 +10,7 @@ use crate::{
     given::id,
     length::Length,
     probe::first,
-    sweep::{Figures, MOST_POLLS, NEXT_CALL, cut},
+    sweep::{CALL_TIMEOUT, Figures, MAX_POLLS, poll_then_drop},
 };
 
 /// The calls on a store that leave it open.
@@ -34,9 +34,9 @@ async fn once(given: &Given, at: usize, polls: usize) -> Result<bool, Failure> {
     probe.write(&given.tenant(tenant.as_str())?, "a").await?;
     let (name, dropped) = calls(&*store, &tenant).swap_remove(at);
     // A store may not support `sync`: a refusal is an end, too.
-    let ended = cut(dropped, polls).await.map_or(true, |ended| ended.is_some());
+    let ended = poll_then_drop(dropped, polls).await.map_or(true, |ended| ended.is_some());
     let (_, again) = calls(&*store, &tenant).swap_remove(at);
-    let again = timeout(NEXT_CALL, again).await.map_err(|_| Failure::new("the repeated call hangs"))?;
+    let again = timeout(CALL_TIMEOUT, again).await.map_err(|_| Failure::new("the repeated call hangs"))?;
     expect(again.is_ok() || name == "sync", format!("the repeated call failed: {again:?}"))?;
     let beside = given.tenant(&format!("{tenant} beside"))?;
     let next = async {
@@ -48,7 +48,7 @@ async fn once(given: &Given, at: usize, polls: usize) -> Result<bool, Failure> {
         // The dropped call removes no record that was written after it.
         expect(probe.has(&new, "b").await?, "data written after the call is gone")
     };
-    timeout(NEXT_CALL, next).await.map_err(|_| Failure::new("a lock is still held"))??;
+    timeout(CALL_TIMEOUT, next).await.map_err(|_| Failure::new("a lock is still held"))??;
     // The next round begins with the same data as this one, because a check polls more often the more data there is.
     for done in [tenant.clone(), id(&format!("{tenant} beside"))] {
         store.delete_tenant(&done).await?;
@@ -67,8 +67,8 @@ pub(super) async fn a_dropped_call_on_a_store_leaves_nothing_locked(given: &Give
     let share = Contract::ALL.iter().rev().position(|contract| *contract == given.contract());
     let is_its = |polls: &usize| *polls == 0 || share.is_some_and(|share| polls % among == share % among);
     for (at, name) in names.iter().enumerate() {
-        for (points, polls) in (0..=MOST_POLLS).filter(is_its).enumerate() {
-            expect(polls < MOST_POLLS - among, format!("`{name}` does not return"))?;
+        for (points, polls) in (0..=MAX_POLLS).filter(is_its).enumerate() {
+            expect(polls < MAX_POLLS - among, format!("`{name}` does not return"))?;
             let about = |failure: Failure| failure.about(format!("`{name}` after {polls} polls"));
             if once(given, at, polls).await.map_err(about)? {
                 figures.add(name, points)?;
@@ -83,12 +83,12 @@ pub(super) async fn a_dropped_call_on_a_store_leaves_nothing_locked(given: &Give
 /// and what was acknowledged is kept.
 pub(super) async fn a_dropped_close_is_finished_by_the_next_one(given: &Given) -> Verdict {
     let (probe, mut figures) = (first(given.contract()), Figures::default());
-    for polls in 0..MOST_POLLS {
+    for polls in 0..MAX_POLLS {
         let given = given.another().await?;
         probe.write(&given.stores()?, "a").await?;
         let store = given.store();
-        let ended = cut(call(store.close()), polls).await?.is_some();
-        timeout(NEXT_CALL, store.close()).await.map_err(|_| Failure::new("the next call does not return"))??;
+        let ended = poll_then_drop(call(store.close()), polls).await?.is_some();
+        timeout(CALL_TIMEOUT, store.close()).await.map_err(|_| Failure::new("the next call does not return"))??;
         expect_kind(store.tenant(&id("default")), ErrorKind::Closed)?;
         drop(store);
         if given.fixture().lack(Need::Reopen).is_none() {

@@ -14,7 +14,7 @@ use crate::{
     call::{Calls, append_of, commit_of, events_of, trim_of},
     check::{Failure, Verdict, expect_some},
     given::{Given, id, said, say_keyed},
-    unknown::{FindOut, Known, undocumented, unknown_outcomes_can_be_resolved},
+    unknown::{Resolution, ResolveOutcome, undocumented, unknown_outcomes_can_be_resolved},
 };
 
 /// The stores that the calls are made on.
@@ -48,7 +48,7 @@ pub(crate) async fn sweep(given: &Given, make: Make, changing: &[&str]) -> Verdi
 }
 
 /// Resolves the outcome of each call that changes something. These are the calls named in `changing`.
-pub(crate) async fn find_out(given: &Given, make: Make, changing: &[&str]) -> Verdict {
+pub(crate) async fn resolve_outcome(given: &Given, make: Make, changing: &[&str]) -> Verdict {
     unknown_outcomes_can_be_resolved(given, Conversation::of(given, make)?, changing).await
 }
 
@@ -76,7 +76,7 @@ impl Target for Conversation {
         self.stores.look(t).await
     }
 
-    async fn disturb(&self, t: &ThreadId) {
+    async fn interfere(&self, t: &ThreadId) {
         let wrong = Expect::Version(Version::new(1_000, 1, 0));
         let fact = NewEvent::new(id("x"), [Scope::Thread(t.clone())]);
         let unread: EntryId = id("unknown");
@@ -93,25 +93,25 @@ impl Target for Conversation {
 }
 
 #[async_trait]
-impl FindOut for Conversation {
-    async fn find_out(&self, call: &str, t: &ThreadId, before: &Before) -> Result<Known, Failure> {
+impl ResolveOutcome for Conversation {
+    async fn resolve_outcome(&self, call: &str, t: &ThreadId, before: &Before) -> Result<Resolution, Failure> {
         let Stores { threads, commits, pending, events } = &self.stores;
         let loaded = threads.load_thread(t).await?;
         let inputs = pending.load_queue(t).await?.inputs;
         let first = inputs.first().map(|input| (input.id.as_str(), input.revision));
         Ok(match call {
-            "create_thread" => Known::Looked(threads.load_thread(&id(&format!("{t} new"))).await?.is_some()),
-            "update_thread" => Known::Looked(loaded.map(|thread| thread.revision) != Some(before.revision)),
-            "delete_thread" => Known::Looked(loaded.is_none()),
-            "commit" => Known::Told(commits.commit(commit_of(t)).await?.deduplicated),
-            "append_pending" => Known::Told(pending.append_pending(append_of(t)).await?.deduplicated),
-            "update_pending" => Known::Looked(first.is_some_and(|(_, revision)| revision > 1)),
-            "retract_pending" => Known::Looked(inputs.iter().all(|input| input.id.as_str() != "a")),
-            "reorder_pending" => Known::Looked(first.is_some_and(|(id, _)| id == "b")),
-            "append_events" => Known::Told(events.append_events(events_of(t)).await?.deduplicated),
+            "create_thread" => Resolution::ByRead(threads.load_thread(&id(&format!("{t} new"))).await?.is_some()),
+            "update_thread" => Resolution::ByRead(loaded.map(|thread| thread.revision) != Some(before.revision)),
+            "delete_thread" => Resolution::ByRead(loaded.is_none()),
+            "commit" => Resolution::ByRepeat(commits.commit(commit_of(t)).await?.deduplicated),
+            "append_pending" => Resolution::ByRepeat(pending.append_pending(append_of(t)).await?.deduplicated),
+            "update_pending" => Resolution::ByRead(first.is_some_and(|(_, revision)| revision > 1)),
+            "retract_pending" => Resolution::ByRead(inputs.iter().all(|input| input.id.as_str() != "a")),
+            "reorder_pending" => Resolution::ByRead(first.is_some_and(|(id, _)| id == "b")),
+            "append_events" => Resolution::ByRepeat(events.append_events(events_of(t)).await?.deduplicated),
             "trim_events" => {
                 events.trim_events(trim_of(t)).await?;
-                Known::Repeated
+                Resolution::Idempotent
             }
             _ => return Err(undocumented(call)),
         })

@@ -28,22 +28,22 @@ use crate::{
     length::Length,
 };
 
-pub(crate) use self::conversation::{find_out, sweep};
+pub(crate) use self::conversation::{resolve_outcome, sweep};
 
 /// More polls than any call needs.
-pub(crate) const MOST_POLLS: usize = 200;
+pub(crate) const MAX_POLLS: usize = 200;
 /// How long a call may take. A call that takes longer is assumed to wait forever. A busy machine delays a call
 /// by much less, and so does a caller that is asked to release something and no longer exists.
-pub(crate) const NEXT_CALL: Duration = Duration::from_secs(5);
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time after which a dropped call that still runs has taken effect.
-pub(crate) const LITTLE_LATER: Duration = Duration::from_millis(20);
+pub(crate) const SETTLE_DELAY: Duration = Duration::from_millis(20);
 /// Calls whose effect is taken back if their answer was not received.
-const TAKEN_BACK: [&str; 2] = ["claim", "claim_outbox"];
+const REVERTED_WHEN_UNANSWERED: [&str; 2] = ["claim", "claim_outbox"];
 /// How often the sweep checks whether an effect was taken back. All checks take 10 s together.
-const LOOKS: usize = 500;
+const MAX_CHECKS: usize = 500;
 
 /// Polls a call `polls` times and drops it. Returns its answer, if it ended.
-pub(crate) async fn cut<T>(
+pub(crate) async fn poll_then_drop<T>(
     mut call: Pin<Box<dyn Future<Output = store_core::Result<T>> + Send + '_>>,
     polls: usize,
 ) -> store_core::Result<Option<T>> {
@@ -79,7 +79,7 @@ pub(crate) trait Target: Send + Sync + 'static {
 
     /// Makes calls on the same thread that are all refused. The call that is dropped then finds
     /// locks taken and queues filled.
-    async fn disturb(&self, t: &ThreadId);
+    async fn interfere(&self, t: &ThreadId);
 
     /// Writes wherever a dropped call may have left a lock.
     async fn write(&self, t: &ThreadId) -> Verdict;
@@ -97,17 +97,17 @@ impl<T: Target> Sweep<T> {
     /// `AGENTSTORE_FIGURES=1` prints at how many points calls were dropped.
     pub(crate) async fn run(&self, given: &Given, changing: &[&str]) -> Verdict {
         let (mut changed, mut figures, mut at) = (BTreeSet::new(), Figures::default(), 0);
-        while let Some(swept) = Swept::begin(&self.0, given, at).await? {
+        while let Some(swept) = CallSweep::begin(&self.0, given, at).await? {
             if swept.ends[0] != swept.ends[1] {
                 changed.insert(swept.name);
             }
             // Quick tests drop the call alone after every second number of polls, and
             // beside other calls after the rest.
             let step = Length::choose(2, 1, 1);
-            let mut points = swept.at_polls((0..MOST_POLLS).step_by(step), None).await?;
+            let mut points = swept.at_polls((0..MAX_POLLS).step_by(step), None).await?;
             // The other calls are at a different point in each round.
             for round in 0..Length::choose(1, 3, 3) {
-                points += swept.at_polls((step - 1..MOST_POLLS).step_by(step), Some(round)).await?;
+                points += swept.at_polls((step - 1..MAX_POLLS).step_by(step), Some(round)).await?;
             }
             figures.add(swept.name, points)?;
             at += 1;
@@ -143,7 +143,7 @@ impl Figures {
 }
 
 /// The sweep of one call.
-struct Swept<'a, T> {
+struct CallSweep<'a, T> {
     target: &'a Arc<T>,
     given: &'a Given,
     at: usize,
@@ -152,7 +152,7 @@ struct Swept<'a, T> {
     ends: [String; 2],
 }
 
-impl<'a, T: Target> Swept<'a, T> {
+impl<'a, T: Target> CallSweep<'a, T> {
     /// Makes the call number `at` to its end. Returns none if there is no such call.
     async fn begin(target: &'a Arc<T>, given: &'a Given, at: usize) -> Result<Option<Self>, Failure> {
         let t: ThreadId = id(&format!("t-{at}-whole"));
@@ -186,14 +186,14 @@ impl<'a, T: Target> Swept<'a, T> {
     /// Drops the call after so many polls. Returns whether it ended before it was dropped.
     async fn once(&self, t: &ThreadId, polls: usize, is_beside: bool) -> Result<bool, Failure> {
         let prepared = self.target.prepare(self.given, t).await?;
-        let others = is_beside.then(|| Others::begin(self.target, t));
+        let others = is_beside.then(|| BackgroundCalls::begin(self.target, t));
         let (_, call) = self.target.calls(t, &prepared).swap_remove(self.at);
         // If the call is refused here, it was also refused when it was made to its end.
-        let ended = cut(call, polls).await.map_or(true, |ended| ended.is_some());
+        let ended = poll_then_drop(call, polls).await.map_or(true, |ended| ended.is_some());
         let mut seen = look(&**self.target, t).await?;
-        tokio::time::sleep(LITTLE_LATER).await;
+        tokio::time::sleep(SETTLE_DELAY).await;
         let later = look(&**self.target, t).await?;
-        if !ended && TAKEN_BACK.contains(&self.name) {
+        if !ended && REVERTED_WHEN_UNANSWERED.contains(&self.name) {
             self.taken_back(t).await?;
             seen.clone_from(&later);
         }
@@ -205,42 +205,42 @@ impl<'a, T: Target> Swept<'a, T> {
         expect(self.ends.contains(&later), what())?;
         expect(!ended || seen == self.ends[1], format!("the call ended without its effect: {}", what()))?;
         let (_, again) = self.target.calls(t, &prepared).swap_remove(self.at);
-        let again = timeout(NEXT_CALL, again).await;
+        let again = timeout(CALL_TIMEOUT, again).await;
         // The answer does not matter, because the dropped call may have taken effect.
         let _answer = again.map_err(|_| Failure::new("the repeated call does not return"))?;
-        timeout(NEXT_CALL, self.target.write(t)).await.map_err(|_| Failure::new("a lock is still held"))??;
+        timeout(CALL_TIMEOUT, self.target.write(t)).await.map_err(|_| Failure::new("a lock is still held"))??;
         Ok(ended)
     }
 
     /// Checks that everything is soon as it was before the call.
     async fn taken_back(&self, t: &ThreadId) -> Verdict {
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_CHECKS {
             if look(&**self.target, t).await? == self.ends[0] {
                 return Ok(());
             }
-            tokio::time::sleep(LITTLE_LATER).await;
+            tokio::time::sleep(SETTLE_DELAY).await;
         }
         Err(Failure::new("the claim of a dropped call was not released"))
     }
 }
 
 async fn look(target: &impl Target, t: &ThreadId) -> Result<String, Failure> {
-    timeout(NEXT_CALL, target.look(t)).await.map_err(|_| Failure::new("the next read does not return"))?
+    timeout(CALL_TIMEOUT, target.look(t)).await.map_err(|_| Failure::new("the next read does not return"))?
 }
 
 /// Another task that makes calls until it is told to end.
-struct Others {
+struct BackgroundCalls {
     is_done: Arc<AtomicBool>,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Others {
+impl BackgroundCalls {
     fn begin<T: Target>(target: &Arc<T>, t: &ThreadId) -> Self {
         let is_done = Arc::new(AtomicBool::new(false));
         let (target, t, done) = (Arc::clone(target), t.clone(), Arc::clone(&is_done));
         let task = tokio::spawn(async move {
             while !done.load(Ordering::SeqCst) {
-                target.disturb(&t).await;
+                target.interfere(&t).await;
                 tokio::task::yield_now().await;
             }
         });
@@ -249,7 +249,8 @@ impl Others {
 
     async fn end(self) -> Verdict {
         self.is_done.store(true, Ordering::SeqCst);
-        let ended = timeout(NEXT_CALL, self.task).await.map_err(|_| Failure::new("a call of the other task hangs"))?;
+        let ended =
+            timeout(CALL_TIMEOUT, self.task).await.map_err(|_| Failure::new("a call of the other task hangs"))?;
         ended.map_err(|panic| Failure::new(panic.to_string()))
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     Given, Verdict,
     call::{reads, writes},
-    sweep::{find_out, sweep},
+    sweep::{resolve_outcome, sweep},
 };
 
 const CHANGING: [&str; 4] = ["create_thread", "update_thread", "delete_thread", "commit"];
@@ -20,5 +20,5 @@ pub(super) async fn a_dropped_write_is_all_or_nothing(given: &Given) -> Verdict 
 
 /// If the answer of a write was lost, its outcome is resolved as its documentation says.
 pub(super) async fn an_unknown_outcome_of_a_write_can_be_resolved(given: &Given) -> Verdict {
-    find_out(given, |stores, t, _| writes(&*stores.threads, &*stores.commits, t), &CHANGING).await
+    resolve_outcome(given, |stores, t, _| writes(&*stores.threads, &*stores.commits, t), &CHANGING).await
 }

@@ -5,8 +5,8 @@ use std::fmt::Display;
 use conformance_tests::{
     Failure,
     history::{
-        EventOrder, ForsakenWork, GuardedCommits, JumpingClock, LeaseEdges, LongLists, RacingClaims, StaleHolders,
-        WholeCommits, run,
+        AbandonedWork, CommitAtomicity, EventOrder, GuardedCommits, JumpingClock, LeaseEdges, LongLists, RacingClaims,
+        StaleHolders, run,
     },
     model::{Bug, ModelFixture},
 };
@@ -22,8 +22,8 @@ const HOLDERS: StaleHolders = StaleHolders { rounds: 10 };
 const LISTS: LongLists = LongLists { events: 1_200, threads: 300 };
 const EDGES: LeaseEdges = LeaseEdges { rounds: 60 };
 const JUMPS: JumpingClock = JumpingClock { dispatches: 200, threads: 20, workers: 16 };
-const FORSAKEN: ForsakenWork = ForsakenWork { dispatches: 200, threads: 20, workers: 8, seed: 1 };
-const WHOLE: WholeCommits = WholeCommits { commits: 200, threads: 2, readers: 4, seed: 1 };
+const ABANDONED_WORK: AbandonedWork = AbandonedWork { dispatches: 200, threads: 20, workers: 8, seed: 1 };
+const WHOLE: CommitAtomicity = CommitAtomicity { commits: 200, threads: 2, readers: 4, seed: 1 };
 
 #[test]
 fn histories_of_the_model_are_right() {
@@ -34,7 +34,7 @@ fn histories_of_the_model_are_right() {
     println!("{}", run(LISTS.run(crate::fixture())));
     println!("{}", run(EDGES.run(crate::fixture())));
     println!("{}", run(JUMPS.run(crate::fixture())));
-    println!("{}", run(FORSAKEN.run(crate::fixture())));
+    println!("{}", run(ABANDONED_WORK.run(crate::fixture())));
     println!("{}", run(WHOLE.run(crate::fixture())));
 }
 
@@ -54,7 +54,7 @@ fn histories_of_leases_find_broken_stores() {
         reject(bug, |store| EDGES.run(store));
     }
     reject(Bug::SettledFirst, |store| JUMPS.run(store));
-    reject(Bug::BusyThreadsGiveMore, |store| FORSAKEN.run(store));
+    reject(Bug::BusyThreadsGiveMore, |store| ABANDONED_WORK.run(store));
 }
 
 /// A commit that takes effect in two steps shows to a reader that reads one part after the other.

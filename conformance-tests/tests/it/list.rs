@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use conformance_tests::{Contract, ELSEWHERE, cases, cases_of, ids};
+use conformance_tests::{Contract, OTHER_COVERAGE, cases, cases_of, ids};
 
 #[test]
 fn case_names_are_unique_within_each_list() {
@@ -27,7 +27,7 @@ fn every_case_names_lines_of_the_contract() {
 
 #[test]
 fn a_line_with_a_case_is_not_listed_as_covered_otherwise() {
-    for line in ELSEWHERE {
+    for line in OTHER_COVERAGE {
         let case = cases().into_iter().find(|case| case.ids.contains(&line.id));
         assert!(case.is_none(), "{} is listed as shown elsewhere, but has the case {case:?}", line.id);
     }

@@ -1,13 +1,16 @@
 //! The table of what stores have.
 
-use conformance_tests::{Contract, Gives, matrix};
+use conformance_tests::{Contract, StoreSupport, matrix};
 use store_core::{Capabilities, Processes, Survives};
 
 #[test]
 fn the_matrix_has_a_column_for_each_store() {
-    let mut less =
-        Gives { capabilities: Capabilities::new(Survives::Nothing, 1 << 20), contracts: Vec::new(), live: false };
-    let mut more = Gives { contracts: Contract::ALL.to_vec(), live: true, ..less.clone() };
+    let mut less = StoreSupport {
+        capabilities: Capabilities::new(Survives::Nothing, 1 << 20),
+        contracts: Vec::new(),
+        live: false,
+    };
+    let mut more = StoreSupport { contracts: Contract::ALL.to_vec(), live: true, ..less.clone() };
     less.capabilities.processes = Processes::Many;
     more.capabilities.max_record_bytes = 5 << 10;
     let table = matrix(&[("a", less), ("b", more)]);

@@ -1,6 +1,6 @@
 //! The report of a run, as text and as a document.
 
-use conformance_tests::{Contract, Gives, Report, Row, Status};
+use conformance_tests::{Contract, Report, Row, Status, StoreSupport};
 use store_core::{Capabilities, Survives};
 
 fn report() -> Report {
@@ -10,8 +10,11 @@ fn report() -> Report {
         row("thread::b", Status::Failed("found 1, wanted 2".to_owned())),
         row("page::c", Status::NotRun("no second process".to_owned())),
     ];
-    let gives =
-        Gives { capabilities: Capabilities::new(Survives::Nothing, 1 << 20), contracts: Vec::new(), live: false };
+    let gives = StoreSupport {
+        capabilities: Capabilities::new(Survives::Nothing, 1 << 20),
+        contracts: Vec::new(),
+        live: false,
+    };
     Report { store: "memory".to_owned(), gives, rows }
 }
 

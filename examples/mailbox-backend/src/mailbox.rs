@@ -15,7 +15,7 @@ use store_core::{
 use crate::{rows::Rows, store::Shared};
 
 /// The greatest number of expired leases that one claim ends. The rest is left to later claims.
-const LAPSES: usize = 1_000;
+const MAX_EXPIRED: usize = 1_000;
 
 /// The mailbox of a tenant.
 pub(crate) struct MapMailbox {
@@ -98,7 +98,7 @@ impl MailboxConsumer for MapMailbox {
 /// Claims from the threads that are ready, in their order. Expired leases are ended first, because that can make their
 /// threads ready.
 fn claim_any(rows: &mut Rows, request: &ClaimRequest, one: ClaimOne<'_>, setting: Setting<'_>) -> Result<Claims> {
-    for (_, thread) in rows.lapsed(setting.now).into_iter().take(LAPSES) {
+    for (_, thread) in rows.lapsed(setting.now).into_iter().take(MAX_EXPIRED) {
         rows.change(|view| mailbox::lapse(view, &thread, setting))?;
     }
     let mut claims = Claims::default();

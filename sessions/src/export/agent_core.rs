@@ -12,10 +12,10 @@ use super::{
 use crate::{
     agent_core::{encode, encode_head, encode_result},
     error::Result,
-    facts::{Facts, IMPORT_LINE},
     json::{Object, quote},
     lines::Typed,
     options::FormatName,
+    provenance::{IMPORT_LINE, Provenance},
 };
 
 /// Writes the thread, and returns what was lost.
@@ -63,7 +63,7 @@ impl Writer<'_, '_> {
         if is_own && origin.is_some_and(|origin| origin.line == 0) {
             return Ok(());
         }
-        if Facts::read(entry).is_some() {
+        if Provenance::read(entry).is_some() {
             let what = ("raw", "the header and the line ends of a file of another format", "dropped");
             Losses::new(&entry.id, &mut self.losses).add("", what);
             return Ok(());

@@ -15,10 +15,10 @@ pub use self::loss::Loss;
 use crate::{
     agent_core::AgentCore,
     error::{Error, Result},
-    facts::Facts,
     lines::LineFormat,
     options::FormatName,
     pi::Pi,
+    provenance::Provenance,
 };
 
 /// What an export did.
@@ -57,16 +57,18 @@ pub async fn export(
         return Err(store_core::Error::not_found("thread", thread).into());
     };
     let mut out = Out { inner: out, lines: 0, bytes: 0, hash: Sha256::new() };
-    let facts = untouched(threads, thread, format.name()).await?;
-    let exact = facts.is_some();
+    let provenance = untouched(threads, thread, format.name()).await?;
+    let exact = provenance.is_some();
     let refused = |reason| Error::NotExportable { thread: thread.as_str().to_owned(), format: format.name(), reason };
     let mut losses = Vec::new();
     let agent_core = AgentCore::default();
-    match (format, facts) {
-        (FormatName::AgentCore, Some(facts)) => own::write(threads, thread, (&agent_core, &facts), &mut out).await?,
+    match (format, provenance) {
+        (FormatName::AgentCore, Some(provenance)) => {
+            own::write(threads, thread, (&agent_core, &provenance), &mut out).await?
+        }
         (FormatName::AgentCore, None) => losses = agent_core::write(threads, &record, &mut out).await?,
-        (FormatName::PiV1 | FormatName::PiV2 | FormatName::PiV3, Some(facts)) => {
-            own::write(threads, thread, (&Pi::new(format), &facts), &mut out).await?;
+        (FormatName::PiV1 | FormatName::PiV2 | FormatName::PiV3, Some(provenance)) => {
+            own::write(threads, thread, (&Pi::new(format), &provenance), &mut out).await?;
         }
         (FormatName::KimiCli, _) => {
             return Err(refused(
@@ -84,8 +86,8 @@ pub async fn export(
 }
 
 /// The newest facts of a thread, if all its entries were imported from this format.
-async fn untouched(threads: &dyn ThreadRunStore, thread: &ThreadId, format: &str) -> Result<Option<Facts>> {
-    let mut facts = None;
+async fn untouched(threads: &dyn ThreadRunStore, thread: &ThreadId, format: &str) -> Result<Option<Provenance>> {
+    let mut provenance = None;
     let mut query = all();
     loop {
         let page = threads.list_entries(thread, query.clone()).await?;
@@ -93,9 +95,9 @@ async fn untouched(threads: &dyn ThreadRunStore, thread: &ThreadId, format: &str
             if entry.origin.as_ref().is_none_or(|origin| origin.format != format) {
                 return Ok(None);
             }
-            facts = Facts::read(entry).or(facts);
+            provenance = Provenance::read(entry).or(provenance);
         }
-        let Some(next) = page.next else { return Ok(facts) };
+        let Some(next) = page.next else { return Ok(provenance) };
         query.page = query.page.after(next);
     }
 }
@@ -129,7 +131,7 @@ impl Out<'_> {
 }
 
 /// A format, and the facts of a file in this format.
-type Own<'a, F> = (&'a F, &'a Facts);
+type Own<'a, F> = (&'a F, &'a Provenance);
 
 /// The line of an entry in its own format: its raw bytes if they were kept, else its encoded typed form.
 fn line_of<F: LineFormat>(format: &F, entry: &store_core::Entry) -> Option<Vec<u8>> {

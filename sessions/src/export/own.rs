@@ -8,8 +8,8 @@ use store_core::{ThreadId, ThreadRunStore};
 use super::{Out, Own, all, line_of};
 use crate::{
     error::{Error, Result},
-    facts::{FileFacts, LastLine},
     lines::LineFormat,
+    provenance::{FileProvenance, LastLine},
     source::hex,
 };
 
@@ -20,8 +20,8 @@ pub(super) async fn write<F: LineFormat>(
     own: Own<'_, F>,
     out: &mut Out<'_>,
 ) -> Result<()> {
-    let (format, facts) = own;
-    let Some(file) = facts.file() else { return Ok(()) };
+    let (format, provenance) = own;
+    let Some(file) = provenance.file() else { return Ok(()) };
     let mut lines = Lines::new(file);
     if file.bom {
         out.raw(b"\xef\xbb\xbf")?;
@@ -57,7 +57,7 @@ fn missing(thread: &ThreadId, line: u64) -> Error {
 
 /// Holds lines until the lines before them are written.
 struct Lines<'a> {
-    file: &'a FileFacts,
+    file: &'a FileProvenance,
     /// How many outdated entries of a line are still to come. Each import of the incomplete line left one.
     older: BTreeMap<u64, u64>,
     waiting: BTreeMap<u64, Vec<u8>>,
@@ -65,7 +65,7 @@ struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    fn new(file: &'a FileFacts) -> Self {
+    fn new(file: &'a FileProvenance) -> Self {
         let mut older = BTreeMap::new();
         for retaken in &file.retaken {
             *older.entry(retaken.line).or_default() += 1;

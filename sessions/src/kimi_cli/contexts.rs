@@ -19,11 +19,11 @@ use super::{
 };
 use crate::{
     error::Result,
-    facts::IMPORT_LINE,
     format::Draft,
     issue::Issues,
     json::{Object, quote},
     lenient,
+    provenance::IMPORT_LINE,
     source::Line,
 };
 

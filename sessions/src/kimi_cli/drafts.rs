@@ -15,12 +15,12 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    facts::{FileFacts, IMPORT_LINE},
     format::{Draft, Drafts, Stored, short},
     issue::Issues,
     json::Object,
     lenient,
     lines::body_of,
+    provenance::{FileProvenance, IMPORT_LINE},
     source::{Line, Lines, Next},
 };
 
@@ -46,20 +46,20 @@ enum Stage<'a> {
 /// A file that is being read, and the facts that its bytes must match.
 struct Open {
     lines: Lines,
-    facts: FileFacts,
+    provenance: FileProvenance,
 }
 
 impl Open {
     /// Opens a file. kimi-cli may rename the current context at any time, so the bytes of this file are checked
     /// before any of its lines is written.
     fn new<T>(file: &Lined<T>) -> Result<Self> {
-        let facts = file.facts.clone();
-        let is_renamed =
-            facts.name.as_deref() == Some(CONTEXT) && file.source.hash_of(facts.bytes)?.as_ref() != Some(&facts.sha256);
+        let provenance = file.provenance.clone();
+        let is_renamed = provenance.name.as_deref() == Some(CONTEXT)
+            && file.source.hash_of(provenance.bytes)?.as_ref() != Some(&provenance.sha256);
         if is_renamed {
             return Err(Error::Changed { path: file.source.path().to_owned() });
         }
-        Ok(Self { lines: file.source.lines(facts.bytes)?, facts })
+        Ok(Self { lines: file.source.lines(provenance.bytes)?, provenance })
     }
 
     /// Returns the next line, or `None` at the end. It is an error if the bytes are not those that the first pass
@@ -69,7 +69,7 @@ impl Open {
             return Ok(Some(line));
         }
         let (bytes, hash) = self.lines.so_far();
-        if (bytes, hash.as_str()) == (self.facts.bytes, self.facts.sha256.as_str()) {
+        if (bytes, hash.as_str()) == (self.provenance.bytes, self.provenance.sha256.as_str()) {
             return Ok(None);
         }
         Err(Error::Changed { path: file.source.path().to_owned() })
@@ -94,9 +94,9 @@ impl<'a> KimiDrafts<'a> {
     pub(super) fn new(session: &'a KimiSession, stored: &Stored) -> Result<Self> {
         let mut drafts = Self { session, ready: VecDeque::new(), stage: Stage::Before(0), time: session.about.at };
         drafts.made_facts("L0")?;
-        let digest = session.about.facts.digest();
+        let digest = session.about.provenance.digest();
         let grown = format!("L0#file.{}", short(&digest));
-        if let Some(known) = &stored.facts
+        if let Some(known) = &stored.provenance
             && (known.digest() != digest || stored.has(&EntryId::new(&grown)?))
         {
             drafts.made_facts(&grown)?;
@@ -109,7 +109,7 @@ impl<'a> KimiDrafts<'a> {
     }
 
     fn made_facts(&mut self, id: &str) -> Result<()> {
-        let entry = self.plan().facts.to_entry(EntryId::new(id)?, self.session.about.format);
+        let entry = self.plan().provenance.to_entry(EntryId::new(id)?, self.session.about.format);
         self.ready.push_back(Draft { entry, bytes: 0 });
         Ok(())
     }
@@ -191,8 +191,8 @@ impl<'a> KimiDrafts<'a> {
     }
 
     fn whole(&mut self, prefix: &str, whole: &Whole) -> Result<()> {
-        let name = whole.facts.name.as_deref().unwrap_or_default();
-        let id = self.plan().wire_ids.named(&format!("{prefix}.{}", short(&digest(name, &whole.facts.sha256))))?;
+        let name = whole.provenance.name.as_deref().unwrap_or_default();
+        let id = self.plan().wire_ids.named(&format!("{prefix}.{}", short(&digest(name, &whole.provenance.sha256))))?;
         let mut origin = ImportOrigin::new(self.session.about.format, 0);
         let bytes = whole.bytes()?;
         if whole.custom.data.as_str().as_bytes() != bytes {
@@ -203,7 +203,7 @@ impl<'a> KimiDrafts<'a> {
             .with_parent(ParentRef::Root)
             .with_side(true)
             .with_origin(origin);
-        self.ready.push_back(Draft { entry, bytes: whole.facts.bytes });
+        self.ready.push_back(Draft { entry, bytes: whole.provenance.bytes });
         Ok(())
     }
 }

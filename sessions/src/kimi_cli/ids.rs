@@ -10,7 +10,7 @@ use std::{
 
 use store_core::EntryId;
 
-use crate::{error::Result, facts::Retaken, format::Stored};
+use crate::{error::Result, format::Stored, provenance::Retaken};
 
 /// The prefix of the ids of lines of the wire.
 pub(super) const WIRE_PREFIX: &str = "wire.";
@@ -91,7 +91,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::Ids;
-    use crate::facts::Retaken;
+    use crate::provenance::Retaken;
 
     #[test]
     fn an_id_says_which_file_and_line() {

@@ -14,15 +14,15 @@ use super::{
 };
 use crate::{
     error::Result,
-    facts::{Facts, FileFacts, Retaken},
     format::{About, Drafts, Session, Stored},
+    provenance::{FileProvenance, Provenance, Retaken},
     source::Source,
 };
 
 /// A file of lines.
 pub(super) struct Lined<T> {
     pub(super) source: Source,
-    pub(super) facts: FileFacts,
+    pub(super) provenance: FileProvenance,
     /// The offset at which each line ends, without its line end.
     pub(super) ends: Vec<u64>,
     /// When it was last written.
@@ -53,7 +53,7 @@ pub(super) struct Plan {
     pub(super) ids: Vec<Ids>,
     pub(super) wire_ids: Ids,
     /// The facts as this import writes them.
-    pub(super) facts: Facts,
+    pub(super) provenance: Provenance,
 }
 
 impl Plan {
@@ -76,26 +76,26 @@ impl KimiSession {
     /// Plans how the files form one thread. What is already stored stays as it is.
     pub(super) fn plan(&self, stored: &Stored) -> Plan {
         let taken = Ids::taken(stored);
-        let known: Vec<_> = stored.facts.iter().flat_map(contexts_of).collect();
-        let mut facts = self.about.facts.clone();
+        let known: Vec<_> = stored.provenance.iter().flat_map(contexts_of).collect();
+        let mut provenance = self.about.provenance.clone();
         let mut ids = Vec::new();
         for (position, context) in self.contexts.iter().enumerate() {
             let prefix = Ids::prefix(position) + "L";
             let retaken = stored.retaken(known.get(position).copied(), &context.ends, &prefix);
             ids.push(Ids::context(position, &taken, &retaken));
-            note_retaken(&mut facts, &context.facts, retaken);
+            note_retaken(&mut provenance, &context.provenance, retaken);
         }
-        let wire_known = stored.facts.as_ref().and_then(|facts| facts.named(WIRE));
+        let wire_known = stored.provenance.as_ref().and_then(|provenance| provenance.named(WIRE));
         let ends = self.wire.as_ref().map_or(&[][..], |wire| &wire.ends);
         let retaken_wire = stored.retaken(wire_known, ends, ids::WIRE_PREFIX);
         let wire_ids = Ids::wire(&taken, &retaken_wire);
         if let Some(wire) = &self.wire {
-            note_retaken(&mut facts, &wire.facts, retaken_wire);
+            note_retaken(&mut provenance, &wire.provenance, retaken_wire);
         }
         let rows: Vec<_> = self.contexts.iter().map(|context| context.rows.as_slice()).collect();
         let history = History::of(&rows, &|mark| is_stored(&ids, stored, mark));
         let clock = self.clock(&history);
-        Plan { history, clock, ids, wire_ids, facts }
+        Plan { history, clock, ids, wire_ids, provenance }
     }
 
     fn clock(&self, history: &History) -> Clock {
@@ -122,7 +122,7 @@ impl Session for KimiSession {
 
     /// Compares contexts by their position, because a rotation renames them. The state is not compared, because
     /// kimi-cli rewrites it at every change.
-    fn continues(&self, known: &Facts) -> Result<bool> {
+    fn continues(&self, known: &Provenance) -> Result<bool> {
         let contexts: Vec<_> = contexts_of(known).collect();
         if contexts.len() > self.contexts.len() {
             return Ok(false);
@@ -154,19 +154,19 @@ impl Session for KimiSession {
 }
 
 /// The facts of the contexts that are not empty, the oldest first.
-fn contexts_of(facts: &Facts) -> impl Iterator<Item = &FileFacts> {
-    facts.0.iter().filter(|file| is_context(file.name.as_deref()) && file.bytes > 0)
+fn contexts_of(provenance: &Provenance) -> impl Iterator<Item = &FileProvenance> {
+    provenance.0.iter().filter(|file| is_context(file.name.as_deref()) && file.bytes > 0)
 }
 
-fn begins_with<T>(now: &Lined<T>, known: &FileFacts) -> Result<bool> {
-    if known.bytes == now.facts.bytes {
-        return Ok(known.sha256 == now.facts.sha256);
+fn begins_with<T>(now: &Lined<T>, known: &FileProvenance) -> Result<bool> {
+    if known.bytes == now.provenance.bytes {
+        return Ok(known.sha256 == now.provenance.sha256);
     }
-    Ok(known.bytes < now.facts.bytes && now.source.hash_of(known.bytes)?.as_ref() == Some(&known.sha256))
+    Ok(known.bytes < now.provenance.bytes && now.source.hash_of(known.bytes)?.as_ref() == Some(&known.sha256))
 }
 
-fn note_retaken(facts: &mut Facts, file: &FileFacts, retaken: Vec<Retaken>) {
-    if let Some(noted) = facts.0.iter_mut().find(|noted| noted.name == file.name) {
+fn note_retaken(provenance: &mut Provenance, file: &FileProvenance, retaken: Vec<Retaken>) {
+    if let Some(noted) = provenance.0.iter_mut().find(|noted| noted.name == file.name) {
         noted.retaken = retaken;
     }
 }

@@ -14,11 +14,11 @@ use super::folder::Found;
 use crate::{
     blocks::cut,
     error::{Error, Result},
-    facts::{FileFacts, IMPORT_LINE},
     issue::Issues,
     json::Object,
     lenient,
     lines::bad_field,
+    provenance::{FileProvenance, IMPORT_LINE},
     source::hex,
 };
 
@@ -32,7 +32,7 @@ const MAX_WHOLE: u64 = 1 << 20;
 /// A file that becomes one entry.
 #[derive(Debug, Clone)]
 pub(super) struct Whole {
-    pub(super) facts: FileFacts,
+    pub(super) provenance: FileProvenance,
     pub(super) custom: Custom,
     content: Content,
 }
@@ -53,7 +53,7 @@ impl Whole {
         let name = Json::of(&found.name).map(|name| format!("{{\"name\":{name}}}"));
         let data = name.and_then(|data| Json::parse(&data)).unwrap_or_else(|_| Json::null());
         let custom = Custom::new("kimi-cli.file", data);
-        Ok(Some(Self { facts: facts(found, &bytes), custom, content: Content::File(found.path.clone()) }))
+        Ok(Some(Self { provenance: provenance(found, &bytes), custom, content: Content::File(found.path.clone()) }))
     }
 
     /// The bytes that the first pass read. It is an error if the file has changed since.
@@ -62,7 +62,7 @@ impl Whole {
             Content::Held(bytes) => return Ok(bytes.clone()),
             Content::File(path) => path,
         };
-        let same = small(path)?.filter(|bytes| hex(&Sha256::digest(bytes)) == self.facts.sha256);
+        let same = small(path)?.filter(|bytes| hex(&Sha256::digest(bytes)) == self.provenance.sha256);
         same.map(Bytes::from).ok_or_else(|| Error::Changed { path: path.clone() })
     }
 }
@@ -75,12 +75,12 @@ fn small(path: &Path) -> Result<Option<Vec<u8>>> {
     Ok(u64::try_from(bytes.len()).is_ok_and(|len| len <= MAX_WHOLE).then_some(bytes))
 }
 
-fn facts(found: &Found, bytes: &[u8]) -> FileFacts {
-    FileFacts {
+fn provenance(found: &Found, bytes: &[u8]) -> FileProvenance {
+    FileProvenance {
         name: found.name.clone(),
         bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
         sha256: hex(&Sha256::digest(bytes)),
-        ..FileFacts::default()
+        ..FileProvenance::default()
     }
 }
 
@@ -98,7 +98,7 @@ impl State {
     pub(super) fn read(found: &Found, issues: &mut Issues) -> Result<Option<Self>> {
         let Some(bytes) = small(&found.path)?.map(Bytes::from) else { return Ok(None) };
         let custom = Custom::new(IMPORT_LINE, Json::null());
-        let mut whole = Whole { facts: facts(found, &bytes), custom, content: Content::Held(bytes.clone()) };
+        let mut whole = Whole { provenance: provenance(found, &bytes), custom, content: Content::Held(bytes.clone()) };
         issues.set_file(found.name.clone());
         let lenient = lenient::read(&bytes);
         let Some(object) = Object::parse(&lenient.text) else {

@@ -18,11 +18,11 @@ use super::{
 use crate::{
     blocks::cut,
     error::{Error, Result},
-    facts::{Facts, FileFacts},
     format::{About, Outcome, Stored, Surveyed, thread_id},
     issue::{Code, Issues},
     json::quote,
     options::{FormatName, ImportOptions},
+    provenance::{FileProvenance, Provenance},
     scan::{Scan, Seen, scan},
     source::{Line, Source},
 };
@@ -71,7 +71,7 @@ struct Reader<'a> {
     options: &'a ImportOptions,
     issues: Issues,
     /// The facts of all files, in the order of their entries.
-    facts: Vec<FileFacts>,
+    provenance: Vec<FileProvenance>,
     contexts: Vec<Lined<Row>>,
     wire: Option<Lined<Record>>,
     version: Option<String>,
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
         Self {
             options,
             issues: Issues::default(),
-            facts: Vec::new(),
+            provenance: Vec::new(),
             contexts: Vec::new(),
             wire: None,
             version: None,
@@ -97,10 +97,10 @@ impl<'a> Reader<'a> {
     fn read(&mut self, folder: &Folder) -> Result<bool> {
         for found in &folder.contexts {
             let Some(read) = lined(found, self.options, &mut self.issues, row)? else { return Ok(false) };
-            self.facts.push(read.facts.clone());
+            self.provenance.push(read.provenance.clone());
             self.contexts.push(read);
         }
-        if self.facts.iter().all(|file| file.blank.count() == file.lines) {
+        if self.provenance.iter().all(|file| file.blank.count() == file.lines) {
             self.issues.set_file(None);
             self.issues.add_whole(Code::EmptyFile, "nothing but blank lines", "refused");
             return Ok(false);
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
             };
             let Some(read) = lined(found, self.options, &mut self.issues, record)? else { return Ok(false) };
             self.version = version.or_else(|| Some(wire::FIRST_VERSION.to_owned()));
-            self.facts.push(read.facts.clone());
+            self.provenance.push(read.provenance.clone());
             self.wire = Some(read);
         }
         if let Some(found) = &folder.state {
@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
 
     fn keep(&mut self, prefix: &'static str, found: &Found, whole: Option<Whole>) -> Result<()> {
         if let Some(whole) = whole {
-            self.facts.push(whole.facts.clone());
+            self.provenance.push(whole.provenance.clone());
             self.wholes.push((prefix, whole));
             return Ok(());
         }
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
     }
 
     fn finish(self, path: PathBuf, name: &str, is_child: bool) -> Result<Surveyed> {
-        let Self { mut issues, facts, contexts, wire, version, state, wholes, .. } = self;
+        let Self { mut issues, provenance, contexts, wire, version, state, wholes, .. } = self;
         let first_record = wire.iter().flat_map(|wire| &wire.rows).find_map(|record| record.time);
         let mut fields = ThreadFields::default();
         fields.metadata = JsonMap::from([("session_id".to_owned(), quote(&cut(&name_of(&path))))]);
@@ -164,10 +164,10 @@ impl<'a> Reader<'a> {
             is_child,
             fields,
             at: first_record.or_else(|| contexts.first()?.modified),
-            facts: Facts(facts),
+            provenance: Provenance(provenance),
         };
-        let is_cleared = contexts.last().is_some_and(|context| context.facts.bytes == 0);
-        let contexts = contexts.into_iter().filter(|context| context.facts.bytes > 0).collect();
+        let is_cleared = contexts.last().is_some_and(|context| context.provenance.bytes == 0);
+        let contexts = contexts.into_iter().filter(|context| context.provenance.bytes > 0).collect();
         let mut session = KimiSession { about, contexts, wire, wholes, is_cleared, plan: Plan::default() };
         session.plan = session.plan(&Stored::default());
         note_pairs(&session, &mut issues);
@@ -186,8 +186,10 @@ fn lined<T>(
     let source = Source::new(found.path.clone(), options.max_line);
     let mut rows = Vec::new();
     let mut take = |line: &Line, seen: Seen<'_>, issues: &mut Issues| rows.push(read(line, seen, issues));
-    let Some(Scan { facts, ends }) = scan(&source, found.name.as_ref(), issues, &mut take)? else { return Ok(None) };
-    Ok(Some(Lined { source, facts, ends, modified: modified(&found.path), rows }))
+    let Some(Scan { provenance, ends }) = scan(&source, found.name.as_ref(), issues, &mut take)? else {
+        return Ok(None);
+    };
+    Ok(Some(Lined { source, provenance, ends, modified: modified(&found.path), rows }))
 }
 
 /// Makes the row of a line of a context.
@@ -202,7 +204,7 @@ fn row(line: &Line, seen: Seen<'_>, issues: &mut Issues) -> Row {
 /// in the same file, and its repeated lines count.
 fn note_pairs(session: &KimiSession, issues: &mut Issues) {
     for (file, context) in session.contexts.iter().enumerate() {
-        issues.set_file(context.facts.name.clone());
+        issues.set_file(context.provenance.name.clone());
         let called: HashSet<_> = context.rows.iter().flat_map(|row| &row.calls).collect();
         let answered: HashSet<_> = context.rows.iter().filter_map(|row| row.answers.as_ref()).collect();
         let mut noted = HashSet::new();

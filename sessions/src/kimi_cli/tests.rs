@@ -7,12 +7,12 @@ use store_core::{Body, NewBody, NewEntry};
 use super::{encode, survey};
 use crate::{
     error::Error,
-    facts::{FileFacts, LastLine},
     format::{Outcome, Session, Stored},
     issue::Issues,
     json::Object,
     lines::body_of,
     options::ImportOptions,
+    provenance::{FileProvenance, LastLine},
 };
 
 fn drafts(session: &dyn Session) -> Vec<NewEntry> {
@@ -40,12 +40,12 @@ fn line(entry: &NewEntry, by_id: &HashMap<&str, &NewEntry>) -> Vec<u8> {
     encode::line(&body).or_else(|| encode::wire(&body)).unwrap().into_bytes()
 }
 
-fn file(facts: &FileFacts, prefix: &str, entries: &[NewEntry]) -> Vec<u8> {
+fn file(provenance: &FileProvenance, prefix: &str, entries: &[NewEntry]) -> Vec<u8> {
     let by_id: HashMap<_, _> = entries.iter().map(|entry| (entry.id.as_ref().unwrap().as_str(), entry)).collect();
-    let mut out = if facts.bom { b"\xef\xbb\xbf".to_vec() } else { Vec::new() };
-    for number in 1..=facts.lines {
-        if facts.blank.contains(number) {
-            out.extend(facts.spaces_of(number).as_bytes());
+    let mut out = if provenance.bom { b"\xef\xbb\xbf".to_vec() } else { Vec::new() };
+    for number in 1..=provenance.lines {
+        if provenance.blank.contains(number) {
+            out.extend(provenance.spaces_of(number).as_bytes());
         } else {
             let id = format!("{prefix}L{number}");
             let shared = format!("{id}.shared");
@@ -53,10 +53,10 @@ fn file(facts: &FileFacts, prefix: &str, entries: &[NewEntry]) -> Vec<u8> {
             assert_eq!(entry.origin.as_ref().unwrap().line, number);
             out.extend(line(entry, &by_id));
         }
-        if facts.crlf.contains(number) {
+        if provenance.crlf.contains(number) {
             out.push(b'\r');
         }
-        if number < facts.lines || facts.last == LastLine::Ended {
+        if number < provenance.lines || provenance.last == LastLine::Ended {
             out.push(b'\n');
         }
     }
@@ -72,13 +72,13 @@ fn check(path: &Path) -> (usize, usize) {
         let about = surveyed.session.about();
         let entries = drafts(&*surveyed.session);
         let mut position = 0;
-        for facts in &about.facts.0 {
-            let name = facts.name.as_deref().unwrap_or_default();
+        for provenance in &about.provenance.0 {
+            let name = provenance.name.as_deref().unwrap_or_default();
             let bytes = std::fs::read(about.file.join(name)).unwrap();
             let prefix = match name {
                 "wire.jsonl" => "wire.".to_owned(),
-                _ if facts.bytes == 0 => continue,
-                _ if facts.lines == 0 => {
+                _ if provenance.bytes == 0 => continue,
+                _ if provenance.lines == 0 => {
                     let kept = |entry: &&NewEntry| entry.origin.as_ref().unwrap().raw.as_deref() == Some(&bytes);
                     let as_json = |entry: &&NewEntry| match &entry.body {
                         NewBody::Custom(custom) => custom.data.as_str().as_bytes() == bytes,
@@ -92,7 +92,7 @@ fn check(path: &Path) -> (usize, usize) {
                     if position == 1 { String::new() } else { format!("{position}.") }
                 }
             };
-            let found = file(facts, &prefix, &entries);
+            let found = file(provenance, &prefix, &entries);
             assert_eq!(String::from_utf8_lossy(&found), String::from_utf8_lossy(&bytes), "{path:?}: {name}");
             assert!(found == bytes, "{path:?}: {name}");
         }

@@ -8,11 +8,11 @@ use store_core::{Custom, EntryId, ImportOrigin, NewBody, NewEntry, ParentRef, Ti
 use super::{Drafted, Earlier, Ids, LineFormat, ObjectLine, Place, Row, Time, Typed, body_of, session::LineSession};
 use crate::{
     error::{Error, Result},
-    facts::{Facts, IMPORT_LINE},
     format::{Draft, Drafts, Stored, short},
     issue::{Code, Issues},
     json::Object,
     lenient,
+    provenance::{IMPORT_LINE, Provenance},
     source::{Line, Lines, Next},
 };
 
@@ -20,7 +20,7 @@ pub(super) struct LineDrafts<'a, F: LineFormat> {
     session: &'a LineSession<F>,
     ids: Ids,
     lines: Lines,
-    facts: Facts,
+    provenance: Provenance,
     ready: VecDeque<Draft>,
     /// Lines whose parent has no draft yet, by the position of the parent in the tree.
     waiting: HashMap<usize, Vec<(usize, Line)>>,
@@ -51,7 +51,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
             session,
             ids: session.ids(stored),
             lines: session.source.lines(session.about.bytes())?,
-            facts: session.facts(stored),
+            provenance: session.provenance(stored),
             ready: VecDeque::new(),
             waiting: HashMap::new(),
             appended: vec![false; session.tree.len()],
@@ -63,9 +63,9 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         if !session.has_header {
             drafts.made_facts("L0")?;
         }
-        let digest = session.about.facts.digest();
+        let digest = session.about.provenance.digest();
         let grown = format!("L0#file.{}", short(&digest));
-        if let Some(known) = &stored.facts
+        if let Some(known) = &stored.provenance
             && (known.digest() != digest || stored.has(&EntryId::new(&grown)?))
         {
             drafts.made_facts(&grown)?;
@@ -75,7 +75,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
 
     /// Ends the pass. It is an error if the bytes are not those that the first pass read.
     fn end(&mut self) -> Result<Option<Draft>> {
-        let known = self.session.about.facts.file().map(|file| (file.bytes, file.sha256.as_str()));
+        let known = self.session.about.provenance.file().map(|file| (file.bytes, file.sha256.as_str()));
         let (bytes, hash) = self.lines.so_far();
         if known == Some((bytes, hash.as_str())) {
             return Ok(None);
@@ -84,7 +84,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
     }
 
     fn made_facts(&mut self, id: &str) -> Result<()> {
-        let entry = self.facts.to_entry(EntryId::new(id)?, self.session.about.format);
+        let entry = self.provenance.to_entry(EntryId::new(id)?, self.session.about.format);
         self.ready.push_back(Draft { entry, bytes: 0 });
         Ok(())
     }
@@ -103,7 +103,8 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
 
     fn nameless(&mut self, line: Line) {
         let is_header = std::mem::take(&mut self.header);
-        let body = if is_header { self.facts.to_custom() } else { Custom::new(IMPORT_LINE, store_core::Json::null()) };
+        let body =
+            if is_header { self.provenance.to_custom() } else { Custom::new(IMPORT_LINE, store_core::Json::null()) };
         self.push(line, body.into(), Spot::beside(self.last_parent()));
     }
 

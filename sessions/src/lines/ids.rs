@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use store_core::EntryId;
 
-use crate::{facts::Retaken, format::Stored};
+use crate::{format::Stored, provenance::Retaken};
 
 /// What a line is, and its own id.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ mod tests {
     use store_core::EntryId;
 
     use super::{Ids, Row};
-    use crate::{facts::Retaken, format::Stored};
+    use crate::{format::Stored, provenance::Retaken};
 
     fn check(given: &[Option<&str>], foreign: &[&str], retaken: &[(u64, bool)], ids: &[&str]) {
         let rows: Vec<_> = given.iter().map(|id| Row::Named(id.map(str::to_owned))).collect();

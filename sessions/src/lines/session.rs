@@ -7,8 +7,8 @@ use store_core::EntryId;
 use super::{Ids, LineFormat, Row, drafts::LineDrafts};
 use crate::{
     error::Result,
-    facts::{Facts, Retaken},
     format::{self, Drafts, Session, Stored},
+    provenance::{Provenance, Retaken},
     source::Source,
     tree::Tree,
 };
@@ -31,7 +31,7 @@ pub(super) struct LineSession<F: LineFormat> {
 impl<F: LineFormat> LineSession<F> {
     /// The lines that were imported before they were complete.
     fn retaken(&self, stored: &Stored) -> Vec<Retaken> {
-        stored.retaken(stored.facts.as_ref().and_then(Facts::file), &self.ends, "")
+        stored.retaken(stored.provenance.as_ref().and_then(Provenance::file), &self.ends, "")
     }
 
     pub(super) fn ids(&self, stored: &Stored) -> Ids {
@@ -39,12 +39,12 @@ impl<F: LineFormat> LineSession<F> {
     }
 
     /// The facts as this import writes them.
-    pub(super) fn facts(&self, stored: &Stored) -> Facts {
-        let mut facts = self.about.facts.clone();
-        if let Some(file) = facts.0.first_mut() {
+    pub(super) fn provenance(&self, stored: &Stored) -> Provenance {
+        let mut provenance = self.about.provenance.clone();
+        if let Some(file) = provenance.0.first_mut() {
             file.retaken = self.retaken(stored);
         }
-        facts
+        provenance
     }
 }
 
@@ -57,9 +57,9 @@ impl<F: LineFormat> Session for LineSession<F> {
         &mut self.about
     }
 
-    fn continues(&self, known: &Facts) -> Result<bool> {
+    fn continues(&self, known: &Provenance) -> Result<bool> {
         let [known] = known.0.as_slice() else { return Ok(false) };
-        let Some(now) = self.about.facts.file() else { return Ok(false) };
+        let Some(now) = self.about.provenance.file() else { return Ok(false) };
         if known.bytes == now.bytes {
             return Ok(known.sha256 == now.sha256);
         }
@@ -67,7 +67,7 @@ impl<F: LineFormat> Session for LineSession<F> {
     }
 
     fn adopt(&mut self, stored: &Stored) {
-        if stored.facts.is_none() {
+        if stored.provenance.is_none() {
             return;
         }
         let ids = self.ids(stored);

@@ -10,10 +10,10 @@ use store_core::EntryId;
 use super::{About, LineFormat, ObjectLine, Part, Row, Sketch, session::LineSession};
 use crate::{
     error::Result,
-    facts::{Facts, FileFacts},
     format::{self, Outcome, Surveyed},
     issue::{Code, Issues},
     options::{HeadChoice, ImportOptions},
+    provenance::{FileProvenance, Provenance},
     scan::{Scan, Seen, scan},
     source::{Line, Source},
     tree::{Node, Tree},
@@ -132,7 +132,7 @@ impl<F: LineFormat> Survey<F> {
             HeadChoice::Writer => self.writer(),
             HeadChoice::FirstLeaf => self.tree.first_leaf(),
         };
-        let about = about(&self.format, &source, scan.facts)?;
+        let about = about(&self.format, &source, scan.provenance)?;
         let Self { format, tree, rows, nodes, has_header, .. } = self;
         Ok(LineSession { format, source, about, tree, rows, nodes, ends: scan.ends, has_header, head })
     }
@@ -168,7 +168,7 @@ impl<F: LineFormat> Survey<F> {
     }
 }
 
-fn about<F: LineFormat>(format: &F, source: &Source, facts: FileFacts) -> Result<format::About> {
+fn about<F: LineFormat>(format: &F, source: &Source, provenance: FileProvenance) -> Result<format::About> {
     let thread: About = format.thread();
     let stem = source.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let stem = [".gz", ".zst"].iter().fold(stem.as_str(), |stem, end| stem.strip_suffix(end).unwrap_or(stem));
@@ -184,6 +184,6 @@ fn about<F: LineFormat>(format: &F, source: &Source, facts: FileFacts) -> Result
         is_child: false,
         fields,
         at: thread.at,
-        facts: Facts::of(facts),
+        provenance: Provenance::of(provenance),
     })
 }

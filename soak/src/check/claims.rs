@@ -8,9 +8,9 @@ use super::{Rule, Violation, named};
 use crate::record::{Act, Claim, Did, Line};
 
 /// All claims of a thread that a worker recorded.
-pub(super) struct Claims(BTreeMap<ClaimNumber, Held>);
+pub(super) struct Claims(BTreeMap<ClaimNumber, ClaimRecord>);
 
-struct Held {
+struct ClaimRecord {
     claim: Claim,
     called: u64,
     answered: u64,
@@ -26,12 +26,12 @@ struct Held {
 
 impl Claims {
     pub(super) fn read(lines: &[&Line], violations: &mut Vec<Violation>) -> Self {
-        let mut claims = BTreeMap::<_, Held>::new();
+        let mut claims = BTreeMap::<_, ClaimRecord>::new();
         for Line { called, answered, did } in lines.iter().copied() {
             let Did::Claimed { claim, since, until } = *did else { continue };
             let (called, answered) = (*called, *answered);
-            let held = Held { claim, called, answered, since, until, may_end: None, committed: None };
-            if let Some(other) = claims.insert(claim.number, held) {
+            let claim_record = ClaimRecord { claim, called, answered, since, until, may_end: None, committed: None };
+            if let Some(other) = claims.insert(claim.number, claim_record) {
                 let what = format!("claims {} and {}", named(&other.claim), named(&claim));
                 violations.push(Violation::new(Rule::TwoClaims, what));
             }
@@ -47,10 +47,11 @@ impl Claims {
         for Line { called, answered, did } in lines.iter().copied() {
             let (claim, goes_on) = match did {
                 Did::Accepted { claim, act, until, .. } => {
-                    if let Some(held) = self.0.get_mut(&claim.number) {
-                        held.until = held.until.max(until.unwrap_or_default());
+                    if let Some(claim_record) = self.0.get_mut(&claim.number) {
+                        claim_record.until = claim_record.until.max(until.unwrap_or_default());
                         if act.is_commit() {
-                            held.committed = Some(held.committed.map_or(*answered, |first| first.min(*answered)));
+                            claim_record.committed =
+                                Some(claim_record.committed.map_or(*answered, |first| first.min(*answered)));
                         }
                     }
                     (claim, !act.ends())
@@ -65,32 +66,35 @@ impl Claims {
         }
         for Line { called, did, .. } in lines.iter().copied() {
             let Did::Tries { claim, .. } = did else { continue };
-            if let Some(held) = self.0.get_mut(&claim.number).filter(|_| !harmless.contains(&(claim.number, *called))) {
-                held.may_end = Some(held.may_end.map_or(*called, |first| first.min(*called)));
+            if let Some(claim_record) =
+                self.0.get_mut(&claim.number).filter(|_| !harmless.contains(&(claim.number, *called)))
+            {
+                claim_record.may_end = Some(claim_record.may_end.map_or(*called, |first| first.min(*called)));
             }
         }
     }
 
     /// Checks that numbers grow with time, and that no claim begins before the claim before it has ended.
     pub(super) fn check(&self, violations: &mut Vec<Violation>) {
-        let mut earliest: Option<&Held> = None;
-        for held in self.0.values().rev() {
-            if let Some(later) = earliest.filter(|later| later.answered < held.called) {
-                let what = format!("claim {} was requested after {} began", named(&held.claim), named(&later.claim));
+        let mut earliest: Option<&ClaimRecord> = None;
+        for claim_record in self.0.values().rev() {
+            if let Some(later) = earliest.filter(|later| later.answered < claim_record.called) {
+                let what =
+                    format!("claim {} was requested after {} began", named(&claim_record.claim), named(&later.claim));
                 violations.push(Violation::new(Rule::Backwards, what));
             }
-            if earliest.is_none_or(|later| held.answered < later.answered) {
-                earliest = Some(held);
+            if earliest.is_none_or(|later| claim_record.answered < later.answered) {
+                earliest = Some(claim_record);
             }
         }
-        for (held, next) in self.0.values().zip(self.0.values().skip(1)) {
-            let may_be_over = held.may_end.is_some_and(|called| called < next.answered);
-            if next.since < held.until && !may_be_over {
+        for (claim_record, next) in self.0.values().zip(self.0.values().skip(1)) {
+            let may_be_over = claim_record.may_end.is_some_and(|called| called < next.answered);
+            if next.since < claim_record.until && !may_be_over {
                 let what = format!(
                     "claim {} began {} ms before the lease of claim {} expired",
                     named(&next.claim),
-                    held.until - next.since,
-                    named(&held.claim)
+                    claim_record.until - next.since,
+                    named(&claim_record.claim)
                 );
                 violations.push(Violation::new(Rule::TwoClaims, what));
             }
@@ -100,8 +104,8 @@ impl Claims {
     /// Checks that nothing is accepted under a claim after a newer claim was made. If threads and mailbox are in two
     /// stores, a commit may still be accepted until a newer holder has committed to the thread (CM-32).
     pub(super) fn check_writes(&self, lines: &[&Line], is_fenced: bool, violations: &mut Vec<Violation>) {
-        let claimed = self.earliest_from(|held| Some(held.answered));
-        let committed = self.earliest_from(|held| held.committed);
+        let claimed = self.earliest_from(|claim_record| Some(claim_record.answered));
+        let committed = self.earliest_from(|claim_record| claim_record.committed);
         for Line { called, did, .. } in lines.iter().copied() {
             let Did::Accepted { claim, act, again: false, .. } = did else { continue };
             let newer = if is_fenced || !act.is_commit() { &claimed } else { &committed };
@@ -114,10 +118,10 @@ impl Claims {
     }
 
     /// Returns, for each claim, the earliest `moment` of that claim and of all newer claims.
-    fn earliest_from(&self, moment: impl Fn(&Held) -> Option<u64>) -> BTreeMap<ClaimNumber, u64> {
+    fn earliest_from(&self, moment: impl Fn(&ClaimRecord) -> Option<u64>) -> BTreeMap<ClaimNumber, u64> {
         let (mut first, mut all) = (None::<u64>, BTreeMap::new());
-        for (number, held) in self.0.iter().rev() {
-            first = first.into_iter().chain(moment(held)).min();
+        for (number, claim_record) in self.0.iter().rev() {
+            first = first.into_iter().chain(moment(claim_record)).min();
             all.extend(first.map(|first| (*number, first)));
         }
         all

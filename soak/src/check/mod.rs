@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use self::{claims::Claims, epochs::Epochs};
 use crate::{
-    kept::{Kept, KeptThread},
+    final_state::{FinalDispatch, FinalThread},
     record::{Claim, Did, Line, Name},
 };
 
@@ -33,10 +33,10 @@ pub(crate) struct Evidence {
     /// Whether threads and mailbox are in one store. Such a store checks a commit against the claim itself.
     pub(crate) is_fenced: bool,
     pub(crate) lines: Vec<Line>,
-    pub(crate) dispatches: BTreeMap<Name, Kept>,
+    pub(crate) dispatches: BTreeMap<Name, FinalDispatch>,
     /// The dispatches that were in the store again after they had ended and had been removed.
     pub(crate) came_back: BTreeSet<Name>,
-    pub(crate) threads: BTreeMap<u32, KeptThread>,
+    pub(crate) threads: BTreeMap<u32, FinalThread>,
 }
 
 /// The kinds of violations.
@@ -103,9 +103,9 @@ pub(crate) fn check(evidence: &Evidence) -> (Seen, Vec<Violation>) {
         claims.check(&mut violations);
         claims.check_writes(lines, evidence.is_fenced, &mut violations);
     }
-    for (thread, kept) in &evidence.threads {
+    for (thread, final_state) in &evidence.threads {
         let lines = threads.get(thread).map(Vec::as_slice).unwrap_or_default();
-        Epochs::read(lines).check(lines, (*thread, kept.epoch), evidence.is_fenced, &mut violations);
+        Epochs::read(lines).check(lines, (*thread, final_state.epoch), evidence.is_fenced, &mut violations);
     }
     work::check(evidence, &mut violations);
     (seen(evidence), violations)

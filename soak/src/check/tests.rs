@@ -4,7 +4,7 @@ use agentstore::{AttemptEnd, ClaimNumber, DispatchStatus};
 
 use super::{Evidence, Rule, check};
 use crate::{
-    kept::{Kept, KeptThread},
+    final_state::{FinalDispatch, FinalThread},
     record::{Act, Claim, Did, Line, Name},
     worker::DoneBy,
 };
@@ -34,22 +34,23 @@ impl Story {
     /// Begins with `jobs` enqueued jobs, in one store that keeps threads and the mailbox.
     fn of(jobs: u32) -> Self {
         let mut story = Self { time: 1, evidence: Evidence { jobs, is_fenced: true, ..Evidence::default() } };
-        story.evidence.threads.insert(0, KeptThread { epoch: 0, said: Some(Vec::new()) });
+        story.evidence.threads.insert(0, FinalThread { epoch: 0, said: Some(Vec::new()) });
         (0..jobs).for_each(|job| story.enqueue(name(job), 0));
         story
     }
 
     fn enqueue(&mut self, dispatch: Name, epoch: u64) {
         self.note(Did::Enqueued { dispatch, thread: 0, epoch });
-        let kept = Kept { thread: 0, epoch, status: DispatchStatus::Queued, done_by: None, history: Vec::new() };
-        self.evidence.dispatches.insert(dispatch, kept);
+        let final_state =
+            FinalDispatch { thread: 0, epoch, status: DispatchStatus::Queued, done_by: None, history: Vec::new() };
+        self.evidence.dispatches.insert(dispatch, final_state);
     }
 
-    fn kept(&mut self, dispatch: Name) -> &mut Kept {
+    fn final_state(&mut self, dispatch: Name) -> &mut FinalDispatch {
         self.evidence.dispatches.get_mut(&dispatch).unwrap()
     }
 
-    fn thread(&mut self) -> &mut KeptThread {
+    fn thread(&mut self) -> &mut FinalThread {
         self.evidence.threads.get_mut(&0).unwrap()
     }
 
@@ -60,7 +61,7 @@ impl Story {
 
     fn claims(&mut self, claim: Claim) {
         let (since, until) = (self.time, self.time + LEASE);
-        self.kept(claim.dispatch).history.push((claim.number, AttemptEnd::LeaseExpired));
+        self.final_state(claim.dispatch).history.push((claim.number, AttemptEnd::LeaseExpired));
         self.note(Did::Claimed { claim, since, until });
     }
 
@@ -83,10 +84,10 @@ impl Story {
     /// Makes the store hold the end of a dispatch, and the entry that was committed with it.
     fn keeps_end(&mut self, claim: Claim) {
         let done_by = DoneBy { dispatch: claim.dispatch, claim: claim.number };
-        let kept = self.kept(claim.dispatch);
-        (kept.status, kept.done_by) = (DispatchStatus::Acked, Some(done_by));
-        kept.history.retain(|(number, _)| *number != claim.number);
-        kept.history.push((claim.number, AttemptEnd::Acked));
+        let final_state = self.final_state(claim.dispatch);
+        (final_state.status, final_state.done_by) = (DispatchStatus::Acked, Some(done_by));
+        final_state.history.retain(|(number, _)| *number != claim.number);
+        final_state.history.push((claim.number, AttemptEnd::Acked));
         self.thread().said.as_mut().unwrap().push(done_by);
     }
 
@@ -129,7 +130,7 @@ fn a_correct_history_raises_no_objection() {
     story.does(next);
     story.refused(late, Act::SayAndAck, "claim_lost");
     story.interrupts();
-    story.kept(name(2)).status = DispatchStatus::Superseded;
+    story.final_state(name(2)).status = DispatchStatus::Superseded;
     let again = Name { job: 2, round: 1 };
     story.enqueue(again, 1);
     story.does(Claim { dispatch: again, epoch: 1, ..claim(4, 2) });
@@ -151,7 +152,7 @@ fn a_possible_history_raises_no_objection() {
     story.claims(stopped);
     story.interrupts();
     story.refused(stopped, Act::Extend, "stale_epoch");
-    story.kept(name(1)).status = DispatchStatus::Superseded;
+    story.final_state(name(1)).status = DispatchStatus::Superseded;
     let again = Name { job: 1, round: 1 };
     story.enqueue(again, 1);
     story.does(Claim { dispatch: again, epoch: 1, ..claim(3, 1) });
@@ -185,7 +186,7 @@ fn lost_work_is_found() {
     story.claims(claim(1, 0));
     story.lease_ends();
     story.does(claim(2, 0));
-    story.kept(name(0)).history.remove(0);
+    story.final_state(name(0)).history.remove(0);
     assert_eq!(story.rules(), [Rule::Forgotten], "a claim is gone");
 }
 
@@ -263,7 +264,7 @@ fn writes_of_stale_claims_are_found() {
     assert_eq!(story.rules(), [Rule::Stale], "only the log of the thread shows the write");
     let mut story = Story::of(1);
     story.does(claim(1, 0));
-    story.kept(name(0)).done_by = Some(DoneBy { dispatch: name(0), claim: number(7) });
+    story.final_state(name(0)).done_by = Some(DoneBy { dispatch: name(0), claim: number(7) });
     assert_eq!(story.rules(), [Rule::Stale], "the result is from another claim");
 }
 
@@ -310,10 +311,10 @@ fn mistakes_with_epochs_are_found() {
     assert_eq!(story.rules(), [Rule::Epoch], "an interrupt counted twice");
     story.thread().epoch = 1;
     story.enqueue(Name { job: 0, round: 1 }, 0);
-    story.kept(Name { job: 0, round: 1 }).status = DispatchStatus::Superseded;
+    story.final_state(Name { job: 0, round: 1 }).status = DispatchStatus::Superseded;
     assert_eq!(story.rules(), [Rule::Epoch], "the dispatch was enqueued in the previous epoch");
 
     let mut story = Story::of(1);
-    story.kept(name(0)).status = DispatchStatus::Superseded;
+    story.final_state(name(0)).status = DispatchStatus::Superseded;
     assert_eq!(story.rules(), [Rule::Lost, Rule::Epoch], "there was no interrupt");
 }

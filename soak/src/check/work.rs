@@ -6,7 +6,7 @@ use agentstore::{ClaimNumber, DispatchStatus};
 
 use super::{Evidence, Rule, Violation, named};
 use crate::{
-    kept::{Kept, KeptThread},
+    final_state::{FinalDispatch, FinalThread},
     record::{Did, Line, Name},
     worker::DoneBy,
 };
@@ -16,11 +16,11 @@ pub(super) fn check(evidence: &Evidence, violations: &mut Vec<Violation>) {
         violations.extend(line_is_kept(evidence, line));
     }
     let (mut done, mut done_in) = (BTreeMap::<u32, usize>::new(), BTreeMap::<u32, BTreeSet<Name>>::new());
-    for (name, kept) in &evidence.dispatches {
-        violations.extend(ended(evidence, *name, kept));
-        if kept.status == DispatchStatus::Acked {
+    for (name, final_state) in &evidence.dispatches {
+        violations.extend(ended(evidence, *name, final_state));
+        if final_state.status == DispatchStatus::Acked {
             *done.entry(name.job).or_default() += 1;
-            done_in.entry(kept.thread).or_default().insert(*name);
+            done_in.entry(final_state.thread).or_default().insert(*name);
         }
     }
     for name in &evidence.came_back {
@@ -33,8 +33,8 @@ pub(super) fn check(evidence: &Evidence, violations: &mut Vec<Violation>) {
             Some(times) => violations.push(Violation::new(Rule::Twice, format!("job {job} was done {times} times"))),
         }
     }
-    for (thread, kept) in &evidence.threads {
-        let said = said(evidence, *thread, kept, violations);
+    for (thread, final_state) in &evidence.threads {
+        let said = said(evidence, *thread, final_state, violations);
         for name in done_in
             .get(thread)
             .into_iter()
@@ -50,18 +50,21 @@ pub(super) fn check(evidence: &Evidence, violations: &mut Vec<Violation>) {
 fn line_is_kept(evidence: &Evidence, line: &Line) -> Option<Violation> {
     match &line.did {
         Did::Enqueued { dispatch, thread, epoch } => {
-            let kept = evidence.dispatches.get(dispatch);
-            let is_there = kept.is_some_and(|kept| (kept.thread, kept.epoch) == (*thread, *epoch));
-            (!is_there).then(|| Violation::new(Rule::Lost, format!("{dispatch} was enqueued, but found {kept:?}")))
+            let final_state = evidence.dispatches.get(dispatch);
+            let is_there =
+                final_state.is_some_and(|final_state| (final_state.thread, final_state.epoch) == (*thread, *epoch));
+            (!is_there)
+                .then(|| Violation::new(Rule::Lost, format!("{dispatch} was enqueued, but found {final_state:?}")))
         }
         Did::Claimed { claim, .. } => {
-            let kept = evidence.dispatches.get(&claim.dispatch)?;
-            let is_there = !kept.is_whole() || kept.history.iter().any(|(number, _)| *number == claim.number);
+            let final_state = evidence.dispatches.get(&claim.dispatch)?;
+            let is_there =
+                !final_state.is_whole() || final_state.history.iter().any(|(number, _)| *number == claim.number);
             (!is_there).then(|| Violation::new(Rule::Forgotten, format!("{} is missing in the history", named(claim))))
         }
         Did::Accepted { claim, act, again, .. } => {
-            let acked = evidence.dispatches.get(&claim.dispatch).and_then(Kept::acked_by);
-            let said = evidence.threads.get(&claim.thread).and_then(|kept| kept.said.as_ref());
+            let acked = evidence.dispatches.get(&claim.dispatch).and_then(FinalDispatch::acked_by);
+            let said = evidence.threads.get(&claim.thread).and_then(|final_state| final_state.said.as_ref());
             let is_said = || {
                 let by = DoneBy { dispatch: claim.dispatch, claim: claim.number };
                 // If the commit was deduplicated, an earlier claim may have written the entry.
@@ -76,18 +79,20 @@ fn line_is_kept(evidence: &Evidence, line: &Line) -> Option<Violation> {
 }
 
 /// Returns a violation if a dispatch did not end as it must, or not under the claim that its result names.
-fn ended(evidence: &Evidence, name: Name, kept: &Kept) -> Option<Violation> {
-    let newest = evidence.threads.get(&kept.thread).map(|thread| thread.epoch).unwrap_or_default();
-    match kept.status {
+fn ended(evidence: &Evidence, name: Name, final_state: &FinalDispatch) -> Option<Violation> {
+    let newest = evidence.threads.get(&final_state.thread).map(|thread| thread.epoch).unwrap_or_default();
+    match final_state.status {
         DispatchStatus::Acked => {
-            let by = kept.done_by?;
-            let what = || format!("the result of {name} is from {by:?}, its acknowledgement by {:?}", kept.acked_by());
-            (Some(by.claim) != kept.acked_by() || by.dispatch != name).then(|| Violation::new(Rule::Stale, what()))
+            let by = final_state.done_by?;
+            let what =
+                || format!("the result of {name} is from {by:?}, its acknowledgement by {:?}", final_state.acked_by());
+            (Some(by.claim) != final_state.acked_by() || by.dispatch != name)
+                .then(|| Violation::new(Rule::Stale, what()))
         }
-        DispatchStatus::Superseded if kept.epoch < newest => None,
+        DispatchStatus::Superseded if final_state.epoch < newest => None,
         DispatchStatus::Superseded => Some(Violation::new(
             Rule::Epoch,
-            format!("{name} of epoch {} was superseded, but its thread is in epoch {newest}", kept.epoch),
+            format!("{name} of epoch {} was superseded, but its thread is in epoch {newest}", final_state.epoch),
         )),
         status => Some(Violation::new(Rule::Lost, format!("{name} is {} at the end", status.name()))),
     }
@@ -98,10 +103,10 @@ fn ended(evidence: &Evidence, name: Name, kept: &Kept) -> Option<Violation> {
 fn said(
     evidence: &Evidence,
     thread: u32,
-    kept: &KeptThread,
+    final_state: &FinalThread,
     violations: &mut Vec<Violation>,
 ) -> Option<BTreeSet<Name>> {
-    let said = kept.said.as_ref()?;
+    let said = final_state.said.as_ref()?;
     let (mut newest, mut dispatches) = (None::<ClaimNumber>, BTreeSet::new());
     for by in said {
         if newest.is_some_and(|newest| by.claim < newest) {
@@ -112,7 +117,7 @@ fn said(
         if !dispatches.insert(by.dispatch) {
             violations.push(Violation::new(Rule::Twice, format!("{} has two entries in thread {thread}", by.dispatch)));
         }
-        let acked = evidence.dispatches.get(&by.dispatch).and_then(Kept::acked_by);
+        let acked = evidence.dispatches.get(&by.dispatch).and_then(FinalDispatch::acked_by);
         // In one store, one commit writes the entry and ends the dispatch. On two stores, a later claim may have
         // ended it.
         if evidence.is_fenced && acked != Some(by.claim) {

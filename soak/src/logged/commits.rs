@@ -8,7 +8,7 @@ use agentstore::{
 };
 use async_trait::async_trait;
 
-use super::{Notes, Told};
+use super::{AcceptedAnswer, Notes};
 use crate::record::{Act, Claim, thread_of};
 
 pub(super) struct LoggedCommits {
@@ -48,8 +48,8 @@ impl CommitCoordinator for LoggedCommits {
         let act = act_of(&commit);
         let called = self.notes.tries(claim, act);
         let answer = self.inner.commit(commit).await;
-        let told = |receipt: &Receipt| Told { until: None, again: receipt.deduplicated };
-        self.notes.ended((claim, act), called, answer.as_ref().map(told));
+        let accepted_answer = |receipt: &Receipt| AcceptedAnswer { until: None, again: receipt.deduplicated };
+        self.notes.ended((claim, act), called, answer.as_ref().map(accepted_answer));
         answer
     }
 

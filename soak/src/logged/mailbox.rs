@@ -14,7 +14,7 @@ use agentstore::{
 };
 use async_trait::async_trait;
 
-use super::{Notes, Told};
+use super::{AcceptedAnswer, Notes};
 use crate::record::{Act, Claim, Did, Line, now, thread_of};
 
 pub(super) struct LoggedMailbox {
@@ -48,8 +48,9 @@ impl LoggedMailbox {
     ) -> Result<DispatchClaim> {
         let called = self.notes.tries(claim, act);
         let answer = call.await;
-        let told = |lease: &DispatchClaim| Told { until: Some(lease.lease_until.as_millis()), again: false };
-        self.notes.ended((claim, act), called, answer.as_ref().map(told));
+        let accepted_answer =
+            |lease: &DispatchClaim| AcceptedAnswer { until: Some(lease.lease_until.as_millis()), again: false };
+        self.notes.ended((claim, act), called, answer.as_ref().map(accepted_answer));
         answer
     }
 }
@@ -101,8 +102,8 @@ impl MailboxConsumer for LoggedMailbox {
         }
         let answers = self.inner.settle(settlements).await?;
         for ((claim, act, called), answer) in tried.into_iter().zip(&answers) {
-            let told = |settled: &Settled| Told { until: None, again: settled.deduplicated };
-            self.notes.ended((claim, act), called, answer.as_ref().map(told));
+            let accepted_answer = |settled: &Settled| AcceptedAnswer { until: None, again: settled.deduplicated };
+            self.notes.ended((claim, act), called, answer.as_ref().map(accepted_answer));
         }
         Ok(answers)
     }

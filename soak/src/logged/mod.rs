@@ -66,7 +66,7 @@ struct Notes(Arc<Log>);
 
 /// What the answer to an accepted call says.
 #[derive(Clone, Copy, Default)]
-struct Told {
+struct AcceptedAnswer {
     until: Option<u64>,
     again: bool,
 }
@@ -87,9 +87,9 @@ impl Notes {
     }
 
     /// Records the answer to a call, unless the answer leaves the outcome unknown.
-    fn ended(&self, (claim, act): (Claim, Act), called: u64, end: Result<Told, &Error>) {
+    fn ended(&self, (claim, act): (Claim, Act), called: u64, end: Result<AcceptedAnswer, &Error>) {
         let did = match end {
-            Ok(Told { until, again }) => Did::Accepted { claim, act, until, again },
+            Ok(AcceptedAnswer { until, again }) => Did::Accepted { claim, act, until, again },
             Err(error) if error.outcome() == Outcome::Unknown => return,
             Err(error) => Did::Refused { claim, act, kind: error.kind().name().to_owned() },
         };

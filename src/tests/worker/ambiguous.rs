@@ -10,7 +10,7 @@ use store_core::{Clock, DispatchStatus, ErrorKind, Purge, Settlement, SystemCloc
 use tokio::sync::mpsc;
 
 use super::{
-    bed::{Bed, say},
+    bed::{TestBed, say},
     faulty::{Fault, Faults, Faulty},
     new, options, stands,
 };
@@ -21,7 +21,7 @@ fn due(faults: &Mutex<VecDeque<Fault>>, due: impl IntoIterator<Item = Fault>) {
 }
 
 /// Shows WK-3 and MB-44: a settlement is repeated until its answer is known, and has one effect.
-pub(super) async fn a_settlement_without_an_answer_is_repeated(bed: &Bed) {
+pub(super) async fn a_settlement_without_an_answer_is_repeated(bed: &TestBed) {
     bed.enqueue([new("t", "d"), new("u", "e")]).await;
     let faults = Arc::new(Faults::default());
     due(&faults.settle, [Fault::LostAnswer, Fault::LostCall, Fault::Away]);
@@ -39,7 +39,7 @@ pub(super) async fn a_settlement_without_an_answer_is_repeated(bed: &Bed) {
 }
 
 /// Shows WK-3: if it cannot be known what became of a settlement, it is reported as unknown.
-pub(super) async fn an_undeterminable_settlement_is_reported_as_unknown(bed: &Bed) {
+pub(super) async fn an_undeterminable_settlement_is_reported_as_unknown(bed: &TestBed) {
     bed.enqueue([new("t", "d")]).await;
     let faults = Arc::new(Faults::default());
     due(&faults.settle, [Fault::LostAnswer]);
@@ -57,7 +57,7 @@ pub(super) async fn an_undeterminable_settlement_is_reported_as_unknown(bed: &Be
 
 /// Shows WK-3 and CM-33: the commit that settled the claim took effect although its handler got no answer, and the work
 /// is not done again.
-pub(super) async fn the_outcome_of_a_settling_commit_without_an_answer_is_resolved(bed: &Bed) {
+pub(super) async fn the_outcome_of_a_settling_commit_without_an_answer_is_resolved(bed: &TestBed) {
     if !bed.stores.capabilities().fenced {
         // With two stores there is no such commit: see `a_commit_can_settle_its_attempt_only_within_one_store`.
         return;
@@ -86,11 +86,11 @@ pub(super) async fn the_outcome_of_a_settling_commit_without_an_answer_is_resolv
 }
 
 /// Shows WK-2: a handler whose claim may be lost is told. Its settlement is valid if the claim was not lost.
-pub(super) async fn a_handler_is_notified_of_an_unconfirmed_extension(bed: &Bed) {
+pub(super) async fn a_handler_is_notified_of_an_unconfirmed_extension(bed: &TestBed) {
     bed.enqueue([new("t", "d")]).await;
     let faults = Arc::new(Faults::default());
     due(&faults.extend, std::iter::repeat_n(Fault::Away, 1_000));
-    let (sender, mut told) = mpsc::unbounded_channel();
+    let (sender, mut reasons) = mpsc::unbounded_channel();
     let handler = move |work: Work| {
         let sender = sender.clone();
         async move {
@@ -101,13 +101,13 @@ pub(super) async fn a_handler_is_notified_of_an_unconfirmed_extension(bed: &Bed)
     let stores = Faulty::over(bed, &faults);
     let options = options().with_lease(Duration::from_millis(60));
     let worker = Worker::with_options(&stores, &bed.tenant, handler, options).unwrap().start().unwrap();
-    assert_eq!(told.recv().await, Some(Cancelled::Unconfirmed));
+    assert_eq!(reasons.recv().await, Some(Cancelled::Unconfirmed));
     bed.until("d", |found| found.status == DispatchStatus::Acked).await;
     assert_eq!(worker.stop().await.unwrap().acked, 1);
 }
 
 /// Shows WK-11: after an error that waiting does not resolve a worker tries again for a while, and then ends.
-pub(super) async fn a_persistent_error_ends_a_worker(bed: &Bed) {
+pub(super) async fn a_persistent_error_ends_a_worker(bed: &TestBed) {
     bed.enqueue([new("t", "d")]).await;
     let faults = Arc::new(Faults::default());
     due(&faults.claim, [Fault::Damaged, Fault::Damaged]);
@@ -123,7 +123,7 @@ pub(super) async fn a_persistent_error_ends_a_worker(bed: &Bed) {
 }
 
 /// Shows WK-5 and WK-11: a read that fails while a worker checks whether it is idle is tried again, as a claim is.
-pub(super) async fn a_failed_idle_check_is_tried_again(bed: &Bed) {
+pub(super) async fn a_failed_idle_check_is_tried_again(bed: &TestBed) {
     bed.enqueue([new("t", "d")]).await;
     let faults = Arc::new(Faults::default());
     due(&faults.load, [Fault::Away, Fault::Damaged, Fault::LostCall]);
@@ -137,7 +137,7 @@ pub(super) async fn a_failed_idle_check_is_tried_again(bed: &Bed) {
 }
 
 /// Shows WK-5: an unavailable store does not end a worker, a closed store does.
-pub(super) async fn a_worker_waits_for_an_unavailable_store(bed: &Bed) {
+pub(super) async fn a_worker_waits_for_an_unavailable_store(bed: &TestBed) {
     bed.enqueue([new("t", "d")]).await;
     let faults = Arc::new(Faults::default());
     due(&faults.claim, [Fault::Away, Fault::LostCall, Fault::Away]);

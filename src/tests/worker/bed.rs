@@ -16,7 +16,7 @@ use super::PATIENCE;
 use crate::{OpenOptions, Stores};
 
 /// Stores, with what advances their time.
-pub(super) struct Bed {
+pub(super) struct TestBed {
     pub(super) stores: Stores,
     pub(super) tenant: TenantId,
     clock: ManualClock,
@@ -30,7 +30,7 @@ pub(super) struct Bed {
     _folder: TempDir,
 }
 
-impl Bed {
+impl TestBed {
     fn parts() -> (ManualClock, TempDir) {
         (ManualClock::new(Timestamp::from_millis(1_763_700_000_000).unwrap()), tempfile::tempdir().unwrap())
     }

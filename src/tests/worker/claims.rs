@@ -13,7 +13,7 @@ use store_core::{
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::{
-    bed::{Bed, say},
+    bed::{TestBed, say},
     new, options, stands,
 };
 use crate::{Cancelled, Done, Failure, Running, Work, Worker};
@@ -30,7 +30,7 @@ struct Counted {
 }
 
 /// Shows WK-1.
-pub(super) async fn each_thread_has_one_attempt_at_a_time(bed: &Bed) {
+pub(super) async fn each_thread_has_one_attempt_at_a_time(bed: &TestBed) {
     let work = (0..12).map(|at| new(&format!("t-{}", at % 4), &format!("d-{at:02}")));
     bed.enqueue(work).await;
     let counted = Arc::new(Mutex::new(Counted::default()));
@@ -66,14 +66,14 @@ pub(super) async fn each_thread_has_one_attempt_at_a_time(bed: &Bed) {
 }
 
 /// Shows WK-1: several leases pass, and no other worker gets the dispatch.
-pub(super) async fn a_claim_is_kept_while_its_handler_runs(bed: &Bed) {
+pub(super) async fn a_claim_is_kept_while_its_handler_runs(bed: &TestBed) {
     bed.enqueue([new("t", "d")]).await;
     let (began, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (told, wanted) = (Arc::clone(&began), Arc::clone(&release));
+    let (signal, wanted) = (Arc::clone(&began), Arc::clone(&release));
     let handler = move |_: Work| {
-        let (told, wanted) = (Arc::clone(&told), Arc::clone(&wanted));
+        let (signal, wanted) = (Arc::clone(&signal), Arc::clone(&wanted));
         async move {
-            told.notify_one();
+            signal.notify_one();
             wanted.notified().await;
             Ok::<_, Failure>(Done::ack())
         }
@@ -94,10 +94,10 @@ pub(super) async fn a_claim_is_kept_while_its_handler_runs(bed: &Bed) {
 }
 
 /// Why a handler was cancelled, and how its writes were refused after that.
-type Told = (Cancelled, Vec<ErrorKind>);
+type LateWrites = (Cancelled, Vec<ErrorKind>);
 
 /// Waits until the handler is cancelled, then tries every kind of write that its handles offer.
-async fn write_late(work: &Work) -> Told {
+async fn write_late(work: &Work) -> LateWrites {
     let why = work.cancellation().cancelled().await;
     let (commits, thread) = (work.commits().unwrap(), work.dispatch().thread.clone());
     let event = NewEvent::new("late".parse().unwrap(), [Scope::Thread(thread.clone())]);
@@ -111,7 +111,7 @@ async fn write_late(work: &Work) -> Told {
 }
 
 /// Starts a worker with that handler. The receivers return its work, and why it was cancelled and refused.
-fn writing_late(bed: &Bed) -> (Running, mpsc::UnboundedReceiver<Work>, oneshot::Receiver<Told>) {
+fn writing_late(bed: &TestBed) -> (Running, mpsc::UnboundedReceiver<Work>, oneshot::Receiver<LateWrites>) {
     let (began, running) = mpsc::unbounded_channel();
     let (sender, ended) = oneshot::channel();
     let sender = Arc::new(Mutex::new(Some(sender)));
@@ -131,7 +131,7 @@ fn writing_late(bed: &Bed) -> (Running, mpsc::UnboundedReceiver<Work>, oneshot::
 }
 
 /// Shows WK-2.
-pub(super) async fn a_handler_is_notified_of_a_lost_claim_and_writes_nothing(bed: &Bed) {
+pub(super) async fn a_handler_is_notified_of_a_lost_claim_and_writes_nothing(bed: &TestBed) {
     let _thread = bed.commits().commit(say(&"t".parse().unwrap(), "first")).await.unwrap();
     bed.enqueue([new("t", "d")]).await;
     let (worker, mut running, ended) = writing_late(bed);
@@ -152,7 +152,7 @@ pub(super) async fn a_handler_is_notified_of_a_lost_claim_and_writes_nothing(bed
 }
 
 /// Shows WK-2.
-pub(super) async fn a_handler_is_notified_of_an_interrupt_and_writes_nothing(bed: &Bed) {
+pub(super) async fn a_handler_is_notified_of_an_interrupt_and_writes_nothing(bed: &TestBed) {
     let _thread = bed.commits().commit(say(&"t".parse().unwrap(), "first")).await.unwrap();
     bed.enqueue([new("t", "d")]).await;
     let (worker, mut running, ended) = writing_late(bed);
@@ -167,7 +167,7 @@ pub(super) async fn a_handler_is_notified_of_an_interrupt_and_writes_nothing(bed
 }
 
 /// Shows WK-6.
-pub(super) async fn an_earlier_attempt_writes_nothing_once_a_new_one_began(bed: &Bed) {
+pub(super) async fn an_earlier_attempt_writes_nothing_once_a_new_one_began(bed: &TestBed) {
     bed.enqueue([new("t", "d")]).await;
     let earlier = bed.claim(LEASE).await.unwrap();
     bed.write_under(&earlier.dispatch.thread, earlier.fence()).await.unwrap();
@@ -194,7 +194,7 @@ pub(super) async fn an_earlier_attempt_writes_nothing_once_a_new_one_began(bed: 
 }
 
 /// Shows WK-2: a blocked runtime extends no claim. When it continues, another worker has the dispatch.
-pub(super) async fn a_worker_that_hangs_writes_nothing_later(bed: &Bed) {
+pub(super) async fn a_worker_that_hangs_writes_nothing_later(bed: &TestBed) {
     bed.enqueue([new("t", "d")]).await;
     let stores = bed.stores.clone();
     let again = bed.opened_again().await;
@@ -235,7 +235,7 @@ pub(super) async fn a_worker_that_hangs_writes_nothing_later(bed: &Bed) {
 }
 
 /// Shows WK-2: the handles of an attempt refuse every write that cannot carry its claim.
-pub(super) async fn a_write_that_cannot_carry_the_claim_is_refused(bed: &Bed) {
+pub(super) async fn a_write_that_cannot_carry_the_claim_is_refused(bed: &TestBed) {
     bed.enqueue([new("t", "d")]).await;
     let handler = |work: Work| async move {
         let (commits, other) = (work.commits()?, "u".parse()?);
@@ -263,7 +263,7 @@ pub(super) async fn a_write_that_cannot_carry_the_claim_is_refused(bed: &Bed) {
 }
 
 /// Shows WK-2: a task that a handler left running is told that the attempt has ended, and writes nothing more.
-pub(super) async fn a_task_left_running_by_a_handler_writes_nothing(bed: &Bed) {
+pub(super) async fn a_task_left_running_by_a_handler_writes_nothing(bed: &TestBed) {
     bed.enqueue([new("t", "d")]).await;
     let (sender, ended) = oneshot::channel();
     let sender = Arc::new(Mutex::new(Some(sender)));

@@ -3,13 +3,13 @@
 use store_core::{ErrorKind, NewDispatch, PageRequest, Settlement, TenantId};
 
 use super::{
-    bed::{Bed, say},
+    bed::{TestBed, say},
     new, options,
 };
 use crate::{Done, Failure, Work, Worker};
 
 /// Shows CP-2 and CM-33.
-pub(super) async fn a_commit_can_settle_its_attempt_only_within_one_store(bed: &Bed) {
+pub(super) async fn a_commit_can_settle_its_attempt_only_within_one_store(bed: &TestBed) {
     bed.enqueue([new("t", "d")]).await;
     let is_one = bed.stores.backend() == bed.stores.mailbox_backend();
     assert_eq!(bed.stores.capabilities().fenced, is_one);
@@ -31,7 +31,7 @@ pub(super) async fn a_commit_can_settle_its_attempt_only_within_one_store(bed: &
 }
 
 /// Commits a message in a tenant if `parts` contains `t`, and enqueues a dispatch if it contains `m`.
-async fn fill(bed: &Bed, tenant: &TenantId, parts: &str) {
+async fn fill(bed: &TestBed, tenant: &TenantId, parts: &str) {
     if parts.contains('t') {
         let _receipt = bed.stores.commits(tenant).unwrap().commit(say(&"t".parse().unwrap(), "hi")).await.unwrap();
     }
@@ -42,7 +42,7 @@ async fn fill(bed: &Bed, tenant: &TenantId, parts: &str) {
 }
 
 /// Shows CP-2 and TN-8.
-pub(super) async fn a_tenant_is_deleted_from_both_stores(bed: &Bed) {
+pub(super) async fn a_tenant_is_deleted_from_both_stores(bed: &TestBed) {
     let (gone, kept) = (TenantId::new("gone").unwrap(), TenantId::new("kept").unwrap());
     for tenant in [&gone, &kept] {
         fill(bed, tenant, "tm").await;
@@ -66,7 +66,7 @@ pub(super) async fn a_tenant_is_deleted_from_both_stores(bed: &Bed) {
 }
 
 /// Shows CP-2 and TN-8: the list is ordered by name, with each tenant once, for pages of any size.
-pub(super) async fn tenants_of_both_stores_are_listed_together(bed: &Bed) {
+pub(super) async fn tenants_of_both_stores_are_listed_together(bed: &TestBed) {
     let parts = ["t", "m", "tm", "m", "m", "t", "t", "tm", "m"];
     let names: Vec<_> = (0..parts.len()).map(|at| TenantId::new(format!("n-{at}")).unwrap()).collect();
     for (name, parts) in names.iter().zip(parts) {
@@ -97,7 +97,7 @@ pub(super) async fn tenants_of_both_stores_are_listed_together(bed: &Bed) {
 }
 
 /// Shows CP-2 and PR-8.
-pub(super) async fn closing_closes_both(bed: &Bed) {
+pub(super) async fn closing_closes_both(bed: &TestBed) {
     let (mailbox, threads) = (bed.mailbox(), bed.commits().threads());
     let again = bed.opened_again().await;
     bed.stores.close().await.unwrap();

@@ -8,16 +8,16 @@ use std::{
 
 use store_core::{DispatchStatus, ErrorKind};
 
-use super::{bed::Bed, new, options, stands};
+use super::{bed::TestBed, new, options, stands};
 use crate::{Backoff, Cancelled, Done, Failure, Policy, Summary, Verdict, Work, Worker, WorkerOptions};
 
-async fn work(bed: &Bed, options: WorkerOptions, handler: impl crate::Handler) -> Summary {
+async fn work(bed: &TestBed, options: WorkerOptions, handler: impl crate::Handler) -> Summary {
     let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options).unwrap();
     worker.run_until_idle().await.unwrap()
 }
 
 /// Shows WK-3.
-pub(super) async fn failures_are_tried_again_and_then_given_up(bed: &Bed) {
+pub(super) async fn failures_are_tried_again_and_then_given_up(bed: &TestBed) {
     bed.enqueue([new("t", "d").with_max_attempts(3)]).await;
     let attempts = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&attempts);
@@ -34,7 +34,7 @@ pub(super) async fn failures_are_tried_again_and_then_given_up(bed: &Bed) {
 }
 
 /// Shows WK-3.
-pub(super) async fn a_panic_is_a_failure(bed: &Bed) {
+pub(super) async fn a_panic_is_a_failure(bed: &TestBed) {
     bed.enqueue([new("t", "d"), new("u", "e")]).await;
     let handler = |work: Work| async move {
         assert!(work.dispatch().id.as_str() != "d" || work.attempt() > 1, "the first attempt panics");
@@ -48,7 +48,7 @@ pub(super) async fn a_panic_is_a_failure(bed: &Bed) {
 }
 
 /// Shows WK-3: the delay is measured in store time, and its length depends on the number of failures.
-pub(super) async fn retry_delays_grow_and_use_store_time(bed: &Bed) {
+pub(super) async fn retry_delays_grow_and_use_store_time(bed: &TestBed) {
     bed.enqueue([new("t", "d")]).await;
     let backoff = Backoff::new(Duration::from_secs(100), Duration::from_secs(300));
     for ceiling in [100, 200, 300, 300] {
@@ -65,7 +65,7 @@ pub(super) async fn retry_delays_grow_and_use_store_time(bed: &Bed) {
 }
 
 /// Shows WK-3.
-pub(super) async fn a_failure_decides_how_its_dispatch_is_settled(bed: &Bed) {
+pub(super) async fn a_failure_decides_how_its_dispatch_is_settled(bed: &TestBed) {
     let kinds = ["later", "snooze", "dead", "cancel", "put-off", "give-back", "refuse"];
     bed.enqueue(kinds.map(|kind| new(kind, kind).with_max_attempts(2))).await;
     let later = Duration::from_secs(60);
@@ -122,7 +122,7 @@ impl Policy for Picky {
 }
 
 /// Shows WK-3.
-pub(super) async fn a_policy_judges_errors(bed: &Bed) {
+pub(super) async fn a_policy_judges_errors(bed: &TestBed) {
     bed.enqueue([new("t", "d"), new("u", "e")]).await;
     let handler = |work: Work| async move {
         if work.dispatch().id.as_str() == "d" {
@@ -137,10 +137,10 @@ pub(super) async fn a_policy_judges_errors(bed: &Bed) {
 }
 
 /// Shows WK-2 and WK-3: a handler that takes too long is told, and aborted if it does not stop.
-pub(super) async fn an_attempt_has_a_deadline(bed: &Bed) {
+pub(super) async fn an_attempt_has_a_deadline(bed: &TestBed) {
     bed.enqueue(["listens", "sleeps"].map(|kind| new(kind, kind).with_max_attempts(1))).await;
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&told);
+    let reasons = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&reasons);
     let handler = move |work: Work| {
         let seen = Arc::clone(&seen);
         async move {
@@ -154,7 +154,7 @@ pub(super) async fn an_attempt_has_a_deadline(bed: &Bed) {
     };
     let options = options().with_deadline(Duration::from_millis(20)).with_grace(Duration::from_millis(20));
     assert_eq!(work(bed, options, handler).await.dead_lettered, 2);
-    assert_eq!(*told.lock().unwrap(), [Cancelled::Deadline]);
+    assert_eq!(*reasons.lock().unwrap(), [Cancelled::Deadline]);
     for kind in ["listens", "sleeps"] {
         let found = bed.load(kind).await;
         assert_eq!(found.last_error.as_deref(), Some("it ran longer than its deadline"));

@@ -17,7 +17,7 @@ use store_core::{
     Timestamp, inspect::Inspector,
 };
 
-use super::bed::Bed;
+use super::bed::TestBed;
 use crate::Stores;
 
 /// What happens to a call.
@@ -55,13 +55,13 @@ pub(super) struct Faulty {
 
 impl Faulty {
     /// Returns the stores of a bed with these faults.
-    pub(super) fn over(bed: &Bed, faults: &Arc<Faults>) -> Stores {
+    pub(super) fn over(bed: &TestBed, faults: &Arc<Faults>) -> Stores {
         let inner = bed.stores.clone().into_store();
         Stores::new(Arc::new(Self { inner, faults: Arc::clone(faults), wakes: true }))
     }
 
     /// Returns the stores of a bed without wake-ups.
-    pub(super) fn silent(bed: &Bed) -> Stores {
+    pub(super) fn silent(bed: &TestBed) -> Stores {
         Stores::new(Arc::new(Self { inner: bed.stores.clone().into_store(), faults: Arc::default(), wakes: false }))
     }
 }

@@ -14,19 +14,19 @@ use store_core::{
 };
 
 use super::{
-    bed::{Bed, say},
+    bed::{TestBed, say},
     new, stands,
 };
 use crate::{Failure, Maintained, Maintenance, OutboxDelivery, Relay, Retention};
 
 const HOUR: Duration = Duration::from_hours(1);
 
-fn maintenance(bed: &Bed) -> Maintenance {
+fn maintenance(bed: &TestBed) -> Maintenance {
     Maintenance::new(&bed.stores, &bed.tenant).unwrap()
 }
 
 /// Ends a dispatch and an outbox row.
-async fn end(bed: &Bed, name: &str) {
+async fn end(bed: &TestBed, name: &str) {
     bed.enqueue([new(name, name)]).await;
     let claimed = bed.claim(HOUR).await.unwrap();
     bed.mailbox().settle(vec![(claimed.claim(), Settlement::Ack { result: None })]).await.unwrap().remove(0).unwrap();
@@ -38,7 +38,7 @@ async fn end(bed: &Bed, name: &str) {
 }
 
 /// Shows WK-9 and, of WK-8, the age of final dispatches.
-pub(super) async fn any_number_of_nodes_can_remove_finished_records(bed: &Bed) {
+pub(super) async fn any_number_of_nodes_can_remove_finished_records(bed: &TestBed) {
     for at in 0..6 {
         end(bed, &format!("old-{at}")).await;
     }
@@ -63,7 +63,7 @@ pub(super) async fn any_number_of_nodes_can_remove_finished_records(bed: &Bed) {
 }
 
 /// Shows WK-9 and MB-36.
-pub(super) async fn lost_claims_are_ended_and_counted_once(bed: &Bed) {
+pub(super) async fn lost_claims_are_ended_and_counted_once(bed: &TestBed) {
     let work = (0..4).map(|at| new(&format!("t-{at}"), &format!("d-{at}")).with_max_attempts(1 + at % 2));
     bed.enqueue(work).await;
     for _ in 0..4 {
@@ -84,7 +84,7 @@ pub(super) async fn lost_claims_are_ended_and_counted_once(bed: &Bed) {
 }
 
 /// Shows WK-9: events and threads are removed only if an age is set, and not before that age.
-pub(super) async fn events_and_threads_are_removed_only_on_request(bed: &Bed) {
+pub(super) async fn events_and_threads_are_removed_only_on_request(bed: &TestBed) {
     let event = |thread: &str| NewEvent::new("e".parse().unwrap(), [Scope::Thread(thread.parse().unwrap())]);
     let (commits, scope) = (bed.commits(), Scope::Thread("kept".parse().unwrap()));
     for thread in ["idle", "kept", "gone"] {
@@ -111,7 +111,7 @@ pub(super) async fn events_and_threads_are_removed_only_on_request(bed: &Bed) {
 }
 
 /// Shows WK-9.
-pub(super) async fn maintenance_runs_until_it_is_stopped(bed: &Bed) {
+pub(super) async fn maintenance_runs_until_it_is_stopped(bed: &TestBed) {
     let told = Arc::new(AtomicU64::new(0));
     let into = Arc::clone(&told);
     let report = move |round: &Maintained, _: Option<&Error>| {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use store_core::Interrupt;
 
-use super::{bed::Bed, new, options};
+use super::{bed::TestBed, new, options};
 use crate::{Done, Failure, Maintenance, Work, Worker};
 
 /// Returns what was measured: name and labels, with the count, the gauge or the number of recorded values.
@@ -29,7 +29,7 @@ async fn names_and_labels_are_those_of_the_contract() {
     let snapshots = recorder.snapshotter();
     // The recorder is that of this thread. The runtime of the test has no other thread.
     let _recorded = metrics::set_default_local_recorder(&recorder);
-    let bed = Bed::memory().await;
+    let bed = TestBed::memory().await;
     bed.enqueue([new("t", "d"), new("u", "e"), new("v", "f")]).await;
     bed.enqueue([new("t", "d")]).await;
     bed.advance(Duration::from_secs(7)).await;

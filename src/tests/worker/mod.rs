@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use store_core::{Dispatch, DispatchId, NewDispatch};
 
-use self::bed::Bed;
+use self::bed::TestBed;
 use crate::{Backoff, WorkerOptions};
 
 /// How long a test waits for an event that must come. No test is expected to take so long.
@@ -48,7 +48,7 @@ macro_rules! on_every_store {
             $($(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    let bed = super::Bed::$store().await;
+                    let bed = super::TestBed::$store().await;
                     let done = tokio::time::timeout(super::PATIENCE, super::$module::$case(&bed)).await;
                     done.expect("it took too long");
                     bed.remove().await;

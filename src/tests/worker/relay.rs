@@ -12,7 +12,7 @@ use store_core::{
 use tokio::sync::mpsc;
 
 use super::{
-    bed::Bed,
+    bed::TestBed,
     faulty::{Fault, Faults, Faulty},
     options,
 };
@@ -20,7 +20,7 @@ use crate::{Cancelled, Failure, OutboxDelivery, Relay};
 
 const LEASE: Duration = Duration::from_millis(300);
 
-fn outbox(bed: &Bed) -> Arc<dyn OutboxStore> {
+fn outbox(bed: &TestBed) -> Arc<dyn OutboxStore> {
     bed.commits().outbox()
 }
 
@@ -29,15 +29,15 @@ fn row(payload: &str) -> NewOutboxRow {
 }
 
 /// Commits rows, and returns their ids.
-async fn write(bed: &Bed, rows: impl IntoIterator<Item = NewOutboxRow>) -> Vec<OutboxId> {
+async fn write(bed: &TestBed, rows: impl IntoIterator<Item = NewOutboxRow>) -> Vec<OutboxId> {
     bed.commits().commit(Commit::new("t".parse().unwrap()).with_outbox(rows)).await.unwrap().outbox
 }
 
-async fn load(bed: &Bed, id: &OutboxId) -> OutboxRow {
+async fn load(bed: &TestBed, id: &OutboxId) -> OutboxRow {
     outbox(bed).load_outbox(id).await.unwrap().unwrap()
 }
 
-async fn until(bed: &Bed, id: &OutboxId, is_so: impl Fn(&OutboxRow) -> bool + Send + Sync) -> OutboxRow {
+async fn until(bed: &TestBed, id: &OutboxId, is_so: impl Fn(&OutboxRow) -> bool + Send + Sync) -> OutboxRow {
     loop {
         let found = load(bed, id).await;
         if is_so(&found) {
@@ -47,12 +47,12 @@ async fn until(bed: &Bed, id: &OutboxId, is_so: impl Fn(&OutboxRow) -> bool + Se
     }
 }
 
-fn relay(bed: &Bed, deliver: impl crate::Deliver) -> Relay {
+fn relay(bed: &TestBed, deliver: impl crate::Deliver) -> Relay {
     Relay::new(&bed.stores, &bed.tenant, "hooks".parse().unwrap(), deliver).unwrap()
 }
 
 /// Shows WK-10 and OB-11.
-pub(super) async fn rows_are_delivered_one_after_the_other(bed: &Bed) {
+pub(super) async fn rows_are_delivered_one_after_the_other(bed: &TestBed) {
     let ordered = (0..5).map(|at| row(&at.to_string()).with_order_key("o".parse().unwrap()));
     let other = NewOutboxRow::new("mails".parse().unwrap(), "there".parse().unwrap(), Json::parse("9").unwrap());
     let ids = write(bed, ordered.chain([other])).await;
@@ -78,7 +78,7 @@ pub(super) async fn rows_are_delivered_one_after_the_other(bed: &Bed) {
 }
 
 /// Shows WK-10: errors, panics, permanent failures, and dead letters that an operator requeues.
-pub(super) async fn failed_deliveries_are_tried_again_and_given_up(bed: &Bed) {
+pub(super) async fn failed_deliveries_are_tried_again_and_given_up(bed: &TestBed) {
     let rows = ["\"fails\"", "\"panics\"", "\"never\""];
     let ids = write(bed, rows.map(|text| row(text).with_max_attempts(2))).await;
     let deliver = |delivery: OutboxDelivery| async move {
@@ -107,9 +107,9 @@ pub(super) async fn failed_deliveries_are_tried_again_and_given_up(bed: &Bed) {
 }
 
 /// Shows WK-10: a row is kept while its lease is extended, and a delivery that lost its row is told.
-pub(super) async fn a_delivery_is_notified_when_its_claim_is_lost(bed: &Bed) {
+pub(super) async fn a_delivery_is_notified_when_its_claim_is_lost(bed: &TestBed) {
     let ids = write(bed, [row("1")]).await;
-    let (sender, mut told) = mpsc::unbounded_channel();
+    let (sender, mut reasons) = mpsc::unbounded_channel();
     let deliver = move |delivery: OutboxDelivery| {
         let sender = sender.clone();
         async move {
@@ -121,7 +121,7 @@ pub(super) async fn a_delivery_is_notified_when_its_claim_is_lost(bed: &Bed) {
     // With one place, the relay cannot claim again what it lost.
     let options = options().with_lease(LEASE).with_concurrency(1);
     let running = relay(bed, deliver).with_options(options).unwrap().start().unwrap();
-    assert_eq!(told.recv().await, Some(None));
+    assert_eq!(reasons.recv().await, Some(None));
     for _ in 0..3 {
         let lease = load(bed, &ids[0]).await.claim.unwrap().lease_until;
         bed.advance(LEASE / 2).await;
@@ -134,7 +134,7 @@ pub(super) async fn a_delivery_is_notified_when_its_claim_is_lost(bed: &Bed) {
             break row;
         }
     };
-    assert_eq!(told.recv().await, Some(Some(Cancelled::Lost)));
+    assert_eq!(reasons.recv().await, Some(Some(Cancelled::Lost)));
     assert_eq!(running.stop().await.unwrap().lost, 1);
     let found = load(bed, &ids[0]).await;
     assert_eq!((found.status, found.attempts), (OutboxStatus::Claimed, 1));
@@ -142,7 +142,7 @@ pub(super) async fn a_delivery_is_notified_when_its_claim_is_lost(bed: &Bed) {
 }
 
 /// Shows WK-10.
-pub(super) async fn deliveries_are_released_when_a_relay_stops(bed: &Bed) {
+pub(super) async fn deliveries_are_released_when_a_relay_stops(bed: &TestBed) {
     let ids = write(bed, [row("1")]).await;
     let (sender, mut began) = mpsc::unbounded_channel();
     let deliver = move |_: OutboxDelivery| {
@@ -161,7 +161,7 @@ pub(super) async fn deliveries_are_released_when_a_relay_stops(bed: &Bed) {
 }
 
 /// Shows WK-10 and OB-7: the repeat of a call without an answer is refused, and the row shows what became of it.
-pub(super) async fn the_outcome_of_a_delivery_without_an_answer_is_resolved(bed: &Bed) {
+pub(super) async fn the_outcome_of_a_delivery_without_an_answer_is_resolved(bed: &TestBed) {
     write(bed, [row("1"), row("2")]).await;
     let faults = Arc::new(Faults::default());
     faults.settle_outbox.lock().unwrap().extend([Fault::LostAnswer, Fault::LostCall, Fault::Away, Fault::LostAnswer]);
@@ -178,7 +178,7 @@ pub(super) async fn the_outcome_of_a_delivery_without_an_answer_is_resolved(bed:
 }
 
 /// Shows WK-11: after an error that waiting does not resolve a relay tries again for a while, and then ends.
-pub(super) async fn a_persistent_error_ends_a_relay(bed: &Bed) {
+pub(super) async fn a_persistent_error_ends_a_relay(bed: &TestBed) {
     write(bed, [row("1")]).await;
     let faults = Arc::new(Faults::default());
     let relay = |patience| {

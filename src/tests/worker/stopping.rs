@@ -5,18 +5,18 @@ use std::{sync::Arc, time::Duration};
 use store_core::DispatchStatus;
 use tokio::sync::{Notify, mpsc};
 
-use super::{bed::Bed, new, options, stands};
+use super::{bed::TestBed, new, options, stands};
 use crate::{Cancelled, Done, Failure, Work, Worker};
 
 /// Shows WK-4.
-pub(super) async fn handlers_finish_when_a_worker_stops(bed: &Bed) {
+pub(super) async fn handlers_finish_when_a_worker_stops(bed: &TestBed) {
     bed.enqueue([new("t", "d"), new("t", "after")]).await;
     let (began, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (told, wanted) = (Arc::clone(&began), Arc::clone(&release));
+    let (signal, wanted) = (Arc::clone(&began), Arc::clone(&release));
     let handler = move |_: Work| {
-        let (told, wanted) = (Arc::clone(&told), Arc::clone(&wanted));
+        let (signal, wanted) = (Arc::clone(&signal), Arc::clone(&wanted));
         async move {
-            told.notify_one();
+            signal.notify_one();
             wanted.notified().await;
             Ok::<_, Failure>(Done::ack())
         }
@@ -33,9 +33,9 @@ pub(super) async fn handlers_finish_when_a_worker_stops(bed: &Bed) {
 }
 
 /// Shows WK-4: after the deadline handlers are told to stop, those that do not stop are aborted, and no attempt counts.
-pub(super) async fn the_dispatch_of_a_handler_that_does_not_stop_is_released(bed: &Bed) {
+pub(super) async fn the_dispatch_of_a_handler_that_does_not_stop_is_released(bed: &TestBed) {
     bed.enqueue(["listens", "sleeps"].map(|kind| new(kind, kind))).await;
-    let (sender, mut told) = mpsc::unbounded_channel();
+    let (sender, mut signal) = mpsc::unbounded_channel();
     let handler = move |work: Work| {
         let sender = sender.clone();
         async move {
@@ -49,24 +49,24 @@ pub(super) async fn the_dispatch_of_a_handler_that_does_not_stop_is_released(bed
     };
     let options = options().with_stop_deadline(Duration::from_millis(20)).with_grace(Duration::from_millis(20));
     let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options).unwrap().start().unwrap();
-    assert_eq!((told.recv().await, told.recv().await), (Some(None), Some(None)));
+    assert_eq!((signal.recv().await, signal.recv().await), (Some(None), Some(None)));
     let summary = worker.stop().await.unwrap();
     assert_eq!((summary.claimed, summary.released, summary.retried), (2, 2, 0), "{summary:?}");
-    assert_eq!(told.recv().await, Some(Some(Cancelled::Stopping)));
+    assert_eq!(signal.recv().await, Some(Some(Cancelled::Stopping)));
     for kind in ["listens", "sleeps"] {
         assert_eq!(stands(&bed.load(kind).await), ("queued", 0, vec!["released"]), "{kind}");
     }
 }
 
 /// Shows WK-4.
-pub(super) async fn a_worker_that_is_dropped_stops_claiming(bed: &Bed) {
+pub(super) async fn a_worker_that_is_dropped_stops_claiming(bed: &TestBed) {
     bed.enqueue([new("t", "d")]).await;
     let (began, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (told, wanted) = (Arc::clone(&began), Arc::clone(&release));
+    let (signal, wanted) = (Arc::clone(&began), Arc::clone(&release));
     let handler = move |_: Work| {
-        let (told, wanted) = (Arc::clone(&told), Arc::clone(&wanted));
+        let (signal, wanted) = (Arc::clone(&signal), Arc::clone(&wanted));
         async move {
-            told.notify_one();
+            signal.notify_one();
             wanted.notified().await;
             Ok::<_, Failure>(Done::ack())
         }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use store_core::DispatchStatus;
 
-use super::{bed::Bed, faulty::Faulty, new, options};
+use super::{bed::TestBed, faulty::Faulty, new, options};
 use crate::{Done, Failure, Stores, Work, Worker, WorkerOptions};
 
-async fn find(bed: &Bed, stores: &Stores) {
+async fn find(bed: &TestBed, stores: &Stores) {
     let handler = |_: Work| async { Ok::<_, Failure>(Done::ack()) };
     let worker = Worker::with_options(stores, &bed.tenant, handler, options().with_concurrency(2)).unwrap();
     let worker = worker.start().unwrap();
@@ -26,18 +26,18 @@ async fn find(bed: &Bed, stores: &Stores) {
 }
 
 /// Shows WK-5.
-pub(super) async fn new_work_is_found_by_waiting(bed: &Bed) {
+pub(super) async fn new_work_is_found_by_waiting(bed: &TestBed) {
     assert!(bed.stores.tenant(&bed.tenant).unwrap().wake_ups().is_some());
     find(bed, &bed.stores).await;
 }
 
 /// Shows WK-5.
-pub(super) async fn new_work_is_found_by_polling(bed: &Bed) {
+pub(super) async fn new_work_is_found_by_polling(bed: &TestBed) {
     find(bed, &Faulty::silent(bed)).await;
 }
 
 /// Shows WK-5: a worker is idle when everything that failed in it was tried again. What was snoozed stays.
-pub(super) async fn failed_work_is_retried_before_a_worker_is_idle(bed: &Bed) {
+pub(super) async fn failed_work_is_retried_before_a_worker_is_idle(bed: &TestBed) {
     bed.enqueue([new("t", "d"), new("u", "off")]).await;
     let pause = crate::Backoff::new(Duration::from_millis(40), Duration::from_millis(40));
     let handler = |work: Work| async move {

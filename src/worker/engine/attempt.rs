@@ -12,9 +12,9 @@ use tracing::Instrument;
 
 use super::{
     Shared, Source,
-    ending::{self, Ending},
-    keep::keep,
-    passes,
+    ending::{self, AttemptOutcome},
+    heartbeat::heartbeat,
+    is_temporary,
 };
 use crate::worker::{Cancellation, Cancelled, Done, Failure, Verdict};
 
@@ -54,7 +54,7 @@ async fn attempt<S: Source>(shared: &Arc<Shared<S>>, job: S::Job, permit: OwnedS
         },
     };
     let ran = began.elapsed();
-    let ending = Ending { returned, reason: cancellation.reason(), settling: cancellation.settling() };
+    let ending = AttemptOutcome { returned, reason: cancellation.reason(), settling: cancellation.settling() };
     // With two stores, tasks that the handler left running could still write until a later claim takes the thread over.
     cancellation.end();
     let outcome = ending::end(shared, &job, ending).await;
@@ -71,7 +71,7 @@ async fn begin<S: Source>(shared: &Shared<S>, job: &S::Job) -> Result<(), Error>
         let Err(error) = shared.source.begin(job).await else { return Ok(()) };
         failures += 1;
         let again = Instant::now() + shared.options.backoff.pause(failures);
-        if !passes(&error) || error.kind() == ErrorKind::Corrupt || again > until {
+        if !is_temporary(&error) || error.kind() == ErrorKind::Corrupt || again > until {
             return Err(error);
         }
         sleep_until(again).await;
@@ -122,14 +122,14 @@ async fn supervise<S: Source>(
 ) -> Returned {
     let Some(handler) = task.0.as_mut() else { return Returned::Aborted };
     let options = &shared.options;
-    let kept = keep(shared, job, cancellation);
+    let kept = heartbeat(shared, job, cancellation);
     tokio::pin!(kept);
     // A time far in the future stands for a limit that is not set.
     let far = Instant::now() + std::time::Duration::from_hours(24 * 365);
     let deadline = options.deadline.map_or(far, |deadline| Instant::now() + deadline);
     let (mut is_kept, mut abort_at) = (true, None);
     loop {
-        let told = cancellation.is_cancelled();
+        let is_cancelled_already = cancellation.is_cancelled();
         let why = tokio::select! {
             biased;
             ended = &mut *handler => return returned(ended),
@@ -138,8 +138,8 @@ async fn supervise<S: Source>(
                 why
             }
             () = sleep_until(abort_at.unwrap_or(far)), if abort_at.is_some() => return Returned::Aborted,
-            () = sleep_until(deadline), if !told && options.deadline.is_some() => Cancelled::Deadline,
-            () = shared.giving_up.cancelled(), if !told => Cancelled::Stopping,
+            () = sleep_until(deadline), if !is_cancelled_already && options.deadline.is_some() => Cancelled::Deadline,
+            () = shared.giving_up.cancelled(), if !is_cancelled_already => Cancelled::Stopping,
         };
         cancellation.cancel(why);
         abort_at = abort_at.or(Some(Instant::now() + options.grace));

@@ -5,35 +5,35 @@ use std::time::Duration;
 use store_core::{Error, ErrorKind, Settlement};
 use tokio::time::{Instant, sleep};
 
-use super::{Shared, Source, Standing, attempt::Returned, passes};
+use super::{AttemptState, Shared, Source, attempt::Returned, is_temporary};
 use crate::worker::{Cancelled, Failure, Verdict, cancellation::Settling, options::Backoff};
 
 /// The delays after which a settlement that was not accepted is tried again.
-const AGAIN: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(2));
+const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(2));
 /// How long a worker that is stopping tries to settle.
-const LAST_TRIES: Duration = Duration::from_secs(5);
+const STOP_SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How the attempt ended in this process.
-pub(super) struct Ending {
+pub(super) struct AttemptOutcome {
     pub(super) returned: Returned,
     pub(super) reason: Option<Cancelled>,
     pub(super) settling: Settling,
 }
 
 /// Ends the attempt in the store, and returns the name of the outcome.
-pub(super) async fn end<S: Source>(shared: &Shared<S>, job: &S::Job, ending: Ending) -> &'static str {
-    let Ending { returned, reason, settling } = ending;
+pub(super) async fn end<S: Source>(shared: &Shared<S>, job: &S::Job, ending: AttemptOutcome) -> &'static str {
+    let AttemptOutcome { returned, reason, settling } = ending;
     if settling == Settling::Acked {
         return settled(shared, "acked");
     }
     if settling != Settling::No {
         match committed(shared, job).await {
-            Standing::Ended(outcome) => return settled(shared, outcome),
-            Standing::Lost(reason) => return told(shared, reason),
-            Standing::Forgotten => return unknown(shared),
+            AttemptState::Ended(outcome) => return settled(shared, outcome),
+            AttemptState::Lost(reason) => return claim_lost(shared, reason),
+            AttemptState::Forgotten => return unknown(shared),
             // The commit was not applied. If it arrives late, it is refused, because the claim has been settled by
             // then.
-            Standing::Held => {}
+            AttemptState::Held => {}
         }
     }
     if let Some(reason) = reason.filter(|reason| reason.is_lost()) {
@@ -89,42 +89,44 @@ pub(super) async fn settle<S: Source>(shared: &Shared<S>, job: &S::Job, mut sett
         is_unknown |= error.kind() == ErrorKind::CommitUnknown;
         match error.kind() {
             // The claim may be lost because of this very settlement, if its first answer did not arrive.
-            ErrorKind::ClaimLost | ErrorKind::StaleEpoch if is_unknown => match shared.source.standing(job).await {
-                Ok(Standing::Ended(outcome)) => return settled(shared, outcome),
-                Ok(Standing::Lost(reason)) => return told(shared, reason),
-                Ok(Standing::Forgotten) => return unknown(shared),
-                Ok(Standing::Held) | Err(_) => {}
-            },
-            ErrorKind::ClaimLost => return told(shared, Cancelled::Lost),
-            ErrorKind::StaleEpoch => return told(shared, Cancelled::Superseded),
-            _ if passes(&error) => {}
+            ErrorKind::ClaimLost | ErrorKind::StaleEpoch if is_unknown => {
+                match shared.source.attempt_state(job).await {
+                    Ok(AttemptState::Ended(outcome)) => return settled(shared, outcome),
+                    Ok(AttemptState::Lost(reason)) => return claim_lost(shared, reason),
+                    Ok(AttemptState::Forgotten) => return unknown(shared),
+                    Ok(AttemptState::Held) | Err(_) => {}
+                }
+            }
+            ErrorKind::ClaimLost => return claim_lost(shared, Cancelled::Lost),
+            ErrorKind::StaleEpoch => return claim_lost(shared, Cancelled::Superseded),
+            _ if is_temporary(&error) => {}
             // The store refuses the result, for example because of its size. Another attempt would bring the same
             // result.
             ErrorKind::LimitExceeded | ErrorKind::Invalid if matches!(settlement, Settlement::Ack { .. }) => {
                 settlement = Settlement::DeadLetter { error: format!("its result was refused: {error}") };
             }
-            _ => return given_up(shared, &error),
+            _ => return left_unsettled(shared, &error),
         }
         tries += 1;
-        let patience = if shared.giving_up.is_cancelled() { LAST_TRIES } else { shared.options.lease };
+        let patience = if shared.giving_up.is_cancelled() { STOP_SETTLE_TIMEOUT } else { shared.options.lease };
         if began.elapsed() >= patience {
-            return if is_unknown { unknown(shared) } else { given_up(shared, &error) };
+            return if is_unknown { unknown(shared) } else { left_unsettled(shared, &error) };
         }
-        sleep(AGAIN.pause(tries)).await;
+        sleep(RETRY_BACKOFF.pause(tries)).await;
     }
 }
 
 /// Returns what became of a commit that was to settle the claim.
-async fn committed<S: Source>(shared: &Shared<S>, job: &S::Job) -> Standing {
+async fn committed<S: Source>(shared: &Shared<S>, job: &S::Job) -> AttemptState {
     let began = Instant::now();
     let mut tries = 0;
     loop {
-        match shared.source.standing(job).await {
-            Ok(standing) => return standing,
-            Err(error) if passes(&error) && began.elapsed() < shared.options.lease => tries += 1,
-            Err(_) => return Standing::Forgotten,
+        match shared.source.attempt_state(job).await {
+            Ok(attempt_state) => return attempt_state,
+            Err(error) if is_temporary(&error) && began.elapsed() < shared.options.lease => tries += 1,
+            Err(_) => return AttemptState::Forgotten,
         }
-        sleep(AGAIN.pause(tries)).await;
+        sleep(RETRY_BACKOFF.pause(tries)).await;
     }
 }
 
@@ -134,7 +136,7 @@ fn settled<S: Source>(shared: &Shared<S>, outcome: &'static str) -> &'static str
     outcome
 }
 
-fn told<S: Source>(shared: &Shared<S>, reason: Cancelled) -> &'static str {
+fn claim_lost<S: Source>(shared: &Shared<S>, reason: Cancelled) -> &'static str {
     lost(shared, reason);
     reason.name()
 }
@@ -155,7 +157,7 @@ fn unknown<S: Source>(shared: &Shared<S>) -> &'static str {
 }
 
 /// Counts an attempt that could not be settled. It ends when its lease expires.
-fn given_up<S: Source>(shared: &Shared<S>, error: &Error) -> &'static str {
+fn left_unsettled<S: Source>(shared: &Shared<S>, error: &Error) -> &'static str {
     tracing::error!(%error, kind = error.kind().name(), "an attempt could not be settled");
     shared.source.telemetry().lost("unsettled");
     shared.count(|summary| summary.lost += 1);

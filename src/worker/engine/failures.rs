@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use store_core::{Error, ErrorKind, Result};
 use tokio::time::Instant;
 
-use super::passes;
+use super::is_temporary;
 
 /// The interval at which one kind of error is logged while it lasts.
 const EACH: Duration = Duration::from_secs(60);
@@ -20,13 +20,13 @@ pub(super) struct Failures {
     /// store may become unavailable again and again.
     logged: HashMap<&'static str, (Instant, u32)>,
     /// Whether one of the failures was logged.
-    is_told: bool,
+    was_logged: bool,
 }
 
 impl Failures {
     /// Clears the failures after a success.
     pub(super) fn clear(&mut self) {
-        if std::mem::take(&mut self.is_told) {
+        if std::mem::take(&mut self.was_logged) {
             tracing::info!(failures = self.count, "claims succeed again");
         }
         (self.count, self.lasting_since) = (0, None);
@@ -37,7 +37,7 @@ impl Failures {
     /// Returns the error itself if repeating the call cannot succeed, or if waiting does not resolve the error and it
     /// has lasted for `patience`.
     pub(super) fn add(&mut self, error: Error, patience: Duration, now: Instant) -> Result<u32> {
-        if !passes(&error) {
+        if !is_temporary(&error) {
             return Err(error);
         }
         if can_be_resolved_by_waiting(&error) {
@@ -67,7 +67,7 @@ impl Failures {
                 self.logged.insert(kind, (now, 0));
             }
         }
-        self.is_told = true;
+        self.was_logged = true;
     }
 }
 
@@ -94,12 +94,12 @@ mod tests {
         let (mut failures, begun) = (Failures::default(), Instant::now());
         for at in 0..100 {
             failures.add(Error::unavailable("the server is away"), PATIENCE, begun + EACH / 100 * at).unwrap();
-            assert_eq!(failures.is_told, at == 0);
+            assert_eq!(failures.was_logged, at == 0);
             failures.clear();
         }
         assert_eq!(failures.logged["unavailable"], (begun, 99));
         failures.add(Error::unavailable("the server is away"), PATIENCE, begun + EACH).unwrap();
-        assert_eq!((failures.logged["unavailable"], failures.is_told), ((begun + EACH, 0), true));
+        assert_eq!((failures.logged["unavailable"], failures.was_logged), ((begun + EACH, 0), true));
     }
 
     /// Shows WK-11.

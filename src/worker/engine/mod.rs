@@ -3,7 +3,7 @@
 mod attempt;
 mod ending;
 mod failures;
-mod keep;
+mod heartbeat;
 mod pool;
 mod source;
 
@@ -13,7 +13,7 @@ use store_core::{Error, ErrorKind, Result};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-pub(super) use self::source::{Source, Standing};
+pub(super) use self::source::{AttemptState, Source};
 use super::{Running, Summary, WorkerOptions};
 
 /// A loop that has not been started.
@@ -107,6 +107,6 @@ impl<S: Source> Shared<S> {
 }
 
 /// Returns whether the same call may succeed later. The worker then tries again instead of ending at once.
-fn passes(error: &Error) -> bool {
+fn is_temporary(error: &Error) -> bool {
     error.is_retryable() || matches!(error.kind(), ErrorKind::CommitUnknown | ErrorKind::Corrupt)
 }

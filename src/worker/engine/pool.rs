@@ -9,7 +9,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{Shared, Source, attempt, failures::Failures, passes};
+use super::{Shared, Source, attempt, failures::Failures, is_temporary};
 use crate::worker::{Summary, options::jittered};
 
 /// The first delay of a worker that found nothing.
@@ -19,7 +19,7 @@ const SHORTEST: Duration = Duration::from_millis(10);
 pub(super) async fn run<S: Source>(shared: Arc<Shared<S>>) -> Result<Summary> {
     let places = Arc::new(Semaphore::new(shared.options.concurrency as usize));
     let mut attempts = JoinSet::new();
-    let claimed = claim_on(&shared, &places, &mut attempts).await;
+    let claimed = claim_loop(&shared, &places, &mut attempts).await;
     shared.stopping.cancel();
     let all_ended = async { while attempts.join_next().await.is_some() {} };
     let in_time = async {
@@ -35,7 +35,7 @@ pub(super) async fn run<S: Source>(shared: Arc<Shared<S>>) -> Result<Summary> {
     claimed.map(|()| shared.summary())
 }
 
-async fn claim_on<S: Source>(
+async fn claim_loop<S: Source>(
     shared: &Arc<Shared<S>>,
     places: &Arc<Semaphore>,
     attempts: &mut JoinSet<()>,
@@ -123,7 +123,7 @@ async fn idle<S: Source>(shared: &Shared<S>, empty: &mut u32) -> Result<()> {
             // After several wake-ups without work, the worker adds a delay of its own before it claims again.
             Some(Ok(Waited::Woken)) => sleep(if *empty > 2 { grown } else { Duration::ZERO }).await,
             Some(Ok(Waited::TimedOut)) => {}
-            Some(Err(error)) if !passes(&error) => return Err(error),
+            Some(Err(error)) if !is_temporary(&error) => return Err(error),
             Some(Err(_)) | None => sleep(grown).await,
         }
         Ok(())

@@ -9,7 +9,7 @@ use crate::worker::{Cancellation, Cancelled, Done, Failure, telemetry::Telemetry
 
 /// The state of one of the loop's own attempts in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::worker) enum Standing {
+pub(in crate::worker) enum AttemptState {
     /// The claim is held.
     Held,
     /// The attempt ended with this outcome.
@@ -42,7 +42,7 @@ pub(in crate::worker) trait Source: Send + Sync + 'static {
     async fn settle(&self, job: &Self::Job, settlement: &Settlement) -> Result<&'static str>;
 
     /// Returns the state of the attempt, for a caller that does not know what became of a settlement.
-    async fn standing(&self, job: &Self::Job) -> Result<Standing>;
+    async fn attempt_state(&self, job: &Self::Job) -> Result<AttemptState>;
 
     /// Returns whether a job that failed in this loop is still queued as this attempt left it.
     async fn waits(&self, job: &Self::Job) -> Result<bool>;

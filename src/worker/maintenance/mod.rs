@@ -1,6 +1,6 @@
 //! Removes finished work, and ends expired claims.
 
-mod look;
+mod dry_round;
 mod steps;
 
 use std::{fmt, sync::Arc, time::Duration};

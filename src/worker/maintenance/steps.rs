@@ -62,7 +62,7 @@ impl Steps {
     /// Does each step once, and returns the first error.
     pub(super) async fn round(&self, done: &mut Maintained) -> Option<Error> {
         if self.is_dry {
-            return self.look(done).await;
+            return self.dry_round(done).await;
         }
         let mut notes = Notes::default();
         notes.note("reclaim", &mut done.reclaimed, self.reclaim().await);

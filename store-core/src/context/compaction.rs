@@ -68,10 +68,10 @@ pub fn compaction_request(split: &Split<'_>) -> Option<Message> {
     }
     let mut blocks = Vec::new();
     for message in split.older {
-        let told: Vec<_> = message.message.blocks.iter().flat_map(told).collect();
-        if !told.is_empty() {
+        let portable_blocks: Vec<_> = message.message.blocks.iter().flat_map(portable_blocks).collect();
+        if !portable_blocks.is_empty() {
             blocks.push(Block::text(format!("## {}", message.message.role)));
-            blocks.extend(told);
+            blocks.extend(portable_blocks);
         }
     }
     blocks.push(Block::text(COMPACTION_PROMPT));
@@ -79,7 +79,7 @@ pub fn compaction_request(split: &Split<'_>) -> Option<Message> {
 }
 
 /// Returns a block in a form that any model can read. Thinking and what belongs to one provider is left out.
-fn told(block: &Block) -> Vec<Block> {
+fn portable_blocks(block: &Block) -> Vec<Block> {
     let plain = |kind: &BlockKind| vec![Block::new(kind.clone())];
     match &block.kind {
         BlockKind::Text(_) => plain(&block.kind),
@@ -91,7 +91,7 @@ fn told(block: &Block) -> Vec<Block> {
         BlockKind::ToolResult(result) => {
             let what = if result.is_error == Some(true) { "error" } else { "result" };
             let head = Block::text(format!("[{what} of call `{}`]", result.tool_use_id));
-            std::iter::once(head).chain(result.blocks.iter().flat_map(told)).collect()
+            std::iter::once(head).chain(result.blocks.iter().flat_map(portable_blocks)).collect()
         }
         BlockKind::Thinking(_) | BlockKind::Opaque(_) | BlockKind::Unknown { .. } => Vec::new(),
     }

@@ -40,12 +40,12 @@ impl Piece {
 /// Any error of [`Nodes::node`].
 pub fn pieces(nodes: &(impl Nodes + ?Sized), leaf: &Node) -> Result<Vec<Piece>> {
     let compactions = node::visible_compactions(nodes, leaf)?;
-    let standing = standing(&compactions);
+    let visible = visible(&compactions);
     let mut pieces = Vec::new();
     let mut next = node::ancestor(nodes, leaf, leaf.depth)?;
     while let Some(at) = next {
-        let nearest = standing.partition_point(|shown| shown.from <= at.depth);
-        let covered = nearest.checked_sub(1).and_then(|nearest| standing.get(nearest));
+        let nearest = visible.partition_point(|shown| shown.from <= at.depth);
+        let covered = nearest.checked_sub(1).and_then(|nearest| visible.get(nearest));
         next = if let Some(shown) = covered.filter(|shown| at.depth <= shown.to) {
             pieces.push(Piece::Summary(shown.seq));
             node::ancestor(nodes, &at, shown.from.saturating_sub(1))?
@@ -70,7 +70,7 @@ pub fn pieces(nodes: &(impl Nodes + ?Sized), leaf: &Node) -> Result<Vec<Piece>> 
 
 /// A compaction that appears in the context, with the depths that it covers.
 #[derive(Debug, Clone, Copy)]
-struct Shown {
+struct VisibleCompaction {
     seq: u64,
     from: u64,
     to: u64,
@@ -78,22 +78,22 @@ struct Shown {
 
 /// Returns the compactions that appear, in the order of their intervals. Of those that begin at the same entry only the
 /// newest appears, and none that lies inside another (CX-4). `compactions` has the newest first.
-fn standing(compactions: &[Node]) -> Vec<Shown> {
-    let mut by_start: BTreeMap<u64, Shown> = BTreeMap::new();
+fn visible(compactions: &[Node]) -> Vec<VisibleCompaction> {
+    let mut by_start: BTreeMap<u64, VisibleCompaction> = BTreeMap::new();
     for node in compactions {
         if let Some(cover) = node.covers.as_ref().filter(|cover| cover.to > 0) {
-            by_start.entry(cover.from).or_insert(Shown { seq: node.seq, from: cover.from, to: cover.to });
+            by_start.entry(cover.from).or_insert(VisibleCompaction { seq: node.seq, from: cover.from, to: cover.to });
         }
     }
     // Intervals do not overlap in part (EN-24): one lies inside another if and only if it begins before that one ends.
     let mut covered_to = 0;
-    let mut standing: Vec<_> = by_start.into_values().collect();
-    standing.retain(|shown| {
+    let mut visible: Vec<_> = by_start.into_values().collect();
+    visible.retain(|shown| {
         let stands = shown.from > covered_to;
         covered_to = covered_to.max(shown.to);
         stands
     });
-    standing
+    visible
 }
 
 /// Returns the newest context size on the path of an entry since its last compaction (EN-29), for

@@ -130,7 +130,7 @@ impl Error {
     /// Makes an `Unavailable` error: the call was certainly not applied, because another process has the store open and
     /// only one process may.
     #[must_use]
-    pub fn held(reason: impl Into<String>) -> Self {
+    pub fn store_in_use(reason: impl Into<String>) -> Self {
         Self::new(Detail::Unavailable { reason: reason.into(), cause: Cause::Held })
     }
 
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(taken.to_string(), "key `k` is already used by dispatch `d`");
         assert_eq!([&document(&taken)["key"], &document(&taken)["id"]], ["k", "d"]);
         assert!(document(&Error::already_exists("dispatch", "d")).get("key").is_none());
-        let causes = [Error::held("x"), Error::server_unavailable("x"), Error::unavailable("x")];
+        let causes = [Error::store_in_use("x"), Error::server_unavailable("x"), Error::unavailable("x")];
         assert_eq!(causes.map(|error| document(&error)["cause"].clone()), ["held", "server", "other"]);
         let mends = [SchemaMend::Make, SchemaMend::Migrate, SchemaMend::Release];
         let mends = mends.map(|mend| document(&Error::schema_mismatch("none", "1", mend))["mend"].clone());

@@ -30,7 +30,7 @@ use crate::{
 /// let followers = Followers::default();
 /// let scope = Scope::Thread(ThreadId::new("t-1")?);
 /// let mut changes = followers.follow(&scope);
-/// followers.tell([&scope]);
+/// followers.notify([&scope]);
 /// changes.next().await?;
 /// followers.end(|_| true);
 /// assert!(changes.next().await.is_err());
@@ -49,7 +49,7 @@ struct Followed<K> {
 #[derive(Debug, Default)]
 struct Signal {
     changes: AtomicU64,
-    is_over: AtomicBool,
+    is_ended: AtomicBool,
     waiting: Waiting,
 }
 
@@ -60,7 +60,7 @@ impl Signal {
     }
 
     fn end(&self) {
-        self.is_over.store(true, Ordering::SeqCst);
+        self.is_ended.store(true, Ordering::SeqCst);
         self.waiting.wake(|_| true);
     }
 }
@@ -83,7 +83,7 @@ impl<K: Hash + Eq + Clone> Followers<K> {
     }
 
     /// Tells the followers of these keys that there was a change.
-    pub fn tell<'a>(&self, changed: impl IntoIterator<Item = &'a K>)
+    pub fn notify<'a>(&self, changed: impl IntoIterator<Item = &'a K>)
     where
         K: 'a,
     {
@@ -96,18 +96,18 @@ impl<K: Hash + Eq + Clone> Followers<K> {
     }
 
     /// Tells all followers that there was a change. For use when it is unknown what changed.
-    pub fn tell_all(&self) {
+    pub fn notify_all(&self) {
         self.followed().signals.values().for_each(|signal| signal.change());
     }
 
     /// Ends the followers of those keys for which `is_meant` returns true.
     pub fn end(&self, is_meant: impl Fn(&K) -> bool) {
         self.followed().signals.retain(|key, signal| {
-            let is_over = is_meant(key);
-            if is_over {
+            let is_ended = is_meant(key);
+            if is_ended {
                 signal.end();
             }
-            !is_over
+            !is_ended
         });
     }
 }
@@ -140,7 +140,7 @@ impl Changes {
     pub async fn next(&mut self) -> Result<()> {
         let place = self.signal.waiting.join(Timestamp::MAX);
         loop {
-            if self.signal.is_over.load(Ordering::SeqCst) {
+            if self.signal.is_ended.load(Ordering::SeqCst) {
                 return Err(Error::closed());
             }
             let changes = self.signal.changes.load(Ordering::SeqCst);
@@ -228,13 +228,13 @@ mod tests {
     async fn a_follower_is_woken_for_its_key_and_for_unknown_changes() {
         let followers = Followers::default();
         let (mut a, mut b) = (followers.follow(&"a"), followers.follow(&"b"));
-        followers.tell([&"a"]);
+        followers.notify([&"a"]);
         a.next().await.unwrap();
         assert!(a.next().now_or_never().is_none() && b.next().now_or_never().is_none());
-        followers.tell_all();
+        followers.notify_all();
         a.next().await.unwrap();
         b.next().await.unwrap();
-        followers.tell([&"a"]);
+        followers.notify([&"a"]);
         a.see();
         assert!(a.next().now_or_never().is_none());
     }
@@ -245,7 +245,7 @@ mod tests {
         let (mut a, mut b) = (followers.follow(&"a"), followers.follow(&"b"));
         followers.end(|key| *key == "a");
         assert_eq!(a.next().await.unwrap_err().kind(), ErrorKind::Closed);
-        followers.tell([&"b"]);
+        followers.notify([&"b"]);
         b.next().await.unwrap();
     }
 
@@ -258,7 +258,7 @@ mod tests {
         }
         let known = followers.followed().signals.len();
         assert!((100..=216).contains(&known), "{known}");
-        followers.tell([&0]);
+        followers.notify([&0]);
         assert!(kept.into_iter().next().unwrap().next().now_or_never().is_some());
     }
 }

@@ -40,13 +40,13 @@ type Answer = Box<dyn FnOnce(LiveAnswer) -> bool + Send>;
 
 /// For stores: an encoded command, and the way back to its sender. If it is dropped, the answer is
 /// [`LiveAnswer::Dropped`].
-pub struct LiveLetter {
+pub struct LiveMessage {
     text: String,
     answer: Option<Answer>,
 }
 
-impl LiveLetter {
-    /// Makes a letter with this text.
+impl LiveMessage {
+    /// Makes a message with this text.
     ///
     /// `answer` passes the answer to the sender. It returns false only if the sender certainly does not receive it.
     #[must_use]
@@ -68,31 +68,31 @@ impl LiveLetter {
     }
 }
 
-impl Drop for LiveLetter {
+impl Drop for LiveMessage {
     fn drop(&mut self) {
         self.answer(LiveAnswer::Dropped);
     }
 }
 
-impl fmt::Debug for LiveLetter {
+impl fmt::Debug for LiveMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LiveLetter").field("is_open", &self.answer.is_some()).finish_non_exhaustive()
+        f.debug_struct("LiveMessage").field("is_open", &self.answer.is_some()).finish_non_exhaustive()
     }
 }
 
-/// For stores: the letters to a receiver. The stream ends when another receiver opens the target.
-pub type LiveLetters = Pin<Box<dyn Stream<Item = Result<LiveLetter>> + Send>>;
+/// For stores: the messages to a receiver. The stream ends when another receiver opens the target.
+pub type LiveMessages = Pin<Box<dyn Stream<Item = Result<LiveMessage>> + Send>>;
 
 /// Receives the commands for a target.
 pub struct LiveReceiver {
-    letters: Fuse<LiveLetters>,
+    messages: Fuse<LiveMessages>,
 }
 
 impl LiveReceiver {
     /// For stores: makes the receiver.
     #[must_use]
-    pub fn new(letters: LiveLetters) -> Self {
-        Self { letters: letters.fuse() }
+    pub fn new(messages: LiveMessages) -> Self {
+        Self { messages: messages.fuse() }
     }
 
     /// Returns the next command, or none once another receiver has opened the target. This receiver then gets no more
@@ -105,10 +105,10 @@ impl LiveReceiver {
     /// `Closed` if the store or the tenant was closed.
     pub async fn next(&mut self) -> Result<Option<ReceivedCommand>> {
         loop {
-            let Some(mut letter) = self.letters.next().await.transpose()? else { return Ok(None) };
-            match letter.read() {
-                Ok(command) => return Ok(Some(ReceivedCommand { command, letter })),
-                Err(reason) => drop(letter.answer(LiveAnswer::Unreadable(reason))),
+            let Some(mut message) = self.messages.next().await.transpose()? else { return Ok(None) };
+            match message.read() {
+                Ok(command) => return Ok(Some(ReceivedCommand { command, message })),
+                Err(reason) => drop(message.answer(LiveAnswer::Unreadable(reason))),
             }
         }
     }
@@ -125,7 +125,7 @@ impl fmt::Debug for LiveReceiver {
 #[must_use = "dropping it refuses the command"]
 pub struct ReceivedCommand {
     command: LiveCommand,
-    letter: LiveLetter,
+    message: LiveMessage,
 }
 
 impl ReceivedCommand {
@@ -141,6 +141,6 @@ impl ReceivedCommand {
     /// in another way.
     #[must_use = "an accepted command must be carried out"]
     pub fn accept(mut self) -> Option<LiveCommand> {
-        self.letter.answer(LiveAnswer::Accepted).then_some(self.command)
+        self.message.answer(LiveAnswer::Accepted).then_some(self.command)
     }
 }

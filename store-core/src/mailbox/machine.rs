@@ -62,7 +62,7 @@ impl Act {
 
 /// The properties of a dispatch that decide what can become of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct MachineState {
     /// The status as it was stored; absent before the enqueue.
     pub status: Option<DispatchStatus>,
     /// Whether the thread has been interrupted since the dispatch got its epoch.
@@ -71,7 +71,7 @@ pub struct Standing {
     pub is_last: bool,
 }
 
-impl Standing {
+impl MachineState {
     /// Returns the status that readers see. A dispatch that is queued under an older epoch is superseded (MB-12).
     #[must_use]
     pub const fn status(self) -> Option<DispatchStatus> {
@@ -85,9 +85,9 @@ impl Standing {
 /// Returns the status that an act leads to, or `None` if the table of the contract has no such transition. An act
 /// without a transition is refused.
 #[must_use]
-pub fn next(standing: Standing, act: Act) -> Option<DispatchStatus> {
+pub fn next(machine_state: MachineState, act: Act) -> Option<DispatchStatus> {
     use DispatchStatus::{Acked, Cancelled, Claimed, DeadLetter, Queued, Superseded};
-    Some(match (standing.status(), act) {
+    Some(match (machine_state.status(), act) {
         (None, Act::Enqueue) | (Some(DeadLetter), Act::Requeue) => Queued,
         (Some(Queued), Act::Claim) | (Some(Claimed), Act::Interrupt) => Claimed,
         (Some(Queued), Act::Cancel) => Cancelled,
@@ -96,13 +96,13 @@ pub fn next(standing: Standing, act: Act) -> Option<DispatchStatus> {
             let to = match act {
                 Act::Extend | Act::Start => Claimed,
                 Act::Ack => Acked,
-                Act::Retry | Act::Lapse if standing.is_last => DeadLetter,
+                Act::Retry | Act::Lapse if machine_state.is_last => DeadLetter,
                 Act::Retry | Act::Lapse | Act::Snooze | Act::Release => Queued,
                 Act::DeadLetter => DeadLetter,
                 Act::GiveUp => Cancelled,
                 _ => return None,
             };
-            if standing.is_stale { Superseded } else { to }
+            if machine_state.is_stale { Superseded } else { to }
         }
         _ => return None,
     })
@@ -110,7 +110,7 @@ pub fn next(standing: Standing, act: Act) -> Option<DispatchStatus> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Act, DispatchStatus, Standing, next};
+    use super::{Act, DispatchStatus, MachineState, next};
 
     /// The table of the contract: status, stale or fresh, whether it is the last attempt, act, new status. What is not
     /// in the table is refused.
@@ -145,14 +145,14 @@ mod tests {
         dead_letter any   any   Requeue    queued
     ";
 
-    fn wanted(standing: Standing, act: Act) -> Option<DispatchStatus> {
+    fn wanted(machine_state: MachineState, act: Act) -> Option<DispatchStatus> {
         let matches = |word: &str, yes: &str, is: bool| word == "any" || (word == yes) == is;
         TABLE.lines().find_map(|line| {
             let words: Vec<_> = line.split_whitespace().collect();
             let &[from, stale, last, by, to] = words.as_slice() else { return None };
-            let same = from == standing.status.map_or("-", DispatchStatus::name)
-                && matches(stale, "stale", standing.is_stale)
-                && matches(last, "last", standing.is_last)
+            let same = from == machine_state.status.map_or("-", DispatchStatus::name)
+                && matches(stale, "stale", machine_state.is_stale)
+                && matches(last, "last", machine_state.is_last)
                 && by == format!("{act:?}");
             same.then(|| to.parse().unwrap())
         })
@@ -165,9 +165,9 @@ mod tests {
         for status in statuses {
             for (is_stale, is_last) in [(false, false), (false, true), (true, false), (true, true)] {
                 for act in Act::ALL {
-                    let standing = Standing { status, is_stale, is_last };
-                    let found = next(standing, *act);
-                    assert_eq!(found, wanted(standing, *act), "{standing:?} {act:?}");
+                    let machine_state = MachineState { status, is_stale, is_last };
+                    let found = next(machine_state, *act);
+                    assert_eq!(found, wanted(machine_state, *act), "{machine_state:?} {act:?}");
                     refused += usize::from(found.is_none());
                 }
             }
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn only_an_enqueue_creates_a_dispatch() {
-        let nothing = Standing { status: None, is_stale: false, is_last: false };
+        let nothing = MachineState { status: None, is_stale: false, is_last: false };
         for act in Act::ALL {
             assert_eq!(next(nothing, *act), wanted(nothing, *act), "{act:?}");
         }

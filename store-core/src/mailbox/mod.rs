@@ -12,7 +12,7 @@ mod stored;
 
 pub(crate) use self::rules::{check_settlement, settlement_digest};
 pub use self::{
-    machine::{Act, Standing, next},
+    machine::{Act, MachineState, next},
     map::{FreePlace, MailboxMap},
     places::{InQueue, Lot, Places, QueueEnds, in_queue, lot, places},
     query::{

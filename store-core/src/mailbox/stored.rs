@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{Attempt, Dispatch, DispatchClaim, DispatchCounts, DispatchStatus, Standing};
+use super::{Attempt, Dispatch, DispatchClaim, DispatchCounts, DispatchStatus, MachineState};
 use crate::{
     claim::{ClaimNumber, ClaimToken},
     codec::{Extra, record},
@@ -264,15 +264,15 @@ impl StoredMailbox {
     pub fn count(&self, dispatches: impl IntoIterator<Item = (DispatchStatus, u64, u64)>) -> DispatchCounts {
         let mut counts = DispatchCounts { extra: self.counts.extra.clone(), ..DispatchCounts::default() };
         for (status, epoch, count) in dispatches {
-            let standing = Standing { status: Some(status), is_stale: epoch < self.epoch, is_last: false };
-            *counts.of_mut(standing.status().unwrap_or_default()) += count;
+            let machine_state = MachineState { status: Some(status), is_stale: epoch < self.epoch, is_last: false };
+            *counts.of_mut(machine_state.status().unwrap_or_default()) += count;
         }
         counts
     }
 
     /// Corrects the record by what the dispatches of the thread show: these counts, and whether the running dispatch is
     /// claimed. If it is not claimed, the thread is free since `now`.
-    pub fn put_right(&mut self, counts: DispatchCounts, is_claimed: bool, now: Timestamp) {
+    pub fn correct(&mut self, counts: DispatchCounts, is_claimed: bool, now: Timestamp) {
         if self.running.is_some() && !is_claimed {
             self.running = None;
             self.free_since = self.last_time.max(now);

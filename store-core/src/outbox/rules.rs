@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The greatest number of expired leases that one claim ends, and of unreadable rows that it leaves out.
-const MOST: usize = 1_000;
+const MAX_UNREADABLE: usize = 1_000;
 
 /// The rows that a commit writes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -225,7 +225,7 @@ pub fn claim(
     let ready = OutboxList::Ready(scope);
     let (mut claimed, mut after, mut bytes) = (ClaimedOutbox::default(), None, 0);
     while length(claimed.rows.len()) < u64::from(request.limit)
-        && claimed.unreadable.len() < MOST
+        && claimed.unreadable.len() < MAX_UNREADABLE
         && bytes < MAX_BYTES_READ
     {
         let Some(place) = table.next(&ready, after.as_ref())?.filter(|place| is_due(place, setting.now)) else { break };
@@ -252,7 +252,7 @@ pub fn claim(
 /// OB-6).
 fn expire(table: &mut (impl OutboxTable + ?Sized), leased: &OutboxList, now: Timestamp) -> Result<()> {
     let mut after = None;
-    for _ in 0..MOST {
+    for _ in 0..MAX_UNREADABLE {
         let Some(place) = table.next(leased, after.as_ref())?.filter(|place| is_due(place, now)) else { break };
         // A place that does not fit the row says nothing about the row.
         if let Some(row) = table.row(&place.id)?.filter(|row| row.status == OutboxStatus::Claimed) {
@@ -265,7 +265,7 @@ fn expire(table: &mut (impl OutboxTable + ?Sized), leased: &OutboxList, now: Tim
 }
 
 /// Returns the row whose claim this token proves. The token decides, not the clock.
-fn held(table: &(impl OutboxTable + ?Sized), id: &OutboxId, token: &ClaimToken) -> Result<StoredOutboxRow> {
+fn claimed_row(table: &(impl OutboxTable + ?Sized), id: &OutboxId, token: &ClaimToken) -> Result<StoredOutboxRow> {
     let holds =
         |row: &StoredOutboxRow| row.token.as_deref() == Some(&token.digest()) && token.is_of(table.incarnation());
     table.row(id)?.filter(holds).ok_or_else(|| Error::new(Detail::ClaimLost { what: "outbox row", id: id.to_string() }))
@@ -281,7 +281,7 @@ pub fn extend(
     setting: Setting<'_>,
 ) -> Result<Timestamp> {
     check_lease(request.lease)?;
-    let mut row = held(table, &request.id, &request.token)?.changed(setting.now);
+    let mut row = claimed_row(table, &request.id, &request.token)?.changed(setting.now);
     let lease_until = row.updated_at.saturating_add(request.lease);
     row.claim = row.claim.map(|claim| OutboxClaim { lease_until, ..claim });
     put(table, row)?;
@@ -300,7 +300,7 @@ pub fn settle(
     check_limit("outbox rows of a call", length(requests.len()), setting.limits.commit_outbox)?;
     let mut answers = Vec::new();
     for request in requests {
-        answers.push(match held(table, &request.id, &request.token) {
+        answers.push(match claimed_row(table, &request.id, &request.token) {
             Ok(row) => {
                 let row = row.settled(request.settlement, setting);
                 let status = row.status;

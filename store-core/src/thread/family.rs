@@ -125,7 +125,7 @@ impl PruneRequest {
 /// The caller offers threads in the order of their last activity. After each thread that is chosen,
 /// [`offer`](Self::offer) may ask for its parent.
 #[derive(Debug)]
-pub struct Choice {
+pub struct PruneSelection {
     request: PruneRequest,
     now: Timestamp,
     chosen: Vec<ThreadId>,
@@ -134,7 +134,7 @@ pub struct Choice {
     staying: HashMap<ThreadId, u64>,
 }
 
-impl Choice {
+impl PruneSelection {
     /// Creates an empty choice at the time `now`.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ mod stored;
 
 pub(crate) use self::rules::check_fields;
 pub use self::{
-    family::{Choice, Family},
+    family::{Family, PruneSelection},
     query::{
         ChildStrategy, DeleteRequest, Deletion, ParentFilter, PruneRequest, Pruned, ThreadFilter, ThreadOrder,
         ThreadQuery, ThreadScope,

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use store_core::{
     ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, Enqueued, Error, InstanceId, Interrupt,
     Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, NewDispatch, Purge, Purged, Reclaimed, Requeue,
-    Result, Settled, Settlement, ThreadId, flight::About,
+    Result, Settled, Settlement, ThreadId, in_flight::CallScope,
 };
 
 pub(crate) use self::lists::{dead_letters, ended, lapsed};
@@ -26,7 +26,7 @@ pub(crate) fn log_id() -> Result<ThreadId> {
 }
 
 impl Tenant {
-    async fn ask_mailbox(&self, about: About, ask: MailboxAsk) -> Result<MailboxAnswer> {
+    async fn ask_mailbox(&self, about: CallScope, ask: MailboxAsk) -> Result<MailboxAnswer> {
         match self.write_to((log_id()?, Part::Events), about, Ask::Mailbox(ask)).await? {
             Answer::Mailbox(answer) => Ok(*answer),
             _ => Err(Error::closed()),

@@ -20,7 +20,7 @@ impl WakeUps for Tenant {
     async fn wait(&self, timeout: Duration) -> Result<Waited> {
         let clock = Arc::clone(&self.shared.config.clock);
         let look = || self.read(None, |shared, tenant| next_claim(shared, tenant));
-        self.state.bell.wait(&*clock, timeout, look).await
+        self.state.notifier.wait(&*clock, timeout, look).await
     }
 }
 

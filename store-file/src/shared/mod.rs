@@ -16,8 +16,8 @@ use store_core::{
     Capabilities, Clock, CursorKey, Detail, Error, EventDelivery, Limits, Result, Scope, Survives, TenantId, ThreadId,
     Timestamp,
     event::Followers,
-    flight::Orphans,
-    live::{Bell, LiveHub},
+    in_flight::AbandonedCalls,
+    live::{LiveHub, Notifier},
     outbox,
 };
 
@@ -141,17 +141,17 @@ pub(crate) struct TenantState {
     /// Held by who deletes the tenant.
     pub(crate) deleting: Mutex<()>,
     /// Calls that still run although nobody waits for them.
-    pub(crate) orphans: Arc<Orphans>,
+    pub(crate) abandoned: Arc<AbandonedCalls>,
     pub(crate) live: Arc<LiveHub>,
     /// Rung when something may be claimable.
-    pub(crate) bell: Bell,
+    pub(crate) notifier: Notifier,
 }
 
 impl TenantState {
     /// Ends what waits for commands or for work.
     pub(crate) fn end_waits(&self) {
         self.live.close();
-        self.bell.ring(Timestamp::MIN);
+        self.notifier.notify(Timestamp::MIN);
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -348,7 +348,7 @@ impl Shared {
         }
         self.index.apply(changes).inspect_err(|_| self.poison())?;
         drop(last);
-        self.followers.tell(&scopes);
+        self.followers.notify(&scopes);
         Ok(())
     }
 
@@ -363,10 +363,10 @@ impl Shared {
     }
 
     /// Wakes who waits for work of a tenant that may be claimable from a time on.
-    pub(crate) fn ring(&self, tenant: &TenantId, from: Timestamp) {
+    pub(crate) fn notify(&self, tenant: &TenantId, from: Timestamp) {
         let state = guard(&self.tenants).get(tenant).cloned();
         if let Some(state) = state {
-            state.bell.ring(from);
+            state.notifier.notify(from);
         }
     }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use store_core::{
     AppendEvents, AppendPending, Commit, EntryId, Expect, NewThread, PendingUpdate, Reorder, Result, ThreadPatch,
-    TrimRequest, commit, event, flight::Work,
+    TrimRequest, commit, event, in_flight::WorkGuard,
 };
 
 use super::{MailboxAsk, OutboxAsk, events, outbox};
@@ -38,7 +38,7 @@ pub(crate) struct Wanted {
     pub(crate) tenant: Arc<TenantState>,
     /// Dropped when the request was answered.
     #[expect(dead_code, reason = "dropping it signals that the request was answered")]
-    pub(crate) work: Work,
+    pub(crate) work: WorkGuard,
 }
 
 impl Ask {

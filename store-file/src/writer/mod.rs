@@ -84,7 +84,7 @@ fn round(shared: &Arc<Shared>, key: &LogKey, waiting: &mut Waiting) {
     drop(loaded);
     drop(held);
     if let (Some(from), true) = (claimable_from, written.is_ok()) {
-        shared.ring(&key.0, from);
+        shared.notify(&key.0, from);
     }
     answers.into_iter().for_each(|judged| judged.tell(&written));
     // A failed sync has poisoned the store; the next write says so.

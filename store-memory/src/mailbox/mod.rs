@@ -18,7 +18,7 @@ use store_core::{
 use crate::tenant::Tenant;
 
 /// The largest number of expired leases that one claim ends. The next claim ends the remaining ones.
-const LAPSES: usize = 1_000;
+const MAX_EXPIRED: usize = 1_000;
 
 /// The mailbox of a tenant.
 #[derive(Clone)]
@@ -33,13 +33,13 @@ impl MemoryMailbox {
 
     /// Changes the mailbox under its exclusive lock, then wakes waiting claimers of newly claimable dispatches.
     fn change<T>(&self, change: impl FnOnce(&mut MailboxMap, Setting<'_>) -> Result<T>) -> Result<T> {
-        let tenant = self.tenant.opened()?;
+        let tenant = self.tenant.check_open()?;
         let mut mailbox = tenant.mailbox.write();
         let changed = change(&mut mailbox, tenant.setting());
         let from = mailbox.take_claimable_from();
         drop(mailbox);
         if let Some(from) = from {
-            tenant.bell.ring(from);
+            tenant.notifier.notify(from);
         }
         changed
     }
@@ -107,7 +107,7 @@ impl MailboxConsumer for MemoryMailbox {
 
 /// Claims from one thread.
 fn claim_of(mailbox: &mut MailboxMap, thread: &ThreadId, one: ClaimOne<'_>, setting: Setting<'_>) -> Result<Claims> {
-    mailbox.turn(thread, setting.now);
+    mailbox.promote_due_of(thread, setting.now);
     mailbox.change(|view| mailbox::claim(view, thread, one, setting))
 }
 
@@ -118,8 +118,8 @@ fn claim_any(
     one: ClaimOne<'_>,
     setting: Setting<'_>,
 ) -> Result<Claims> {
-    lapse(mailbox, LAPSES, setting)?;
-    mailbox.turn_to(setting.now);
+    lapse(mailbox, MAX_EXPIRED, setting)?;
+    mailbox.promote_due(setting.now);
     let (mut claims, mut after) = (Claims::default(), None);
     while length(claims.claimed.len()) < u64::from(request.limit) {
         let Some(place) = mailbox.free(after.as_ref()).next().cloned() else { break };

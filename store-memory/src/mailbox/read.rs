@@ -11,12 +11,12 @@ use super::MemoryMailbox;
 #[async_trait]
 impl MailboxReader for MemoryMailbox {
     async fn load_dispatch(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
-        let mailbox = self.tenant.opened()?.mailbox.read();
+        let mailbox = self.tenant.check_open()?.mailbox.read();
         mailbox.get(id).map(|stored| mailbox::seen(&*mailbox, stored)).transpose()
     }
 
     async fn list_dispatches(&self, query: DispatchQuery) -> Result<Page<Dispatch>> {
-        let tenant = self.tenant.opened()?;
+        let tenant = self.tenant.check_open()?;
         query.check()?;
         let mut page = PageBuilder::new(query.page.checked_limit()?);
         let scope = CursorScope::new(&tenant.name, "list_dispatches", &query.binding());
@@ -26,11 +26,11 @@ impl MailboxReader for MemoryMailbox {
     }
 
     async fn count_dispatches(&self, thread: Option<&ThreadId>) -> Result<DispatchCounts> {
-        Ok(self.tenant.opened()?.mailbox.read().counts(thread))
+        Ok(self.tenant.check_open()?.mailbox.read().counts(thread))
     }
 
     async fn list_ready_threads(&self, request: PageRequest) -> Result<Page<ReadyThread>> {
-        let tenant = self.tenant.opened()?;
+        let tenant = self.tenant.check_open()?;
         let mut page = PageBuilder::new(request.checked_limit()?);
         let scope = CursorScope::new(&tenant.name, "list_ready_threads", "");
         let after = Position::open(&tenant.common.cursors, &scope, request.cursor.as_ref())?;
@@ -39,6 +39,6 @@ impl MailboxReader for MemoryMailbox {
     }
 
     async fn load_epoch(&self, thread: &ThreadId) -> Result<u64> {
-        Ok(self.tenant.opened()?.mailbox.read().epoch(thread))
+        Ok(self.tenant.check_open()?.mailbox.read().epoch(thread))
     }
 }

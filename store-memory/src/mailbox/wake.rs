@@ -10,7 +10,7 @@ use super::MemoryMailbox;
 impl MemoryMailbox {
     /// Returns the earliest time at which a claim finds a dispatch.
     fn next_claim(&self) -> Result<Option<Timestamp>> {
-        let tenant = self.tenant.opened()?;
+        let tenant = self.tenant.check_open()?;
         let mut mailbox = tenant.mailbox.write();
         Ok(mailbox.next_claim(tenant.now()))
     }
@@ -20,6 +20,6 @@ impl MemoryMailbox {
 impl WakeUps for MemoryMailbox {
     async fn wait(&self, timeout: Duration) -> Result<Waited> {
         let clock = &*self.tenant.common.config.clock;
-        self.tenant.bell.wait(clock, timeout, || ready(self.next_claim())).await
+        self.tenant.notifier.wait(clock, timeout, || ready(self.next_claim())).await
     }
 }

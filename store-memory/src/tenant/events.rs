@@ -94,7 +94,7 @@ impl Events {
             self.rows.insert(id, Row { stored, key: key.clone(), scopes });
         }
         for (scope, state) in plan.scopes {
-            self.followers.tell([&scope]);
+            self.followers.notify([&scope]);
             self.scopes.entry(scope).or_default().state = state;
         }
     }

@@ -44,7 +44,7 @@ pub(crate) struct Row {
 
 /// The data outside its own thread that the plan of a commit reads.
 #[derive(Debug)]
-pub(crate) struct Outside {
+pub(crate) struct ExternalRecords {
     pub(crate) runs: BTreeMap<RunId, Arc<Run>>,
     pub(crate) has_parent: bool,
 }
@@ -191,19 +191,19 @@ impl Index {
     }
 
     /// Returns what the plan of a commit with these needs reads.
-    pub(crate) fn outside(&self, needs: &Needs) -> Outside {
+    pub(crate) fn external(&self, needs: &Needs) -> ExternalRecords {
         let has_parent = needs.parent_thread.as_ref().is_some_and(|parent| self.threads.contains_key(parent));
-        Outside { has_parent, ..self.outside_runs(&needs.runs) }
+        ExternalRecords { has_parent, ..self.external_runs(&needs.runs) }
     }
 
     /// Returns what the plan of a change of a queue reads.
-    pub(crate) fn outside_runs<'a>(&self, runs: impl IntoIterator<Item = &'a RunId>) -> Outside {
+    pub(crate) fn external_runs<'a>(&self, runs: impl IntoIterator<Item = &'a RunId>) -> ExternalRecords {
         let runs = runs.into_iter().filter_map(|id| Some((id.clone(), Arc::clone(self.runs.get(id)?))));
-        Outside { runs: runs.collect(), has_parent: false }
+        ExternalRecords { runs: runs.collect(), has_parent: false }
     }
 
     /// Whether the runs that the plan used, and no others, still exist on the same threads.
-    pub(crate) fn still_holds(&self, needs: &Needs, seen: &Outside) -> bool {
+    pub(crate) fn is_unchanged(&self, needs: &Needs, seen: &ExternalRecords) -> bool {
         let owner = |run: &Arc<Run>| run.thread.clone();
         needs.runs.iter().all(|id| self.runs.get(id).map(owner) == seen.runs.get(id).map(owner))
     }

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use store_core::{
     CursorKey, Error, Result, TenantId, Timestamp,
     commit::Setting,
-    live::{Bell, LiveHub},
+    live::{LiveHub, Notifier},
     mailbox::MailboxMap,
 };
 
 pub(crate) use self::{
     events::Events,
-    index::{Index, Outside, ThreadScope},
+    index::{ExternalRecords, Index, ThreadScope},
     outbox::Outbox,
     slots::Slots,
     trash::Trash,
@@ -58,7 +58,7 @@ pub(crate) struct Tenant {
     pub(crate) trash: Trash,
     pub(crate) live: Arc<LiveHub>,
     /// Rung when a dispatch may have become claimable. No lock is held meanwhile.
-    pub(crate) bell: Bell,
+    pub(crate) notifier: Notifier,
     closed: Flag,
 }
 
@@ -74,13 +74,13 @@ impl Tenant {
             index: Shared::default(),
             trash: Trash::default(),
             live: Arc::default(),
-            bell: Bell::default(),
+            notifier: Notifier::default(),
             closed: Flag::default(),
         }
     }
 
     /// Returns the tenant, or an error if it was closed.
-    pub(crate) fn opened(&self) -> Result<&Self> {
+    pub(crate) fn check_open(&self) -> Result<&Self> {
         if self.closed.is_raised() { Err(Error::closed()) } else { Ok(self) }
     }
 
@@ -88,15 +88,15 @@ impl Tenant {
         self.closed.raise();
         self.index.read().events.followers.end(|_| true);
         self.live.close();
-        self.bell.ring(Timestamp::MIN);
+        self.notifier.notify(Timestamp::MIN);
     }
 
     /// Wakes waiting claimers if the mailbox has changed since the last call so that a dispatch is or becomes
     /// claimable.
-    pub(crate) fn ring(&self) {
+    pub(crate) fn notify_workers(&self) {
         let from = self.mailbox.write().take_claimable_from();
         if let Some(from) = from {
-            self.bell.ring(from);
+            self.notifier.notify(from);
         }
     }
 

@@ -27,7 +27,7 @@ impl MemoryThreads {
 
     /// Returns the tenant, or an error if it was closed.
     pub(crate) fn tenant(&self) -> Result<&Tenant> {
-        self.tenant.opened()
+        self.tenant.check_open()
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use store_core::{
     PruneRequest, Pruned, Result, ThreadId, ThreadOrder, Walk, length,
-    thread::{self, Choice, IdRecord},
+    thread::{self, IdRecord, PruneSelection},
 };
 
 use super::delete::{self, Locked};
@@ -16,7 +16,7 @@ const BATCH: usize = 1_000;
 pub(super) fn prune(tenant: &Tenant, request: PruneRequest) -> Result<Pruned> {
     // While the `family` lock is held, no thread gains or loses a child.
     let _family = tenant.family.lock();
-    let mut choice = Choice::new(request, tenant.now())?;
+    let mut choice = PruneSelection::new(request, tenant.now())?;
     choose(&tenant.index.read(), &mut choice);
     let mut chosen = choice.chosen().to_vec();
     if !request.dry_run {
@@ -36,7 +36,7 @@ pub(super) fn prune(tenant: &Tenant, request: PruneRequest) -> Result<Pruned> {
     Ok(choice.pruned(chosen))
 }
 
-fn choose(index: &Index, choice: &mut Choice) {
+fn choose(index: &Index, choice: &mut PruneSelection) {
     let walk = Walk::over(None, Some(choice.until()));
     for (_, row) in index.walk_threads(&ThreadScope::All, ThreadOrder::LastActivity, &walk) {
         let mut next = Some(&row.thread).filter(|stored| index.count_children(&stored.thread.id) == 0);

@@ -1,9 +1,9 @@
-//! What is at the limits is kept, what is above is refused, and refusing takes little memory.
+//! Records at the limits are kept, records above them are refused, and a refusal takes little memory.
 
 use conformance_tests::history::{RefusedBounds, default_sizes, run};
 use test_servers::{Process, say};
 
-/// Set for the child of the test below.
+/// The environment variable that is set for the child process of the test below.
 const TASK: &str = "AGENTSTORE_TEST_BOUNDS";
 
 /// MT4. Shows ER-9 with the default limits.
@@ -12,8 +12,8 @@ fn every_size_up_to_the_default_limits_is_kept() {
     run(default_sizes(crate::fixture()));
 }
 
-/// SEC5. Shows ER-9: a refusal takes at most 64 MiB, beside its argument. In a process of its own, whose memory nobody
-/// else uses.
+/// SEC5. Shows ER-9: a refusal takes at most 64 MiB, beside its argument. It runs in a process of its own, in which no
+/// other test uses memory.
 #[test]
 fn a_refusal_takes_little_memory() {
     let said = Process::begin(&[], "bounds::a_child_refuses", &[(TASK, "1")]).end();
@@ -21,7 +21,7 @@ fn a_refusal_takes_little_memory() {
     assert_eq!(said.len(), 1, "the child process did not print one line");
 }
 
-/// The other side of the test above; started by hand it has nothing to do.
+/// The child process of the test above. Without the environment variable it does nothing.
 #[test]
 fn a_child_refuses() {
     if std::env::var_os(TASK).is_none() {

@@ -1,4 +1,4 @@
-//! The suite, random histories on the store and on the model at once, and histories of many tasks at once.
+//! The suite, random operations on the store and on the model, and histories of many concurrent tasks.
 
 conformance_tests::thread_run_store!(crate::fixture());
 conformance_tests::commit_coordinator!(crate::fixture());
@@ -11,11 +11,11 @@ conformance_tests::model!(crate::fixture(), in full 2_000);
 conformance_tests::histories!(crate::fixture());
 
 mod more_histories {
-    use conformance_tests::history::{ForsakenWork, run};
+    use conformance_tests::history::{AbandonedWork, run};
 
     /// M3: each claim and each settlement may be dropped at any poll.
     #[test]
     fn other_workers_finish_the_work_of_many_bad_workers() {
-        println!("{}", run(ForsakenWork::many().run(crate::fixture())));
+        println!("{}", run(AbandonedWork::many().run(crate::fixture())));
     }
 }

@@ -1,4 +1,4 @@
-//! The store in memory, seen from outside: the suite that every store passes, and what is this store's own.
+//! Tests of the store in memory through its public API: the suite that every store must pass, and tests of its own.
 
 #![cfg(not(shuttle))]
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue panics where it fails")]

@@ -1,4 +1,4 @@
-//! Many tasks at once.
+//! Many concurrent tasks on one store.
 
 use std::sync::Arc;
 

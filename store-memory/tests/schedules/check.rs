@@ -1,4 +1,4 @@
-//! Runs a scenario under many schedules, says what they showed, and that each can be run again.
+//! Runs a scenario under many schedules, prints what happened in them, and checks that each schedule can be repeated.
 
 use std::{
     any::Any,
@@ -19,14 +19,14 @@ use shuttle::{
 };
 
 const SEED: &str = "AGENTSTORE_SCHEDULE_SEED";
-/// How often at most a schedule takes the turn from a task that could go on, and one more: most faults need no more.
+/// One more than the maximum number of preemptions in a schedule. Most faults need no more preemptions than that.
 const DEPTH: usize = 3;
-/// How many schedules are run twice.
+/// The number of schedules that are run twice.
 const REPEATED: usize = 100;
-/// What planning a commit takes, unoptimized too.
+/// The stack that planning a commit needs, also in an unoptimized build.
 const STACK_BYTES: usize = 1 << 20;
 
-/// How often something happened, over all schedules.
+/// Counts how often something happened, over all schedules.
 #[derive(Clone, Default)]
 pub(crate) struct Tally(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 
@@ -35,7 +35,8 @@ impl Tally {
         *self.0.lock().unwrap().entry(what).or_default() += 1;
     }
 
-    /// What happened, with all that is to happen at least once: a scenario that never comes there shows nothing.
+    /// Returns the counts as text. Panics if one of `wanted` never happened, because the scenario then shows nothing
+    /// about it.
     fn text(&self, wanted: &[&'static str]) -> String {
         let counts = self.0.lock().unwrap();
         let missing: Vec<_> = wanted.iter().filter(|what| !counts.contains_key(*what)).collect();
@@ -44,7 +45,7 @@ impl Tally {
     }
 }
 
-/// Wants a scenario to hold under every schedule, and what is `wanted` to happen in some.
+/// Checks that a scenario holds under every schedule, and that each of `wanted` happens in at least one of them.
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "the test prints its figures")]
 pub(crate) fn holds<F>(
     name: &str,
@@ -69,7 +70,7 @@ pub(crate) fn holds<F>(
     }
 }
 
-/// Wants a fault that was put into a scenario to be found.
+/// Checks that the fault in a scenario is found, and that the panic contains `message`.
 #[expect(clippy::print_stdout, reason = "the test prints its figures")]
 pub(crate) fn finds<F>(name: &str, message: &str, scenario: impl Fn() -> F + Send + Sync + 'static)
 where
@@ -83,17 +84,17 @@ where
     println!("{SEED}={seed}: {name}: found in schedule {at} of {schedules}");
 }
 
-/// What decides all schedules: the number that the environment gives, or 1.
+/// Returns the seed that decides all schedules: the number in the environment variable, or 1.
 fn seed() -> u64 {
     env::var(SEED).ok().map_or(1, |text| text.parse().unwrap())
 }
 
-/// 2,000 schedules, at length 20,000.
+/// Returns the number of schedules: 2,000, or 20,000 in a long test.
 fn schedules() -> usize {
     if env::var("AGENTSTORE_TEST_LENGTH").is_ok_and(|length| length == "long") { 20_000 } else { 2_000 }
 }
 
-/// How many schedules were run, or the number of the one that failed, with what it ended with.
+/// Returns how many schedules were run, or the number of the one that failed and its panic.
 fn search<F>(
     scheduler: impl Scheduler + 'static,
     scenario: impl Fn() -> F + Send + Sync + 'static,
@@ -103,7 +104,7 @@ where
 {
     let mut config = Config::new();
     config.stack_size = STACK_BYTES;
-    // It says that it takes each memory order for the strongest.
+    // The checker warns that it treats every memory order as the strongest one.
     config.silence_warnings = true;
     if IS_QUIET.get() {
         config.failure_persistence = FailurePersistence::None;
@@ -122,7 +123,7 @@ thread_local! {
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs something that is to fail, without saying so.
+/// Runs something that must fail, without printing the panic.
 fn quietly<T>(run: impl FnOnce() -> T) -> T {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -1,5 +1,5 @@
-//! Controls: faults that must be found, so that a checker that sees nothing is noticed. Each is found only if the locks
-//! of the crate that is called are the checker's.
+//! Controls: scenarios with a fault that must be found. They reveal a checker that finds nothing. Each fault is found
+//! only if the locks of the crate that the scenario calls are those of the checker.
 
 use std::sync::{
     Arc,
@@ -14,7 +14,7 @@ use crate::{
     given::{Given, id, said},
 };
 
-/// Gives the lock back between reading and writing.
+/// Each task releases the lock between its read and its write.
 #[test]
 fn a_counter_that_loses_an_update_is_found() {
     finds("a counter that loses an update", "an update is lost", || async {
@@ -32,7 +32,7 @@ fn a_counter_that_loses_an_update_is_found() {
     });
 }
 
-/// Commits behind a version that it read without expecting it: store-memory lets others run in between.
+/// Each task reads a version and commits without expecting it. store-memory lets the other task run in between.
 #[test]
 fn a_writer_without_a_guard_is_found() {
     finds("a writer that expects nothing", "another writer was faster", || async {
@@ -53,7 +53,7 @@ fn a_writer_without_a_guard_is_found() {
     });
 }
 
-/// Looks before it follows: store-core lets others run in between.
+/// The task looks before it follows, and store-core lets the other task run in between.
 #[test]
 fn a_wake_up_that_is_lost_is_found() {
     finds("a wake-up that is lost", "deadlock", || async {
@@ -61,7 +61,7 @@ fn a_wake_up_that_is_lost_is_found() {
         let (telling, there) = (Arc::clone(&followers), Arc::clone(&is_there));
         let teller = spawn(async move {
             there.store(true, Ordering::SeqCst);
-            telling.tell([&1]);
+            telling.notify([&1]);
         });
         if !is_there.load(Ordering::SeqCst) {
             followers.follow(&1).next().await.unwrap();

@@ -1,4 +1,4 @@
-//! A store whose time stands still until it is moved, and what scenarios do with it.
+//! A store whose time moves only when a scenario moves it, and what scenarios do with the store.
 
 use std::{
     pin::pin,
@@ -24,7 +24,7 @@ use store_memory::{MemoryConfig, MemoryStore};
 
 /// The lease of every claim.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
-/// Of a wait that nobody is to end but who wakes.
+/// The length of a wait that only a wake-up is expected to end.
 pub(crate) const LONG: Duration = Duration::from_hours(1);
 
 /// The store of one schedule.
@@ -57,7 +57,7 @@ impl Given {
         let _ = self.mailbox.enqueue(vec![work]).await.unwrap().remove(0).unwrap();
     }
 
-    /// What the entries of a thread say, in order.
+    /// Returns the texts of the entries of a thread, in order.
     pub(crate) async fn texts(&self, thread: &ThreadId) -> Vec<String> {
         let entries = self.commits.threads().list_entries(thread, EntryQuery::all()).await.unwrap().items;
         let text = |body: &Body| match body {
@@ -73,14 +73,14 @@ impl Given {
         entries.iter().map(|entry| text(&entry.body)).collect()
     }
 
-    /// The number of a thread's version; 0 without one.
+    /// Returns the number of a thread's version, or 0 if there is no such thread.
     pub(crate) async fn version(&self, thread: &ThreadId) -> u64 {
         let found = self.commits.threads().load_thread(thread).await.unwrap();
         found.map_or(0, |thread| thread.version.number())
     }
 }
 
-/// Ids that are the same in each run of a schedule. Counting is no place where the checker lets others run.
+/// Makes ids that are the same in each run of a schedule. Its atomic is not the checker's, so no other task runs here.
 #[derive(Debug, Default)]
 struct Numbers(AtomicU64);
 
@@ -90,12 +90,12 @@ impl IdSource for Numbers {
     }
 }
 
-/// An id of any kind.
+/// Parses an id of any kind.
 pub(crate) fn id<T: FromStr<Err = Error>>(text: &str) -> T {
     text.parse().unwrap()
 }
 
-/// Work of this name for a thread.
+/// Returns a dispatch with this name as its id, for a thread.
 pub(crate) fn work(thread: &str, name: &str) -> NewDispatch {
     NewDispatch::new(id(thread), id("r")).with_id(id(name))
 }
@@ -112,12 +112,12 @@ pub(crate) const fn ack() -> Settlement {
     Settlement::Ack { result: None }
 }
 
-/// A number below `bound` that belongs to the schedule.
+/// Returns a number below `bound`. It is the same in each run of a schedule.
 pub(crate) fn below(bound: usize) -> usize {
     thread_rng().gen_range(0..bound)
 }
 
-/// Polls a future at most so many times, with others in between, and drops it.
+/// Polls a future at most `times` times, lets other tasks run in between, and drops the future.
 pub(crate) async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
     let mut future = pin!(future);
     for _ in 0..times {

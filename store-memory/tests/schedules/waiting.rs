@@ -1,5 +1,5 @@
-//! Who waits is woken: subscribers, workers, senders of commands. Real time stands still, so whoever nobody wakes
-//! waits for ever, which the checker reports as a deadlock.
+//! A caller that waits is woken: a subscriber, a worker, the sender of a command. Real time stands still, so a caller
+//! that is not woken waits forever, which the checker reports as a deadlock.
 
 use std::{
     future::poll_fn,
@@ -17,7 +17,7 @@ use shuttle::{
 use store_core::{
     AppendEvents, ClaimNumber, Commit, Cursor, DeliverLive, EventQuery, EventStream, Json, LiveCommand, LiveDelivery,
     LiveTarget, NewEvent, Scope, Start, Subscribe, When,
-    flight::{Orphans, start},
+    in_flight::{AbandonedCalls, start},
 };
 
 use crate::{
@@ -59,7 +59,7 @@ async fn events(tally: Tally) {
     let (first, gone) = (spawn(first), spawn(polled(gone, times)));
     let (subscribed, is_subscribed) = channel();
     let late = spawn(follow_from_now(Arc::clone(&given), subscribed));
-    // Nothing comes behind the last event of the writers that could wake who missed it.
+    // No event follows the last one of the writers yet. So nothing else would wake a subscriber that missed it.
     let seen = first.await.unwrap();
     is_subscribed.recv().unwrap();
     write(&given, END).await;
@@ -97,7 +97,7 @@ async fn next(events: &mut EventStream) -> String {
     event.payload.unwrap().to().unwrap()
 }
 
-/// Where a subscription from now on began, and what it saw.
+/// Subscribes from now on. Returns the cursor at which the subscription began, and the events that it saw.
 async fn follow_from_now(given: Arc<Given>, subscribed: Sender<()>) -> (Option<Cursor>, Vec<String>) {
     let mut begun = given.events.subscribe(Subscribe::new(scope(), Start::Now)).await.unwrap();
     subscribed.send(()).unwrap();
@@ -124,7 +124,7 @@ fn a_worker_misses_no_work() {
     holds("a worker misses no work", &["waits", "gone"], workers);
 }
 
-/// Each work comes when the one before is done: nothing else would wake who missed it.
+/// Each dispatch is enqueued after the one before has ended, so nothing else would wake a worker that missed it.
 async fn workers(tally: Tally) {
     let given = Arc::new(Given::new());
     let (done, is_done) = channel();
@@ -154,7 +154,7 @@ async fn workers(tally: Tally) {
     assert_eq!(given.mailbox.count_dispatches(None).await.unwrap().acked, 3 + WORKERS as u64);
 }
 
-/// Claims and acks until it is told to stop, and waits when there is nothing.
+/// Claims and acknowledges dispatches until one tells it to stop. Waits when there is none.
 async fn serve(given: Arc<Given>, done: Sender<()>, tally: Tally) {
     loop {
         let Some(held) = given.mailbox.claim(claim()).await.unwrap().claimed.pop() else {
@@ -203,13 +203,13 @@ async fn commands(tally: Tally) {
 
 #[test]
 fn a_call_after_an_abandoned_call_sees_its_effect() {
-    holds("a call after an abandoned call sees its effect", &["waits", "waits for nothing"], orphans);
+    holds("a call after an abandoned call sees its effect", &["waits", "waits for nothing"], abandoned);
 }
 
-async fn orphans(tally: Tally) {
-    let (orphans, is_done) = (Arc::new(Orphans::default()), Arc::new(AtomicBool::new(false)));
+async fn abandoned(tally: Tally) {
+    let (abandoned, is_done) = (Arc::new(AbandonedCalls::default()), Arc::new(AtomicBool::new(false)));
     let about = Some(id("t"));
-    let (work, caller) = start(&orphans, about.clone());
+    let (work, caller) = start(&abandoned, about.clone());
     let doing = Arc::clone(&is_done);
     let worker = spawn(async move {
         doing.store(true, Ordering::SeqCst);
@@ -217,7 +217,7 @@ async fn orphans(tally: Tally) {
     });
     drop(caller);
     tally.count(if is_done.load(Ordering::SeqCst) { "waits for nothing" } else { "waits" });
-    orphans.wait(&about).await;
+    abandoned.wait(&about).await;
     assert!(is_done.load(Ordering::SeqCst));
     worker.await.unwrap();
 }

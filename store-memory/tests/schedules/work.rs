@@ -1,5 +1,6 @@
-//! Workers of a few threads, beside somebody who interrupts or cancels, a worker that goes away in the middle, and time
-//! that ends its lease: each dispatch ends once, no thread has two holders, and what a holder committed is there once.
+//! Workers of a few threads run beside a task that interrupts or cancels, beside a worker that is dropped in the middle
+//! of its work, and while time moves and ends leases. Each dispatch ends once, no thread has two holders, and what a
+//! holder committed is in the log once.
 
 use std::{
     collections::HashMap,
@@ -21,7 +22,7 @@ use crate::{
 };
 
 const THREADS: [&str; 2] = ["a", "b"];
-/// Of each thread.
+/// The number of dispatches of each thread.
 const DISPATCHES: usize = 2;
 const WORKERS: usize = 2;
 
@@ -63,7 +64,7 @@ async fn dispatches(tally: Tally) {
         }
     });
     gone.await.unwrap();
-    // Whatever it held is given out again, and those who hold something now may lose it, too.
+    // The dispatch that the dropped worker held can be claimed again. Workers that hold a claim now may lose it, too.
     scene.given.clock.advance(LEASE);
     scene.look().await;
     meddler.await.unwrap();
@@ -81,15 +82,15 @@ struct Scene {
     book: Mutex<Book>,
 }
 
-/// What those who take part saw. It is locked between two calls of the store only.
+/// What the tasks saw. It is locked only between two calls of the store.
 #[derive(Default)]
 struct Book {
     enqueued: Vec<DispatchId>,
-    /// Holders of each thread that did not begin to give back what they hold.
+    /// The claims of each thread whose holders have not begun to settle them.
     holders: HashMap<ThreadId, Vec<ClaimedDispatch>>,
-    /// Threads where an interrupt may have taken over.
+    /// The threads that an interrupt may have taken over.
     taken_over: Vec<ThreadId>,
-    /// Under which claim what was said of a dispatch got into the log.
+    /// For each text that was committed, the claim of its commit.
     committed: HashMap<String, ClaimNumber>,
     ended: HashMap<DispatchId, Vec<DispatchStatus>>,
 }
@@ -103,7 +104,7 @@ impl Scene {
         self.book.lock().unwrap()
     }
 
-    /// The name of a dispatch begins with that of its thread.
+    /// Enqueues a dispatch. The first letter of its name is the id of its thread.
     async fn enqueue(&self, name: &str) {
         self.book().enqueued.push(id(name));
         self.given.enqueue(work(&name[..1], name)).await;
@@ -119,11 +120,11 @@ impl Scene {
         }
     }
 
-    /// Claims and does one dispatch. Says whether there was none; nothing when it is told to stop.
+    /// Claims a dispatch and works on it. Returns whether there was none, or `None` if the dispatch says to stop.
     async fn serve_once(&self) -> Option<bool> {
         let Some(held) = self.given.mailbox.claim(claim()).await.unwrap().claimed.pop() else { return Some(true) };
         if held.dispatch.id.as_str().starts_with("stop") {
-            // Whether it came too late does not matter: who has it next stops as well.
+            // The settlement may be too late. Then the next holder of the dispatch stops as well.
             let _answer = self.given.mailbox.settle(vec![(held.claim(), ack())]).await.unwrap();
             return None;
         }
@@ -134,7 +135,7 @@ impl Scene {
         Some(false)
     }
 
-    /// Commits what a dispatch says and settles it, in one step or in two.
+    /// Commits the name of a dispatch as an entry and settles the dispatch, in one step or in two.
     async fn finish(&self, held: ClaimedDispatch) {
         let name = held.dispatch.id.as_str();
         let key: CommitKey = id(name);
@@ -159,7 +160,7 @@ impl Scene {
                 return;
             }
             Ok(_) => ack(),
-            // Whoever is refused gives back what it may still hold.
+            // A holder whose commit is refused releases what it may still hold.
             Err(_) => Settlement::Release,
         };
         yield_now().await;
@@ -213,7 +214,7 @@ impl Scene {
         self.is_meddling.store(false, Ordering::SeqCst);
     }
 
-    /// Nobody sees two claims of one thread.
+    /// Checks that no thread has two claims.
     async fn look(&self) {
         for thread in THREADS {
             let filter = DispatchFilter::of_thread(id(thread)).in_status([DispatchStatus::Claimed]);
@@ -222,8 +223,8 @@ impl Scene {
         }
     }
 
-    /// Tells the workers to stop when all is done and nothing more comes. Whoever ends something looks afterwards, and
-    /// what ended stays so: the last one sees it.
+    /// Tells the workers to stop when every dispatch has ended and no more will come. Each task that ends a dispatch
+    /// calls this afterwards, and what has ended stays ended. So the last of these calls sees that all have ended.
     async fn stop_if_done(&self) {
         if self.is_meddling.load(Ordering::SeqCst) {
             return;
@@ -234,14 +235,15 @@ impl Scene {
                 return;
             }
         }
-        // One more, because who goes away may take one along.
+        // One more than the workers need, because the worker that is dropped may claim one.
         for number in 0..=WORKERS {
             let name = format!("stop{number}");
             self.given.enqueue(work(&name, &name)).await;
         }
     }
 
-    /// Somebody was given a claim: no other of its thread has a lease that ran then.
+    /// Records a claim. Checks that each earlier claim of its thread ended before: its lease had expired, or an
+    /// interrupt had taken the thread over.
     fn take(&self, held: &ClaimedDispatch) {
         let mut book = self.book();
         let is_taken_over = book.taken_over.contains(&held.dispatch.thread);
@@ -256,7 +258,7 @@ impl Scene {
         holders.push(held.clone());
     }
 
-    /// It is about to be given back: from here on somebody else may have it.
+    /// Records that a claim is about to be settled. From here on another worker may claim the thread.
     fn give(&self, held: &ClaimedDispatch) {
         let mut book = self.book();
         book.holders.entry(held.dispatch.thread.clone()).or_default().retain(|other| other.number != held.number);
@@ -305,7 +307,8 @@ impl Scene {
         }
     }
 
-    /// All that was accepted is in the log, once, and nothing of a holder stands behind what a later one wrote.
+    /// Checks that each accepted commit is in the log once, and that no entry of a holder is behind an entry of a later
+    /// holder.
     async fn judge_log(&self, thread: &str, committed: &HashMap<String, ClaimNumber>) {
         let texts = self.given.texts(&id(thread)).await;
         let accepted = committed.keys().filter(|name| name.starts_with(thread)).count();

@@ -18,8 +18,8 @@ fn each_version_has_one_commit() {
     holds("each version has one commit", &["conflicts", "refusals"], versions);
 }
 
-/// Writers who expect the version that they read, beside one whose expectation never holds: while the thread is new,
-/// what it opened is dropped again.
+/// Writers expect the version that they read. Another writer expects a version that never exists: while the thread is
+/// new, the store drops again what the call of this writer opened.
 async fn versions(tally: Tally) {
     let given = Arc::new(Given::new());
     let thread: ThreadId = id("t");
@@ -61,7 +61,7 @@ async fn versions(tally: Tally) {
     assert_eq!(texts.len(), WRITERS * COMMITS);
 }
 
-/// Commits behind what was read, again and again until nobody was faster. Gives the version.
+/// Reads the version and commits on it, until no other writer was faster. Returns the new version.
 async fn write(given: &Given, thread: &ThreadId, text: &str, tally: &Tally) -> u64 {
     loop {
         let found = given.commits.threads().load_thread(thread).await.unwrap();
@@ -114,7 +114,7 @@ fn a_new_run_belongs_to_one_thread() {
     holds("a new run belongs to one thread", &["thread 0", "thread 1", "thread 2"], runs);
 }
 
-/// Writers of different threads, who hold nothing of each other while they look for the run.
+/// Writers of different threads. None of them holds a lock of another's thread while it looks for the run.
 async fn runs(tally: Tally) {
     const NAMES: [&str; 3] = ["thread 0", "thread 1", "thread 2"];
     let given = Arc::new(Given::new());

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The delay before another attempt.
-pub(crate) const AGAIN: Duration = Duration::from_millis(20);
+pub(crate) const RETRY_DELAY: Duration = Duration::from_millis(20);
 
 const NO_LOG: &str = "the log no longer exists on the servers: open the mailbox again";
 const OTHER_LOG: &str = "the log on the servers was created again after it was read: open the mailbox again";
@@ -119,7 +119,7 @@ impl Connection {
             if begun.elapsed() > self.deadline {
                 return Err(Error::server_unavailable("there is no connection to a server"));
             }
-            sleep(AGAIN).await;
+            sleep(RETRY_DELAY).await;
         }
         Ok(())
     }
@@ -149,7 +149,7 @@ impl Connection {
             let request = Request::new().payload(payload.clone());
             match self.request(format!("$JS.API.{what}"), request, effect).await {
                 Err(error) if effect == Effect::None && error.is_retryable() && begun.elapsed() < self.deadline => {
-                    sleep(AGAIN).await;
+                    sleep(RETRY_DELAY).await;
                 }
                 answer => return read(&answer?),
             }
@@ -157,7 +157,7 @@ impl Connection {
     }
 
     /// Asks the leader for the end of a stream. The answer also contains the leader's time.
-    pub(crate) async fn look(&self, stream: &str) -> Result<Result<(u64, StreamInfo), Refusal>> {
+    pub(crate) async fn stream_info(&self, stream: &str) -> Result<Result<(u64, StreamInfo), Refusal>> {
         let found = self.ask::<StreamInfo>(&format!("STREAM.INFO.{stream}"), &Value::Null, Effect::None).await?;
         Ok(found.map(|info| {
             if let Some(time) = since_epoch(&info.ts) {
@@ -173,7 +173,7 @@ impl Connection {
     pub(crate) async fn last(&self) -> Result<u64> {
         let (log, begun) = (self.keys.log(), Instant::now());
         loop {
-            let failed = match self.look(&log).await {
+            let failed = match self.stream_info(&log).await {
                 Ok(Ok((last, info))) if *self.log_made.get_or_init(|| info.created.clone()) == info.created => {
                     return Ok(last);
                 }
@@ -191,7 +191,7 @@ impl Connection {
             if !failed.is_retryable() || begun.elapsed() > self.deadline {
                 return Err(failed);
             }
-            sleep(AGAIN).await;
+            sleep(RETRY_DELAY).await;
         }
     }
 
@@ -210,7 +210,7 @@ impl Connection {
         until: Timestamp,
     ) -> Result<Written> {
         let mut headers = expecting(last);
-        headers.insert(UNTIL, until.as_millis().to_string());
+        headers.insert(DEADLINE_HEADER, until.as_millis().to_string());
         self.write_with(subject, headers, text).await
     }
 
@@ -221,7 +221,7 @@ impl Connection {
             Ok(acknowledged) => Ok(Written::Accepted(acknowledged.seq)),
             Err(refusal) if refusal.is_conflict() => Ok(Written::Conflict),
             Err(refusal) if refusal.is_busy() => {
-                sleep(AGAIN).await;
+                sleep(RETRY_DELAY).await;
                 Ok(Written::Busy)
             }
             Err(refusal) => Err(refusal.into()),
@@ -296,7 +296,7 @@ const OVERHEAD: u64 = 128 << 10;
 const LEAST_RECORD: u64 = 64 << 10;
 
 /// The header with the time until which a message must be in the stream, in milliseconds since 1970.
-pub(crate) const UNTIL: &str = "Agentstore-Until";
+pub(crate) const DEADLINE_HEADER: &str = "Agentstore-Until";
 
 /// Returns the header that names the message that must be the last on the subject.
 fn expecting(last: u64) -> HeaderMap {

@@ -35,43 +35,45 @@ use crate::{
     key::Key,
     log::Log,
     tenant::Tenant,
-    view::{Desk, OfTenant},
+    view::{MailboxDraft, TenantState},
 };
 
 /// The largest number of ids that are written concurrently.
-const TOGETHER: usize = 32;
+const MAX_CONCURRENCY: usize = 32;
 
 /// The next step before a dispatch can be enqueued under an id.
 #[derive(Debug)]
-enum Next {
+enum ReservationStep {
     /// No step is needed.
     Nothing,
     /// Write for which thread the id is reserved, after this message.
-    Say(IdRecord, u64),
+    Reserve(IdRecord, u64),
     /// Write a message about the thread that had the id before, after this message.
     Fence(ThreadId, u64),
 }
 
-fn next(life: &OfTenant, id: &DispatchId, thread: &ThreadId) -> Next {
-    if life.mailbox.map.get(id).is_some() {
+fn next(tenant_state: &TenantState, id: &DispatchId, thread: &ThreadId) -> ReservationStep {
+    if tenant_state.mailbox.map.get(id).is_some() {
         // The rule decides whether it is the same dispatch.
-        return Next::Nothing;
+        return ReservationStep::Nothing;
     }
-    let Some((record, at)) = life.ids.get(id) else {
-        return Next::Say(IdRecord { thread: thread.clone(), from: None }, 0);
+    let Some((record, at)) = tenant_state.ids.get(id) else {
+        return ReservationStep::Reserve(IdRecord { thread: thread.clone(), from: None }, 0);
     };
-    let from = record.from.as_ref().filter(|from| life.mailbox.last_message(from) < *at);
+    let from = record.from.as_ref().filter(|from| tenant_state.mailbox.last_message(from) < *at);
     if record.thread == *thread && !record.is_free() {
         return match from {
-            Some(from) => Next::Fence(from.clone(), life.mailbox.last_message(from)),
-            None => Next::Nothing,
+            Some(from) => ReservationStep::Fence(from.clone(), tenant_state.mailbox.last_message(from)),
+            None => ReservationStep::Nothing,
         };
     }
     match from {
-        Some(from) if !record.is_free() => Next::Fence(from.clone(), life.mailbox.last_message(from)),
+        Some(from) if !record.is_free() => {
+            ReservationStep::Fence(from.clone(), tenant_state.mailbox.last_message(from))
+        }
         _ => {
             let from = Some(record.thread.clone()).filter(|from| from != thread);
-            Next::Say(IdRecord { thread: thread.clone(), from }, *at)
+            ReservationStep::Reserve(IdRecord { thread: thread.clone(), from }, *at)
         }
     }
 }
@@ -84,9 +86,9 @@ impl Prepare<NewDispatch> for Ids {
         prepare(tenant, items).boxed()
     }
 
-    fn holds(&self, life: Option<&OfTenant>, new: &NewDispatch, tenant: &Tenant) -> bool {
+    fn holds(&self, tenant_state: Option<&TenantState>, new: &NewDispatch, tenant: &Tenant) -> bool {
         let Some(id) = new.id.as_ref().filter(|_| is_acceptable(tenant, new)) else { return true };
-        life.is_some_and(|life| matches!(next(life, id, &new.thread), Next::Nothing))
+        tenant_state.is_some_and(|tenant_state| matches!(next(tenant_state, id, &new.thread), ReservationStep::Nothing))
     }
 }
 
@@ -97,7 +99,7 @@ fn is_acceptable(tenant: &Tenant, new: &NewDispatch) -> bool {
 }
 
 pub(super) async fn enqueue(tenant: &Tenant, dispatches: &[NewDispatch]) -> Result<Vec<Result<Enqueued>>> {
-    let rule = |view: &Desk<'_>, new: &NewDispatch, setting: Setting<'_>| mailbox::enqueue(view, new, setting);
+    let rule = |view: &MailboxDraft<'_>, new: &NewDispatch, setting: Setting<'_>| mailbox::enqueue(view, new, setting);
     let thread = |new: &NewDispatch| Some(new.thread.clone());
     let mut given: HashSet<&DispatchId> = HashSet::new();
     let is_twice = dispatches.iter().filter_map(|new| new.id.as_ref()).any(|id| !given.insert(id));
@@ -117,7 +119,7 @@ async fn prepare(tenant: &Tenant, dispatches: &[NewDispatch]) -> Result<()> {
     let wanted: Vec<_> = wanted.filter_map(|new| Some((new.id.clone()?, new.thread.clone()))).collect();
     let begun = Instant::now();
     loop {
-        tenant.log().look().await?;
+        tenant.log().catch_up().await?;
         if wanted.is_empty() {
             return Ok(());
         }
@@ -132,7 +134,7 @@ async fn prepare(tenant: &Tenant, dispatches: &[NewDispatch]) -> Result<()> {
             return Err(Error::unavailable("other callers kept using the same ids"));
         }
         let make = |(id, next)| make(tenant.log(), (&tenant.name, incarnation), id, next);
-        for made in stream::iter(steps).map(make).buffer_unordered(TOGETHER).collect::<Vec<_>>().await {
+        for made in stream::iter(steps).map(make).buffer_unordered(MAX_CONCURRENCY).collect::<Vec<_>>().await {
             match made {
                 // The log shows whether it was written.
                 Err(error) if error.outcome() == Outcome::Unknown => {}
@@ -142,33 +144,36 @@ async fn prepare(tenant: &Tenant, dispatches: &[NewDispatch]) -> Result<()> {
     }
 }
 
-type Steps = Vec<(DispatchId, Next)>;
+type Steps = Vec<(DispatchId, ReservationStep)>;
 
 fn steps(tenant: &Tenant, wanted: &[(DispatchId, ThreadId)]) -> Result<Option<(u64, Steps)>> {
     let view = tenant.log().view();
-    let Some(life) = tenant.life(&view)? else { return Ok(None) };
-    let steps = wanted.iter().map(|(id, thread)| (id.clone(), next(life, id, thread)));
-    Ok(Some((life.record.incarnation, steps.filter(|(_, next)| !matches!(next, Next::Nothing)).collect())))
+    let Some(tenant_state) = tenant.tenant_state(&view)? else { return Ok(None) };
+    let steps = wanted.iter().map(|(id, thread)| (id.clone(), next(tenant_state, id, thread)));
+    Ok(Some((
+        tenant_state.record.incarnation,
+        steps.filter(|(_, next)| !matches!(next, ReservationStep::Nothing)).collect(),
+    )))
 }
 
 /// Makes a step. The log shows whether it was made, or whether another process wrote first.
-async fn make(log: &Log, (tenant, incarnation): (&TenantId, u64), id: DispatchId, next: Next) -> Result<()> {
+async fn make(log: &Log, (tenant, incarnation): (&TenantId, u64), id: DispatchId, next: ReservationStep) -> Result<()> {
     match next {
-        Next::Nothing => Ok(()),
-        Next::Fence(thread, last) => {
+        ReservationStep::Nothing => Ok(()),
+        ReservationStep::Fence(thread, last) => {
             fence(log, &Key::Thread(tenant.clone(), incarnation, thread), last).await.map(drop)
         }
-        Next::Say(record, last) => {
+        ReservationStep::Reserve(record, last) => {
             let key = Key::Id(tenant.clone(), incarnation, id.clone());
             let written = log.write(&key, last, record.encode()).await?;
             let (connection, keys) = (&log.connection, &log.connection.keys);
             if last > 0
                 && matches!(written, Written::Conflict)
                 && connection.load_last(&keys.log(), &keys.subject(&key)).await?.is_none()
-                && let Some(life) = log.view_mut().life_mut(tenant, incarnation)
+                && let Some(tenant_state) = log.view_mut().tenant_state_mut(tenant, incarnation)
             {
                 // The message was removed because the id was freed, which the log does not show.
-                life.forget_id(&id, last);
+                tenant_state.forget_id(&id, last);
             }
             Ok(())
         }
@@ -183,43 +188,44 @@ pub(crate) async fn free(
     ids: &[DispatchId],
 ) -> Result<()> {
     let of = (tenant, incarnation);
-    log.look().await?;
-    let say = |life: &OfTenant, id: &DispatchId| {
-        let (record, at) = life.ids.get(id).filter(|_| life.mailbox.map.get(id).is_none())?;
+    log.catch_up().await?;
+    let say = |tenant_state: &TenantState, id: &DispatchId| {
+        let (record, at) = tenant_state.ids.get(id).filter(|_| tenant_state.mailbox.map.get(id).is_none())?;
         let from = Some(record.thread.clone());
-        let is_settled = record.from.as_ref().is_none_or(|from| life.mailbox.last_message(from) > *at);
+        let is_settled = record.from.as_ref().is_none_or(|from| tenant_state.mailbox.last_message(from) > *at);
         let free = IdRecord { thread: record.thread.clone(), from };
-        (is_settled && !record.is_free()).then_some(Next::Say(free, *at))
+        (is_settled && !record.is_free()).then_some(ReservationStep::Reserve(free, *at))
     };
     each(log, of, ids, say).await?;
-    log.look().await?;
+    log.catch_up().await?;
     let fenced = std::sync::Mutex::new(BTreeSet::new());
-    let fence = |life: &OfTenant, id: &DispatchId| {
-        let (record, at) = life.ids.get(id).filter(|(record, _)| record.is_free())?;
-        let last = life.mailbox.last_message(&record.thread);
+    let fence = |tenant_state: &TenantState, id: &DispatchId| {
+        let (record, at) = tenant_state.ids.get(id).filter(|(record, _)| record.is_free())?;
+        let last = tenant_state.mailbox.last_message(&record.thread);
         let mut fenced = fenced.lock().ok()?;
-        (last < *at && fenced.insert(record.thread.clone())).then(|| Next::Fence(record.thread.clone(), last))
+        (last < *at && fenced.insert(record.thread.clone()))
+            .then(|| ReservationStep::Fence(record.thread.clone(), last))
     };
     each(log, of, ids, fence).await?;
-    log.look().await?;
+    log.catch_up().await?;
     let unused: Vec<(DispatchId, u64)> = {
         let view = log.view();
-        let Some(life) = view.life(tenant, incarnation) else { return Ok(()) };
+        let Some(tenant_state) = view.tenant_state(tenant, incarnation) else { return Ok(()) };
         let unused = ids.iter().filter_map(|id| {
-            let (record, at) = life.ids.get(id).filter(|_| life.mailbox.map.get(id).is_none())?;
-            let is_fenced = record.is_free() && life.mailbox.last_message(&record.thread) > *at;
+            let (record, at) = tenant_state.ids.get(id).filter(|_| tenant_state.mailbox.map.get(id).is_none())?;
+            let is_fenced = record.is_free() && tenant_state.mailbox.last_message(&record.thread) > *at;
             is_fenced.then(|| (id.clone(), *at))
         });
         unused.collect()
     };
     let remove = |(id, at): (DispatchId, u64)| async move {
         log.connection.remove(&log.connection.keys.log(), at).await?;
-        if let Some(life) = log.view_mut().life_mut(tenant, incarnation) {
-            life.forget_id(&id, at);
+        if let Some(tenant_state) = log.view_mut().tenant_state_mut(tenant, incarnation) {
+            tenant_state.forget_id(&id, at);
         }
         Ok(())
     };
-    stream::iter(unused).map(remove).buffer_unordered(TOGETHER).collect::<Vec<_>>().await.into_iter().collect()
+    stream::iter(unused).map(remove).buffer_unordered(MAX_CONCURRENCY).collect::<Vec<_>>().await.into_iter().collect()
 }
 
 /// Makes a step for each id that needs one.
@@ -227,13 +233,13 @@ async fn each(
     log: &Log,
     of: (&TenantId, u64),
     ids: &[DispatchId],
-    next: impl Fn(&OfTenant, &DispatchId) -> Option<Next> + Send,
+    next: impl Fn(&TenantState, &DispatchId) -> Option<ReservationStep> + Send,
 ) -> Result<()> {
     let steps: Steps = {
         let view = log.view();
-        let Some(life) = view.life(of.0, of.1) else { return Ok(()) };
-        ids.iter().filter_map(|id| Some((id.clone(), next(life, id)?))).collect()
+        let Some(tenant_state) = view.tenant_state(of.0, of.1) else { return Ok(()) };
+        ids.iter().filter_map(|id| Some((id.clone(), next(tenant_state, id)?))).collect()
     };
-    let made = stream::iter(steps).map(|(id, next)| make(log, of, id, next)).buffer_unordered(TOGETHER);
+    let made = stream::iter(steps).map(|(id, next)| make(log, of, id, next)).buffer_unordered(MAX_CONCURRENCY);
     made.collect::<Vec<_>>().await.into_iter().collect()
 }

@@ -24,16 +24,16 @@ use store_core::{
 };
 
 use crate::{
-    decide::{Answer, Call, Cancelled, Look, Prepare},
+    decide::{Answer, Call, Cancelled, CatchUp, Prepare},
     store::OpenTenant,
     tenant::Tenant,
-    view::Desk,
+    view::MailboxDraft,
 };
 
 /// The largest number of expired leases that one claim ends. The next claim ends the remaining ones.
-const LAPSES: usize = 1_000;
+const MAX_EXPIRED: usize = 1_000;
 /// The largest number of threads that one call decides about concurrently.
-const TOGETHER: usize = 16;
+const MAX_CONCURRENCY: usize = 16;
 /// The largest number of rounds of a claim. Further rounds are needed if others decide first about the ready threads.
 const TRIES: u32 = 50;
 
@@ -52,7 +52,7 @@ impl NatsMailbox {
     async fn about<T: Answer + 'static>(
         &self,
         id: &DispatchId,
-        rule: impl Fn(&Desk<'_>, &DispatchId, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync + 'static,
+        rule: impl Fn(&MailboxDraft<'_>, &DispatchId, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync + 'static,
     ) -> Result<T> {
         let items = vec![id.clone()];
         let call = |tenant: Arc<Tenant>| async move {
@@ -68,7 +68,7 @@ async fn grouped<I: Clone + Send + Sync, T: Answer>(
     tenant: &Tenant,
     items: &[I],
     (thread, prepare): (impl Fn(&I) -> Option<ThreadId> + Send, &impl Prepare<I>),
-    rule: impl Fn(&Desk<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
+    rule: impl Fn(&MailboxDraft<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
 ) -> Vec<Result<T>> {
     let mut groups: Vec<(Option<ThreadId>, Vec<usize>)> = Vec::new();
     let mut places: HashMap<Option<ThreadId>, usize> = HashMap::new();
@@ -87,7 +87,7 @@ async fn grouped<I: Clone + Send + Sync, T: Answer>(
         let answers = call.decide().await;
         members.into_iter().zip(answers).collect::<Vec<_>>()
     };
-    let decided = stream::iter(groups).map(decide).buffer_unordered(TOGETHER).collect::<Vec<_>>().await;
+    let decided = stream::iter(groups).map(decide).buffer_unordered(MAX_CONCURRENCY).collect::<Vec<_>>().await;
     let mut answers: Vec<(usize, Result<T>)> = decided.into_iter().flatten().collect();
     answers.sort_by_key(|(at, _)| *at);
     answers.into_iter().map(|(_, answer)| answer).collect()
@@ -98,19 +98,19 @@ async fn by_dispatch<I: Clone + Send + Sync, T: Answer>(
     tenant: &Tenant,
     items: &[I],
     id: impl Fn(&I) -> DispatchId + Send + Sync,
-    rule: impl Fn(&Desk<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
+    rule: impl Fn(&MailboxDraft<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
 ) -> Result<Vec<Result<T>>> {
-    tenant.log().look().await?;
+    tenant.log().catch_up().await?;
     let threads: HashMap<DispatchId, ThreadId> = {
         let view = tenant.log().view();
-        let life = tenant.life(&view)?;
+        let tenant_state = tenant.tenant_state(&view)?;
         let rows = items.iter().map(&id).filter_map(|id| {
-            let thread = life?.mailbox.map.get(&id)?.body.thread.clone();
+            let thread = tenant_state?.mailbox.map.get(&id)?.body.thread.clone();
             Some((id, thread))
         });
         rows.collect()
     };
-    Ok(grouped(tenant, items, (|item: &I| threads.get(&id(item)).cloned(), &Look), rule).await)
+    Ok(grouped(tenant, items, (|item: &I| threads.get(&id(item)).cloned(), &CatchUp), rule).await)
 }
 
 async fn settle(tenant: &Tenant, settlements: &[(ClaimRef, Settlement)]) -> Result<Vec<Result<Settled>>> {
@@ -131,7 +131,7 @@ impl MailboxProducer for NatsMailbox {
     }
 
     async fn cancel(&self, id: &DispatchId) -> Result<Dispatch> {
-        let rule = |view: &Desk<'_>, id: &DispatchId, setting: Setting<'_>| {
+        let rule = |view: &MailboxDraft<'_>, id: &DispatchId, setting: Setting<'_>| {
             mailbox::cancel(view, id, setting).map(|change| change.map(Cancelled))
         };
         self.about(id, rule).await.map(|Cancelled(dispatch)| dispatch)
@@ -141,10 +141,11 @@ impl MailboxProducer for NatsMailbox {
         let about = Some(request.thread.clone());
         let call = |tenant: Arc<Tenant>| async move {
             let items = [request];
-            let rule =
-                |view: &Desk<'_>, request: &Interrupt, setting: Setting<'_>| mailbox::interrupt(view, request, setting);
+            let rule = |view: &MailboxDraft<'_>, request: &Interrupt, setting: Setting<'_>| {
+                mailbox::interrupt(view, request, setting)
+            };
             let thread = items.first().map(|request| &request.thread);
-            let answers = Call { tenant: &tenant, thread, items: &items, rule, prepare: &Look }.decide().await;
+            let answers = Call { tenant: &tenant, thread, items: &items, rule, prepare: &CatchUp }.decide().await;
             answers.into_iter().next().unwrap_or_else(|| Err(Error::closed()))
         };
         self.tenant.write(about, call).await
@@ -156,13 +157,13 @@ impl MailboxConsumer for NatsMailbox {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
         ClaimOne::of(&request)?;
         let call = |tenant: Arc<Tenant>| async move { claim(&tenant, &request).await };
-        let back = |tenant: Arc<Tenant>, claims: Claims| async move {
+        let release = |tenant: Arc<Tenant>, claims: Claims| async move {
             let ends: Vec<_> = claims.claimed.iter().map(|held| (held.claim(), Settlement::Release)).collect();
             if !ends.is_empty() {
                 let _given = settle(&tenant, &ends).await;
             }
         };
-        self.tenant.claim(call, back).await
+        self.tenant.claim(call, release).await
     }
 
     async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
@@ -185,41 +186,41 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     let named = match (&request.thread, &request.dispatch) {
         (Some(thread), _) => Some(thread.clone()),
         (None, Some(id)) => {
-            tenant.log().look().await?;
+            tenant.log().catch_up().await?;
             let view = tenant.log().view();
-            let thread = tenant.life(&view)?.and_then(|life| life.mailbox.map.get(id));
+            let thread = tenant.tenant_state(&view)?.and_then(|tenant_state| tenant_state.mailbox.map.get(id));
             let Some(stored) = thread else { return Ok(Claims::none(Some(Missed::Unknown))) };
             Some(stored.body.thread.clone())
         }
         (None, None) => None,
     };
     let Some(thread) = named else { return claim_any(tenant, request).await };
-    let rule = |view: &Desk<'_>, request: &ClaimRequest, setting: Setting<'_>| {
+    let rule = |view: &MailboxDraft<'_>, request: &ClaimRequest, setting: Setting<'_>| {
         mailbox::claim(view, &thread, ClaimOne::of(request)?, setting)
     };
     let items = std::slice::from_ref(request);
-    let answers = Call { tenant, thread: Some(&thread), items, rule, prepare: &Look }.decide().await;
+    let answers = Call { tenant, thread: Some(&thread), items, rule, prepare: &CatchUp }.decide().await;
     answers.into_iter().next().unwrap_or_else(|| Err(Error::closed()))
 }
 
 /// Claims from ready threads, in their order. Expired leases are ended first, because their threads are ready, too.
 async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     let mut claims = Claims::default();
-    tenant.log().look().await?;
-    if !lapse(tenant, LAPSES).await?.is_empty() {
-        tenant.log().look().await?;
+    tenant.log().catch_up().await?;
+    if !lapse(tenant, MAX_EXPIRED).await?.is_empty() {
+        tenant.log().catch_up().await?;
     }
-    let (mut passed, mut left_out) = (HashSet::new(), HashSet::new());
+    let (mut tried, mut left_out) = (HashSet::new(), HashSet::new());
     for _ in 0..TRIES {
         let wanted = request.limit as usize - claims.claimed.len();
-        let ready = ready(tenant, wanted, |thread| !passed.contains(thread) && !left_out.contains(thread))?;
-        if ready.is_empty() && (passed.is_empty() || !claims.claimed.is_empty()) {
+        let ready = ready(tenant, wanted, |thread| !tried.contains(thread) && !left_out.contains(thread))?;
+        if ready.is_empty() && (tried.is_empty() || !claims.claimed.is_empty()) {
             break;
         }
         if ready.is_empty() {
             // Others decided about all ready threads. Some of these threads may still be ready.
-            passed.clear();
-            tenant.log().look().await?;
+            tried.clear();
+            tenant.log().catch_up().await?;
             continue;
         }
         let mut failed = None;
@@ -234,7 +235,7 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
                 }
                 Err(error) => failed = Some(error),
             }
-            passed.insert(thread);
+            tried.insert(thread);
         }
         match failed {
             Some(error) if claims.claimed.is_empty() => return Err(error),
@@ -247,20 +248,24 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
         }
     }
     let view = tenant.log().view();
-    claims.unreadable.extend(tenant.life(&view)?.iter().flat_map(|life| life.mailbox.map.unreadable()));
+    claims
+        .unreadable
+        .extend(tenant.tenant_state(&view)?.iter().flat_map(|tenant_state| tenant_state.mailbox.map.unreadable()));
     Ok(claims)
 }
 
 /// Returns the first ready threads about which no other call of this process decides.
 fn ready(tenant: &Tenant, wanted: usize, is_wanted: impl Fn(&ThreadId) -> bool) -> Result<Vec<ThreadId>> {
     let now = tenant.log().now()?;
-    let Some(incarnation) = tenant.life(&tenant.log().view())?.map(|life| life.record.incarnation) else {
+    let Some(incarnation) =
+        tenant.tenant_state(&tenant.log().view())?.map(|tenant_state| tenant_state.record.incarnation)
+    else {
         return Ok(Vec::new());
     };
     let mut view = tenant.log().view_mut();
-    let Some(life) = view.life_mut(&tenant.name, incarnation) else { return Err(Error::closed()) };
-    life.mailbox.map.turn_to(now);
-    let threads = life.mailbox.map.free(None).map(|(_, _, thread)| thread);
+    let Some(tenant_state) = view.tenant_state_mut(&tenant.name, incarnation) else { return Err(Error::closed()) };
+    tenant_state.mailbox.map.promote_due(now);
+    let threads = tenant_state.mailbox.map.free(None).map(|(_, _, thread)| thread);
     Ok(threads.filter(|thread| is_wanted(thread)).take(wanted).cloned().collect())
 }
 
@@ -273,14 +278,14 @@ async fn claim_each(
     let one = |thread: ThreadId| async move {
         let lock = tenant.deciding(&thread);
         let Ok(_alone) = lock.try_lock() else { return (thread, Ok(None)) };
-        let rule = |view: &Desk<'_>, request: &ClaimRequest, setting: Setting<'_>| {
+        let rule = |view: &MailboxDraft<'_>, request: &ClaimRequest, setting: Setting<'_>| {
             mailbox::claim(view, &thread, ClaimOne::of(request)?, setting)
         };
         let items = std::slice::from_ref(request);
-        let found = Call { tenant, thread: Some(&thread), items, rule, prepare: &Look }.decide_once().await;
+        let found = Call { tenant, thread: Some(&thread), items, rule, prepare: &CatchUp }.decide_once().await;
         (thread, found)
     };
-    stream::iter(threads).map(one).buffered(TOGETHER).collect().await
+    stream::iter(threads).map(one).buffered(MAX_CONCURRENCY).collect().await
 }
 
 /// Ends expired leases. A lease that another caller ends at the same time is left to that caller.
@@ -288,16 +293,17 @@ async fn lapse(tenant: &Tenant, most: usize) -> Result<Reclaimed> {
     let now = tenant.log().now()?;
     let lapsed = {
         let view = tenant.log().view();
-        tenant.life(&view)?.map(|life| life.mailbox.map.lapsed(now, most)).unwrap_or_default()
+        tenant.tenant_state(&view)?.map(|tenant_state| tenant_state.mailbox.map.lapsed(now, most)).unwrap_or_default()
     };
     let one = |thread: ThreadId| async move {
         let lock = tenant.deciding(&thread);
         let _alone = lock.lock().await;
-        let rule = |view: &Desk<'_>, thread: &ThreadId, setting: Setting<'_>| mailbox::lapse(view, thread, setting);
+        let rule =
+            |view: &MailboxDraft<'_>, thread: &ThreadId, setting: Setting<'_>| mailbox::lapse(view, thread, setting);
         let items = std::slice::from_ref(&thread);
-        Call { tenant, thread: Some(&thread), items, rule, prepare: &Look }.decide_once().await
+        Call { tenant, thread: Some(&thread), items, rule, prepare: &CatchUp }.decide_once().await
     };
-    let ended = stream::iter(lapsed).map(one).buffered(TOGETHER).collect::<Vec<_>>().await;
+    let ended = stream::iter(lapsed).map(one).buffered(MAX_CONCURRENCY).collect::<Vec<_>>().await;
     let mut reclaimed = Reclaimed::default();
     let mut failed = None;
     for ended in ended {
@@ -320,7 +326,7 @@ impl MailboxMaintenance for NatsMailbox {
     async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
         mailbox::check_batch(limit)?;
         let call = |tenant: Arc<Tenant>| async move {
-            tenant.log().look().await?;
+            tenant.log().catch_up().await?;
             lapse(&tenant, limit as usize).await
         };
         self.tenant.write(None, call).await
@@ -329,14 +335,15 @@ impl MailboxMaintenance for NatsMailbox {
     async fn purge(&self, request: Purge) -> Result<Purged> {
         request.check()?;
         let call = |tenant: Arc<Tenant>| async move {
-            tenant.log().look().await?;
+            tenant.log().catch_up().await?;
             let ids = read::ended(&tenant, &request)?;
             if request.dry_run {
                 return Ok(Purged::new(length(ids.len())));
             }
             let before = request.before;
-            let rule =
-                |view: &Desk<'_>, id: &DispatchId, setting: Setting<'_>| mailbox::purge(view, id, before, setting);
+            let rule = |view: &MailboxDraft<'_>, id: &DispatchId, setting: Setting<'_>| {
+                mailbox::purge(view, id, before, setting)
+            };
             let (mut removed, mut failed) = (0, None);
             for gone in by_dispatch(&tenant, &ids, DispatchId::clone, rule).await? {
                 match gone {
@@ -364,7 +371,8 @@ impl MailboxMaintenance for NatsMailbox {
             }
         };
         let call = |tenant: Arc<Tenant>| async move {
-            let rule = |view: &Desk<'_>, id: &DispatchId, setting: Setting<'_>| mailbox::requeue(view, id, setting);
+            let rule =
+                |view: &MailboxDraft<'_>, id: &DispatchId, setting: Setting<'_>| mailbox::requeue(view, id, setting);
             let answers = by_dispatch(&tenant, &ids, DispatchId::clone, rule).await?;
             Ok(ids.into_iter().zip(answers).collect())
         };

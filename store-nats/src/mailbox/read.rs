@@ -14,9 +14,9 @@ use crate::{tenant::Tenant, view::Mailbox};
 /// Reads the log to its end, then reads from the mailbox of the tenant. Returns the default if the tenant does not
 /// exist.
 async fn read<T: Default>(tenant: &Tenant, read: impl FnOnce(&Mailbox) -> Result<T> + Send) -> Result<T> {
-    tenant.log().look().await?;
+    tenant.log().catch_up().await?;
     let view = tenant.log().view();
-    tenant.life(&view)?.map_or_else(|| Ok(T::default()), |life| read(&life.mailbox))
+    tenant.tenant_state(&view)?.map_or_else(|| Ok(T::default()), |tenant_state| read(&tenant_state.mailbox))
 }
 
 #[async_trait]
@@ -26,10 +26,10 @@ impl MailboxReader for NatsMailbox {
         let call = |tenant: Arc<Tenant>| async move {
             let found = read(&tenant, |mailbox| {
                 let stored = mailbox.map.get(&id);
-                stored.map(|stored| Ok((mailbox::seen(&mailbox.map, stored)?, mailbox.apart(&id)))).transpose()
+                stored.map(|stored| Ok((mailbox::seen(&mailbox.map, stored)?, mailbox.large_parts(&id)))).transpose()
             });
-            let Some((mut dispatch, apart)) = found.await? else { return Ok(None) };
-            apart.fill(&tenant, &mut dispatch).await?;
+            let Some((mut dispatch, large_parts)) = found.await? else { return Ok(None) };
+            large_parts.fill(&tenant, &mut dispatch).await?;
             Ok(Some(dispatch))
         };
         self.tenant.read(call).await
@@ -66,16 +66,16 @@ async fn list(tenant: &Tenant, query: &DispatchQuery) -> Result<Page<Dispatch>> 
     let listed = read(tenant, |mailbox| {
         let mut page = PageBuilder::new(limit);
         let item = |dispatch: Dispatch| {
-            let apart = mailbox.apart(&dispatch.id);
-            ((dispatch, apart), apart.data().map(|datum| datum.bytes).sum())
+            let large_parts = mailbox.large_parts(&dispatch.id);
+            ((dispatch, large_parts), large_parts.data().map(|datum| datum.bytes).sum())
         };
         mailbox.map.list(query, after.as_ref(), &mut page, item)?;
         Ok(Some(page.finish(|at| at.seal(&tenant.common.cursors, &scope))))
     });
     let Page { items: found, next } = listed.await?.unwrap_or_else(Page::empty);
     let mut items = Vec::with_capacity(found.len());
-    for (mut dispatch, apart) in found {
-        apart.fill(tenant, &mut dispatch).await?;
+    for (mut dispatch, large_parts) in found {
+        large_parts.fill(tenant, &mut dispatch).await?;
         items.push(dispatch);
     }
     Ok(Page { items, next })
@@ -85,20 +85,22 @@ async fn ready(tenant: &Tenant, request: &PageRequest) -> Result<Page<ReadyThrea
     let mut page = PageBuilder::new(request.checked_limit()?);
     let scope = CursorScope::new(&tenant.name, "list_ready_threads", "");
     let after = Position::open(&tenant.common.cursors, &scope, request.cursor.as_ref())?;
-    tenant.log().look().await?;
+    tenant.log().catch_up().await?;
     let now = tenant.log().now()?;
-    let Some(incarnation) = tenant.life(&tenant.log().view())?.map(|life| life.record.incarnation) else {
+    let Some(incarnation) =
+        tenant.tenant_state(&tenant.log().view())?.map(|tenant_state| tenant_state.record.incarnation)
+    else {
         return Ok(Page::empty());
     };
     let mut view = tenant.log().view_mut();
-    let life = view.life_mut(&tenant.name, incarnation).ok_or_else(Error::closed)?;
+    let tenant_state = view.tenant_state_mut(&tenant.name, incarnation).ok_or_else(Error::closed)?;
     let config = &tenant.common.config;
-    life.mailbox.map.list_ready(after.as_ref(), &mut page, Setting::new(now, &config.limits, &*config.ids))?;
+    tenant_state.mailbox.map.list_ready(after.as_ref(), &mut page, Setting::new(now, &config.limits, &*config.ids))?;
     Ok(page.finish(|at| at.seal(&tenant.common.cursors, &scope)))
 }
 
 /// Returns the dispatches that ended before a given time, oldest first.
 pub(super) fn ended(tenant: &Tenant, request: &Purge) -> Result<Vec<DispatchId>> {
     let view = tenant.log().view();
-    Ok(tenant.life(&view)?.map(|life| life.mailbox.map.ended(request)).unwrap_or_default())
+    Ok(tenant.tenant_state(&view)?.map(|tenant_state| tenant_state.mailbox.map.ended(request)).unwrap_or_default())
 }

@@ -30,15 +30,17 @@ impl Clock for ServerClock<'_> {
 
 /// Returns the earliest time at which a claim finds a dispatch. It is never later than the next poll.
 async fn next_claim(tenant: &Tenant) -> Result<Option<Timestamp>> {
-    tenant.log().look().await?;
+    tenant.log().catch_up().await?;
     let now = tenant.log().now()?;
     let soon = now.saturating_add(POLL);
-    let Some(incarnation) = tenant.life(&tenant.log().view())?.map(|life| life.record.incarnation) else {
+    let Some(incarnation) =
+        tenant.tenant_state(&tenant.log().view())?.map(|tenant_state| tenant_state.record.incarnation)
+    else {
         return Ok(Some(soon));
     };
     let mut view = tenant.log().view_mut();
-    let life = view.life_mut(&tenant.name, incarnation).ok_or_else(Error::closed)?;
-    Ok(Some(life.mailbox.map.next_claim(now).map_or(soon, |next| next.min(soon))))
+    let tenant_state = view.tenant_state_mut(&tenant.name, incarnation).ok_or_else(Error::closed)?;
+    Ok(Some(tenant_state.mailbox.map.next_claim(now).map_or(soon, |next| next.min(soon))))
 }
 
 #[async_trait]
@@ -46,6 +48,6 @@ impl WakeUps for NatsMailbox {
     async fn wait(&self, timeout: Duration) -> Result<Waited> {
         let clock = ServerClock(self.tenant.log());
         let look = || self.tenant.read(|tenant: Arc<Tenant>| async move { next_claim(&tenant).await });
-        self.tenant.bell.wait(&clock, timeout, look).await
+        self.tenant.notifier.wait(&clock, timeout, look).await
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The subject of a part of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Told {
+pub(crate) enum PartKey {
     /// The record of the thread.
     Record,
     /// A dispatch, by its number.
@@ -28,8 +28,8 @@ struct Versions {
 /// The messages of a thread.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
-    told: HashMap<Told, Versions>,
-    messages: BTreeMap<u64, Vec<Told>>,
+    versions: HashMap<PartKey, Versions>,
+    messages: BTreeMap<u64, Vec<PartKey>>,
     last: u64,
 }
 
@@ -41,26 +41,26 @@ impl Messages {
 
     /// Notes a message and its parts, each with whether it records a removal. Returns the messages that are superseded
     /// as a result.
-    pub(crate) fn add(&mut self, sequence: u64, tells: Vec<(Told, bool)>) -> Vec<u64> {
+    pub(crate) fn add(&mut self, sequence: u64, parts: Vec<(PartKey, bool)>) -> Vec<u64> {
         let mut doubtful = vec![std::mem::replace(&mut self.last, sequence)];
-        for &(told, is_removed) in &tells {
-            let versions = self.told.entry(told).or_default();
+        for &(part, is_removed) in &parts {
+            let versions = self.versions.entry(part).or_default();
             doubtful.extend(versions.messages.last());
             versions.messages.push(sequence);
             versions.is_removed = is_removed;
         }
-        self.messages.insert(sequence, tells.into_iter().map(|(told, _)| told).collect());
+        self.messages.insert(sequence, parts.into_iter().map(|(part, _)| part).collect());
         self.garbage_of(doubtful)
     }
 
     /// Notes that a message was removed. Returns the messages that are no longer needed as a result.
     pub(crate) fn remove(&mut self, sequence: u64) -> Vec<u64> {
         let mut doubtful = Vec::new();
-        for told in self.messages.remove(&sequence).unwrap_or_default() {
-            let Some(versions) = self.told.get_mut(&told) else { continue };
+        for part in self.messages.remove(&sequence).unwrap_or_default() {
+            let Some(versions) = self.versions.get_mut(&part) else { continue };
             versions.messages.retain(|message| *message != sequence);
             match versions.messages.as_slice() {
-                [] => drop(self.told.remove(&told)),
+                [] => drop(self.versions.remove(&part)),
                 [only] if versions.is_removed => doubtful.push(*only),
                 _ => {}
             }
@@ -76,9 +76,9 @@ impl Messages {
     }
 
     fn is_garbage(&self, message: u64) -> bool {
-        let Some(tells) = self.messages.get(&message).filter(|_| message != self.last) else { return false };
-        tells.iter().all(|told| {
-            self.told.get(told).is_none_or(|versions| match versions.messages.as_slice() {
+        let Some(parts) = self.messages.get(&message).filter(|_| message != self.last) else { return false };
+        parts.iter().all(|part| {
+            self.versions.get(part).is_none_or(|versions| match versions.messages.as_slice() {
                 [only] => *only != message || versions.is_removed,
                 many => many.last() != Some(&message),
             })
@@ -90,7 +90,7 @@ impl Messages {
 mod tests {
     use super::{
         Messages,
-        Told::{Dispatch, Record},
+        PartKey::{Dispatch, Record},
     };
 
     #[test]

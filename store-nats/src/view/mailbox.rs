@@ -11,16 +11,16 @@ use store_core::{
 
 use super::{
     Change,
-    garbage::{Messages, Told},
+    garbage::{Messages, PartKey},
 };
-use crate::codec::{Apart, Deed};
+use crate::codec::{DecisionMessage, LargeParts};
 
 /// The dispatches of a tenant, and the messages about them.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     pub(crate) map: MailboxMap,
     /// The places of the large parts of dispatches that have such parts.
-    apart: HashMap<DispatchId, Apart>,
+    large_parts: HashMap<DispatchId, LargeParts>,
     messages: HashMap<ThreadId, Messages>,
     /// Unreadable messages, by thread.
     unreadable: HashMap<ThreadId, Vec<u64>>,
@@ -33,8 +33,8 @@ impl Mailbox {
     }
 
     /// Returns the places of the large parts of a dispatch.
-    pub(crate) fn apart(&self, id: &DispatchId) -> Apart {
-        self.apart.get(id).copied().unwrap_or_default()
+    pub(crate) fn large_parts(&self, id: &DispatchId) -> LargeParts {
+        self.large_parts.get(id).copied().unwrap_or_default()
     }
 
     /// Returns the last message about a thread. 0 if there is none.
@@ -46,49 +46,49 @@ impl Mailbox {
     pub(super) fn apply(
         &mut self,
         thread: &ThreadId,
-        (sequence, deed): (u64, Result<Deed, DecodeError>),
+        (sequence, decision): (u64, Result<DecisionMessage, DecodeError>),
         change: &mut Change,
     ) {
         let messages = self.messages.entry(thread.clone()).or_default();
-        let deed = match deed {
-            Ok(deed) => deed,
+        let decision = match decision {
+            Ok(decision) => decision,
             Err(why) => {
-                change.garbage.extend(messages.add(sequence, vec![(Told::Unreadable(sequence), false)]));
+                change.garbage.extend(messages.add(sequence, vec![(PartKey::Unreadable(sequence), false)]));
                 self.unreadable.entry(thread.clone()).or_default().push(sequence);
                 return self.map.set_damaged(thread, format!("a decision in message {sequence}: {why}"));
             }
         };
-        change.garbage.extend(messages.add(sequence, tells(&deed)));
-        self.go_on(thread, &deed.without);
-        for removed in deed.removed {
+        change.garbage.extend(messages.add(sequence, parts(&decision)));
+        self.continue_without(thread, &decision.without);
+        for removed in decision.removed {
             self.map.remove(thread, &removed.id);
-            change.data.extend(self.apart.remove(&removed.id).unwrap_or_default().data());
+            change.data.extend(self.large_parts.remove(&removed.id).unwrap_or_default().data());
             change.ids.push(removed.id);
         }
         // A message without a record changed nothing.
-        let Some(record) = deed.mailbox else { return };
+        let Some(record) = decision.mailbox else { return };
         let mut plan = MailboxPlan::new(thread.clone(), record);
-        for row in deed.rows {
-            match row.apart == Apart::default() {
-                true => self.apart.remove(row.stored.id()),
-                false => self.apart.insert(row.stored.id().clone(), row.apart),
+        for row in decision.rows {
+            match row.large_parts == LargeParts::default() {
+                true => self.large_parts.remove(row.stored.id()),
+                false => self.large_parts.insert(row.stored.id().clone(), row.large_parts),
             };
             plan.dispatches.push(row.stored);
         }
-        plan.interrupts = deed.interrupts;
+        plan.interrupts = decision.interrupts;
         self.map.apply(plan);
         change.claimable_from = self.map.take_claimable_from();
     }
 
     /// Returns the message with which a damaged thread continues without its unreadable messages. `None` if all
     /// messages can be read.
-    pub(crate) fn repair(&self, thread: &ThreadId, by: &str, now: Timestamp) -> Option<Deed> {
+    pub(crate) fn repair(&self, thread: &ThreadId, by: &str, now: Timestamp) -> Option<DecisionMessage> {
         let without = self.unreadable.get(thread)?.clone();
         let mailbox = Some(self.map.without(thread, length(without.len()), now));
-        Some(Deed { by: by.to_owned(), mailbox, without, ..Deed::default() })
+        Some(DecisionMessage { by: by.to_owned(), mailbox, without, ..DecisionMessage::default() })
     }
 
-    fn go_on(&mut self, thread: &ThreadId, without: &[u64]) {
+    fn continue_without(&mut self, thread: &ThreadId, without: &[u64]) {
         if let Some(left) = self.unreadable.get_mut(thread) {
             left.retain(|message| !without.contains(message));
             if left.is_empty() {
@@ -105,11 +105,11 @@ impl Mailbox {
 }
 
 /// Returns the parts of a message, each with whether it records a removal.
-fn tells(deed: &Deed) -> Vec<(Told, bool)> {
-    let rows = deed.rows.iter().map(|row| (Told::Dispatch(row.stored.body.number), false));
-    let removed = deed.removed.iter().map(|removed| (Told::Dispatch(removed.number), true));
-    let interrupts = deed.interrupts.iter().map(|(epoch, kept)| (Told::Interrupt(*epoch), kept.is_none()));
-    let record = deed.mailbox.as_ref().map(|_| (Told::Record, false));
-    let without = deed.without.iter().map(|message| (Told::Unreadable(*message), true));
+fn parts(decision: &DecisionMessage) -> Vec<(PartKey, bool)> {
+    let rows = decision.rows.iter().map(|row| (PartKey::Dispatch(row.stored.body.number), false));
+    let removed = decision.removed.iter().map(|removed| (PartKey::Dispatch(removed.number), true));
+    let interrupts = decision.interrupts.iter().map(|(epoch, kept)| (PartKey::Interrupt(*epoch), kept.is_none()));
+    let record = decision.mailbox.as_ref().map(|_| (PartKey::Record, false));
+    let without = decision.without.iter().map(|message| (PartKey::Unreadable(*message), true));
     rows.chain(removed).chain(interrupts).chain(record).chain(without).collect()
 }

@@ -5,7 +5,7 @@
 //! So an outdated view costs another attempt and nothing else. A call that answers without writing first asks for the
 //! end of the log.
 
-mod desk;
+mod draft;
 mod garbage;
 mod mailbox;
 
@@ -16,15 +16,15 @@ use store_core::{
     codec::{Codec, DecodeError},
 };
 
-pub(crate) use self::{desk::Desk, mailbox::Mailbox};
+pub(crate) use self::{draft::MailboxDraft, mailbox::Mailbox};
 use crate::{
-    codec::{self, Datum, Deed, IdRecord, TenantRecord},
+    codec::{self, DataRef, DecisionMessage, IdRecord, TenantRecord},
     key::Key,
 };
 
 /// The known state of a tenant.
 #[derive(Debug)]
-pub(crate) struct OfTenant {
+pub(crate) struct TenantState {
     /// The message with the record of the tenant.
     pub(crate) sequence: u64,
     pub(crate) record: TenantRecord,
@@ -43,7 +43,7 @@ pub(crate) struct Change {
     /// Superseded messages of the log.
     pub(crate) garbage: Vec<u64>,
     /// Payloads that are no longer needed.
-    pub(crate) data: Vec<Datum>,
+    pub(crate) data: Vec<DataRef>,
     /// Ids of this incarnation of the tenant under which no dispatch exists any more.
     pub(crate) ids: Vec<DispatchId>,
     /// The name of the decision, as given by the process that wrote it.
@@ -57,23 +57,23 @@ pub(crate) struct View {
     pub(crate) position: u64,
     /// The time set by tests.
     pub(crate) clock: Option<Timestamp>,
-    pub(crate) tenants: BTreeMap<TenantId, OfTenant>,
+    pub(crate) tenants: BTreeMap<TenantId, TenantState>,
     clock_at: u64,
     touched_at: u64,
 }
 
 impl View {
     /// Returns a tenant that exists.
-    pub(crate) fn tenant(&self, name: &TenantId) -> Option<&OfTenant> {
+    pub(crate) fn tenant(&self, name: &TenantId) -> Option<&TenantState> {
         self.tenants.get(name).filter(|tenant| !tenant.record.is_deleted)
     }
 
     /// Returns one incarnation of a tenant.
-    pub(crate) fn life(&self, name: &TenantId, incarnation: u64) -> Option<&OfTenant> {
+    pub(crate) fn tenant_state(&self, name: &TenantId, incarnation: u64) -> Option<&TenantState> {
         self.tenant(name).filter(|tenant| tenant.record.incarnation == incarnation)
     }
 
-    pub(crate) fn life_mut(&mut self, name: &TenantId, incarnation: u64) -> Option<&mut OfTenant> {
+    pub(crate) fn tenant_state_mut(&mut self, name: &TenantId, incarnation: u64) -> Option<&mut TenantState> {
         let tenant = self.tenants.get_mut(name);
         tenant.filter(|tenant| !tenant.record.is_deleted && tenant.record.incarnation == incarnation)
     }
@@ -101,14 +101,14 @@ impl View {
             }
             Some(Key::Tenant(tenant)) => self.apply_tenant(sequence, tenant, text, &mut change),
             Some(Key::Thread(tenant, incarnation, thread)) => {
-                let mut deed = Deed::read(text);
-                change.by = deed.as_ref().ok().map(|deed| deed.by.clone());
+                let mut decision = DecisionMessage::read(text);
+                change.by = decision.as_ref().ok().map(|decision| decision.by.clone());
                 if is_late {
-                    deed = Ok(Deed::default());
+                    decision = Ok(DecisionMessage::default());
                 }
-                match self.life_mut(&tenant, incarnation) {
+                match self.tenant_state_mut(&tenant, incarnation) {
                     Some(found) => {
-                        found.mailbox.apply(&thread, (sequence, deed), &mut change);
+                        found.mailbox.apply(&thread, (sequence, decision), &mut change);
                         change.ids.retain(|id| found.ids.contains_key(id));
                     }
                     // The message came after its tenant was deleted.
@@ -116,7 +116,7 @@ impl View {
                 }
                 change.tenant = Some(tenant);
             }
-            Some(Key::Id(tenant, incarnation, id)) => match self.life_mut(&tenant, incarnation) {
+            Some(Key::Id(tenant, incarnation, id)) => match self.tenant_state_mut(&tenant, incarnation) {
                 Some(found) => found.apply_id(sequence, id, &IdRecord::read(text), &mut change),
                 None => change.garbage.push(sequence),
             },
@@ -136,7 +136,7 @@ impl View {
             }
             _ => {
                 let mailbox = Mailbox::new(record.incarnation);
-                let found = OfTenant { sequence, record, mailbox, ids: HashMap::new() };
+                let found = TenantState { sequence, record, mailbox, ids: HashMap::new() };
                 self.tenants.insert(name, found);
             }
         }
@@ -144,7 +144,7 @@ impl View {
     }
 }
 
-impl OfTenant {
+impl TenantState {
     /// Forgets the record of an id, if it comes from this message.
     pub(crate) fn forget_id(&mut self, id: &DispatchId, sequence: u64) {
         if self.ids.get(id).is_some_and(|(_, at)| *at == sequence) {

@@ -1,4 +1,4 @@
-//! Who connects, and by which means: also after the connection was lost (NA-8).
+//! Authentication of clients and servers, also when a connection is made again (NA-8).
 
 use std::{fs, path::Path, time::Duration};
 
@@ -16,7 +16,7 @@ fn config(url: &str) -> NatsConfig {
     config
 }
 
-/// Works, also when the server was started again.
+/// Checks that a store works with this URL, also after the server was restarted.
 pub(crate) async fn works_twice(server: &mut Nats, url: &str) {
     let store = NatsStore::open(config(url)).await.unwrap();
     let mailbox = mailbox(&store);
@@ -50,7 +50,7 @@ async fn a_token_is_sent_with_every_connection() {
     is_refused(&format!("nats://canary@{host}")).await;
 }
 
-/// What docs/nats.md says that a user must be let do is enough.
+/// The permissions that docs/nats.md lists are enough for a user.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_needs_no_more_than_is_documented() {
     let page = include_str!("../../../docs/nats.md");
@@ -82,7 +82,7 @@ async fn a_user_needs_no_more_than_is_documented() {
     store.close().await.unwrap();
 }
 
-/// A certificate for this machine, and its key, in files.
+/// Writes a certificate for this machine and its key to files, and returns the paths of the files.
 fn certificate(folder: &Path, name: &str) -> [String; 2] {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     [("cert", cert.pem()), ("key", signing_key.serialize_pem())].map(|(of, pem)| {
@@ -92,7 +92,7 @@ fn certificate(folder: &Path, name: &str) -> [String; 2] {
     })
 }
 
-/// Servers and clients that show certificates; those that nobody vouches for are refused.
+/// Servers and clients show certificates. A certificate that the other side does not trust is refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_and_clients_are_verified() {
     let folder = std::env::temp_dir().join(format!("agentstore-nats-tls-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! The suite, and histories of many tasks at once.
+//! The suite, and histories of many concurrent tasks.
 
 conformance_tests::mailbox_store!(crate::fixture());
 conformance_tests::live_channel!(crate::fixture());

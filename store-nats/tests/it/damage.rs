@@ -1,4 +1,4 @@
-//! Messages that cannot be read (MB-55), or are gone.
+//! Messages that cannot be read (MB-55) or are missing.
 
 use std::collections::BTreeSet;
 
@@ -31,13 +31,13 @@ async fn an_unreadable_thread_does_not_block_claims_of_other_threads() {
     assert_eq!(claimed, ["other"]);
     let unreadable: Vec<_> = claims.unreadable.iter().map(|of| (of.thread.as_str(), of.error.kind())).collect();
     assert_eq!(unreadable, [("damaged", ErrorKind::Corrupt)]);
-    // Nobody decides about it, whoever opens the store.
+    // Neither the open store nor one that is opened now decides about the thread.
     let beside = place.store().await.unwrap();
     for store in [&store, &beside] {
         let refused = enqueue(&*crate::given::mailbox(&**store), work("damaged")).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
     }
-    // A repair ends that, for everybody; a claim that nobody can read of keeps its number.
+    // A repair ends this for every store. The unreadable message may have been a claim, so its number stays unused.
     let repair = async |dry_run| store.inspector().unwrap().repair(dry_run, &Silent).await.unwrap().findings.len();
     assert_eq!((repair(true).await, repair(false).await, repair(false).await), (1, 1, 0));
     enqueue(&*crate::given::mailbox(&*beside), work("damaged")).await.unwrap();
@@ -48,7 +48,7 @@ async fn an_unreadable_thread_does_not_block_claims_of_other_threads() {
     assert_eq!((claimed.as_slice(), claims.unreadable.len()), ([("damaged", 2)].as_slice(), 0));
 }
 
-/// VF-1: what cannot be read, and what is gone, is named.
+/// VF-1: `verify` names what cannot be read and what is missing.
 #[tokio::test(flavor = "multi_thread")]
 async fn data_lost_by_the_servers_is_found() {
     let place = Place::new(Limits::default()).await.unwrap();
@@ -64,7 +64,7 @@ async fn data_lost_by_the_servers_is_found() {
     let clean = inspect().await;
     assert_eq!((clean.tenants, clean.threads, clean.findings.len()), (1, 3, 0));
     let (client, prefix) = (async_nats::connect(server()).await.unwrap(), place.0.config().prefix());
-    // The payloads were written in this order: the second one goes.
+    // The payloads were written in the order above. The second one is removed.
     let delete = format!("$JS.API.STREAM.MSG.DELETE.{prefix}-data");
     client.request(delete, r#"{"seq":2}"#.into()).await.unwrap();
     let incarnation = claim(&*mailbox).await.unwrap().unwrap().number.incarnation;
@@ -77,7 +77,7 @@ async fn data_lost_by_the_servers_is_found() {
     assert!(repaired.findings.iter().all(|finding| finding.repair == Repairable::NeedsBackup));
     let left: Vec<_> = inspect().await.findings.into_iter().map(|finding| finding.kind).collect();
     assert_eq!(left, [FindingKind::DanglingReference]);
-    // A payload that is gone keeps no claim from others, until its dispatch is cancelled (MB-55).
+    // A missing payload blocks no claim of other threads, and it is reported until its dispatch is cancelled (MB-55).
     let claims = mailbox.claim(request().up_to(5)).await.unwrap();
     let claimed: Vec<_> = claims.claimed.iter().map(|held| held.dispatch.id.as_str()).collect();
     let unreadable: Vec<_> = claims.unreadable.iter().map(|of| (of.thread.as_str(), of.error.kind())).collect();

@@ -1,4 +1,4 @@
-//! How the suite opens a store on NATS, and what it may do to it.
+//! How the suite opens a store on NATS, and what the suite may do to the store.
 
 use std::{env, sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ pub(crate) fn clustered() -> impl Fixture {
     OnNats::InCluster
 }
 
-/// Where the server is.
+/// Returns the URL of the server.
 pub(crate) fn server() -> String {
     variable(NATS_URL)
 }
@@ -30,7 +30,7 @@ fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("set {name}, or use `cargo xtask test`, which starts servers"))
 }
 
-/// How a store of a test is opened: nothing that tests keep has to survive the server.
+/// Returns the settings of a store in a test. Nothing that a test stores has to survive the server.
 pub(crate) fn config() -> NatsConfig {
     at(&server(), 1)
 }
@@ -41,7 +41,7 @@ fn at(url: &str, replicas: u32) -> NatsConfig {
     config
 }
 
-/// A prefix that goes with this.
+/// A prefix whose data is removed when this value is dropped.
 pub(crate) struct Place(pub(crate) TestPrefix);
 
 impl Place {
@@ -75,7 +75,7 @@ fn place(opened: &Opened) -> &TestPrefix {
     &place.0
 }
 
-/// The largest record beside what else goes into a message of the usual mebibyte.
+/// The largest record: the default message size of 1 MiB, without the space for what else a message contains.
 const LARGEST: u64 = (1 << 20) - (128 << 10);
 
 #[async_trait]

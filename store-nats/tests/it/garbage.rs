@@ -1,4 +1,4 @@
-//! What the log holds after many decisions: as much as there is, and the same for who reads it anew (NA-10).
+//! The log after many decisions: it holds only what is needed, and a store that reads it anew sees the same (NA-10).
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{
     given::{MINUTE, all, claim, enqueue, mailbox, stream, work},
 };
 
-/// Only the last message about a dispatch stays, and it may be that of its claim.
+/// Only the last message about a dispatch stays, which may be that of its claim.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dedupe_key_stays_taken_after_its_message_was_removed() {
     let mut config = config();
@@ -30,7 +30,7 @@ async fn a_dedupe_key_stays_taken_after_its_message_was_removed() {
     assert_eq!(refused.kind(), ErrorKind::AlreadyExists, "{refused}");
 }
 
-/// How many messages there are about the threads of a store.
+/// Returns the number of messages about the threads of a store.
 async fn of_thread(place: &Place) -> u64 {
     let client = async_nats::connect(crate::fixture::server()).await.unwrap();
     let prefix = place.0.config().prefix();
@@ -40,7 +40,7 @@ async fn of_thread(place: &Place) -> u64 {
     info["state"]["subjects"].as_object().unwrap().values().filter_map(serde_json::Value::as_u64).sum()
 }
 
-/// Numbers that look random, the same ones for a seed.
+/// Pseudo-random numbers, which depend on the seed only.
 struct Numbers(u64);
 
 impl Numbers {
@@ -50,7 +50,7 @@ impl Numbers {
     }
 }
 
-/// Does something or other.
+/// Executes one random operation.
 async fn act(place: &Place, mailbox: &dyn MailboxStore, numbers: &mut Numbers, at: u64) -> Result<()> {
     let thread = format!("t-{}", numbers.below(4));
     match numbers.below(12) {
@@ -92,7 +92,7 @@ async fn act(place: &Place, mailbox: &dyn MailboxStore, numbers: &mut Numbers, a
     Ok(())
 }
 
-/// Every dispatch by its id, and the counts.
+/// Returns every dispatch by its id, and the counts.
 async fn seen(store: &dyn Store) -> (BTreeMap<String, Dispatch>, String) {
     let mailbox = mailbox(store);
     let counts = mailbox.count_dispatches(None).await.unwrap();
@@ -100,7 +100,7 @@ async fn seen(store: &dyn Store) -> (BTreeMap<String, Dispatch>, String) {
     (all.map(|found| (found.id.to_string(), found)).collect(), format!("{counts:?}"))
 }
 
-/// The same is seen; what differs is said in short.
+/// Checks that the store shows what is expected. A failure lists in short the dispatches that differ.
 async fn sees(store: &dyn Store, expected: &(BTreeMap<String, Dispatch>, String), when: String) {
     let found = seen(store).await;
     let ids = found.0.keys().chain(expected.0.keys()).filter(|id| found.0.get(*id) != expected.0.get(*id));
@@ -130,7 +130,8 @@ async fn the_log_keeps_only_needed_messages_and_reads_the_same() {
             act(&place, &*mailbox, &mut numbers, round * 1_000 + at).await.unwrap();
         }
         let expected = seen(&*store).await;
-        // Who reads the log while garbage is removed sees the same as who reads it afterwards, and as who wrote it.
+        // A store that reads the log while garbage is removed sees the same as the store that wrote it. So does a store
+        // that reads the log afterwards.
         let beside = place.store().await.unwrap();
         sees(&*beside, &expected, format!("round {round}, during the removal")).await;
         beside.close().await.unwrap();
@@ -142,7 +143,8 @@ async fn the_log_keeps_only_needed_messages_and_reads_the_same() {
     }
     let there = all(&*mailbox(&*store)).await.len() as u64;
     let begun = Instant::now();
-    // Four threads, each with its last message and an interrupt; the tenant, the clock and the like; and ids.
+    // Beside the dispatches there may be: for each of four threads its last message and an interrupt; the messages of
+    // the tenant, the clock and the like; and ids.
     while messages(&place, "").await > there + 40 || messages(&place, "-data").await > there {
         let (log, data) = (messages(&place, "").await, messages(&place, "-data").await);
         assert!(begun.elapsed() < Duration::from_secs(20), "{log} log and {data} data messages for {there} dispatches");

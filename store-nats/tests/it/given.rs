@@ -1,4 +1,4 @@
-//! What the tests here do again and again.
+//! Functions that several tests of this crate use.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use store_core::{
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
-/// The handles of the tenant that is there when none is named.
+/// Returns the handles of the default tenant.
 pub(crate) fn stores(store: &dyn Store) -> TenantStores {
     store.tenant(&TenantId::default_tenant()).unwrap()
 }
@@ -41,7 +41,7 @@ pub(crate) async fn ack(mailbox: &dyn MailboxStore, held: &ClaimedDispatch) -> R
     mailbox.settle(ack).await?.remove(0).map(drop)
 }
 
-/// Every dispatch, by creation.
+/// Returns every dispatch, in the order of creation.
 pub(crate) async fn all(mailbox: &dyn MailboxStore) -> Vec<Dispatch> {
     let (mut found, mut request) = (Vec::new(), PageRequest::first(1_000));
     loop {
@@ -52,7 +52,7 @@ pub(crate) async fn all(mailbox: &dyn MailboxStore) -> Vec<Dispatch> {
     }
 }
 
-/// What the server says of a stream.
+/// Returns what the server reports about a stream.
 pub(crate) async fn stream(client: &Client, name: &str) -> Value {
     let answer = client.request(format!("$JS.API.STREAM.INFO.{name}"), "".into()).await.unwrap();
     serde_json::from_slice(&answer.payload).unwrap()

@@ -1,4 +1,5 @@
-//! Clients that sign what the server asks: with an NKey, and with the JWT of an account (NA-8).
+//! Clients that sign the server's challenge: with an NKey, or with the key of a user for whom an account signed a JWT
+//! (NA-8).
 
 use std::path::PathBuf;
 
@@ -9,7 +10,7 @@ use test_servers::Nats;
 
 use crate::access::{is_refused, works_twice};
 
-/// The same keys every time.
+/// Returns the same key for the same number.
 fn key(of: KeyPairType, number: u8) -> KeyPair {
     KeyPair::new_from_raw(of, [number; 32]).unwrap()
 }
@@ -51,7 +52,7 @@ async fn an_nkey_signs_every_connection() {
     is_refused(&format!("{host}?nkey={}", folder.0.join("missing").display())).await;
 }
 
-/// A token that an issuer signs about somebody.
+/// Returns a token in which `issuer` makes statements about `subject`.
 fn jwt(issuer: &KeyPair, subject: &KeyPair, about: &Value) -> String {
     let part = |value: &Value| BASE64.encode(value.to_string());
     let head = part(&json!({ "typ": "JWT", "alg": "ed25519-nkey" }));
@@ -64,7 +65,7 @@ fn jwt(issuer: &KeyPair, subject: &KeyPair, about: &Value) -> String {
     format!("{signed}.{}", BASE64.encode(signature))
 }
 
-/// What everybody may do without end.
+/// Returns the limits of an account for which nothing is limited.
 fn limits() -> Value {
     let names = ["subs", "data", "payload", "imports", "exports", "conn", "leaf"];
     let jetstream = ["mem_storage", "disk_storage", "streams", "consumer"];
@@ -81,7 +82,7 @@ async fn a_file_of_credentials_is_used_for_every_connection() {
         jwt(&operator, account, &json!({ "type": "account", "version": 2, "limits": limits }))
     };
     let about_user = json!({ "type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1 });
-    // The system's own account has no JetStream.
+    // The system account must have no JetStream.
     let mut no_streams = limits();
     for name in ["mem_storage", "disk_storage", "streams", "consumer"] {
         no_streams[name] = json!(0);
@@ -106,7 +107,7 @@ async fn a_file_of_credentials_is_used_for_every_connection() {
         folder.put(name, &text)
     };
     works_twice(&mut server, &format!("{host}?creds={}", file("user.creds", &account))).await;
-    // Of an account that the operator does not know, and of none.
+    // Credentials of an account that the operator does not know are refused, and so are missing credentials.
     is_refused(&format!("{host}?creds={}", file("canary.creds", &elsewhere))).await;
     is_refused(&host).await;
 }

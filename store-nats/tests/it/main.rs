@@ -1,4 +1,4 @@
-//! The conformance suite and what NATS promises besides, on a real server.
+//! The conformance suite, and tests of what this backend promises in addition, on a real server.
 
 #![expect(
     clippy::unwrap_used,

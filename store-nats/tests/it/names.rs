@@ -1,4 +1,4 @@
-//! Ids of any kind, in subjects (NA-2, ID-3 to ID-5), and ids that two threads want.
+//! Ids of any kind in subjects (NA-2, ID-3 to ID-5), and ids that several threads want.
 
 use store_core::{ErrorKind, Limits, TenantId};
 
@@ -54,7 +54,7 @@ async fn ids_of_any_kind_do_not_collide() {
         }
         assert_eq!(mailbox.count_dispatches(None).await.unwrap().acked, ids.len() as u64);
     }
-    // The number of streams does not grow, and nobody follows but who has the store open (NA-3).
+    // Only the process that has the store open has a consumer, however many tenants and threads there are (NA-3).
     let client = async_nats::connect(crate::fixture::server()).await.unwrap();
     let info = stream(&client, place.0.config().prefix()).await;
     assert_eq!(info["state"]["consumer_count"], 1);
@@ -85,7 +85,7 @@ async fn an_id_wanted_by_several_threads_goes_to_one_of_them() {
     assert_eq!(mailboxes[1].count_dispatches(None).await.unwrap().queued, 30);
 }
 
-/// An id that was said to be for a thread, which died before it enqueued, is in nobody's way.
+/// An id that a process reserved for a thread, before it died without enqueuing, can be used by another thread.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_reserved_without_an_enqueue_can_be_used() {
     let place = Place::new(Limits::default()).await.unwrap();

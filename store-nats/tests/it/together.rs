@@ -1,4 +1,4 @@
-//! What several processes do together, by the server's own time.
+//! Several processes that use one store, with the server's own time.
 
 use std::{
     collections::HashSet,
@@ -21,7 +21,7 @@ use crate::{
     given::{ack, claim, enqueue, mailbox, stores, work},
 };
 
-/// A store, the same opened again, and what it is called.
+/// Opens a store twice. Returns both, and their configuration.
 pub(crate) async fn two() -> (Arc<dyn Store>, Arc<dyn Store>, NatsConfig) {
     let mut config = NatsConfig::new(&server()).unwrap().with_prefix(&format!("test-{}", Uuids.next_id())).unwrap();
     config.allow_unsafe = true;
@@ -60,7 +60,7 @@ async fn new_work_wakes_waiting_workers_of_another_process() {
     remove(&config).await;
 }
 
-/// NA-4: whoever is not told any more, as the server forgot his consumer, finds the work all the same.
+/// NA-4: a process that gets no more notifications, because the server lost its consumer, finds the work all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn work_whose_signal_was_lost_is_found_soon() {
     let (one, other, config) = two().await;
@@ -91,7 +91,7 @@ async fn work_whose_signal_was_lost_is_found_soon() {
     remove(&config).await;
 }
 
-/// PR-8: where the runtime of a store has ended nothing hangs.
+/// PR-8: calls do not hang after the runtime of a store has ended.
 #[test]
 fn a_store_whose_runtime_ended_still_answers() {
     let (first, second) = (Runtime::new().unwrap(), Runtime::new().unwrap());
@@ -102,7 +102,7 @@ fn a_store_whose_runtime_ended_still_answers() {
     second.block_on(remove(&config));
 }
 
-/// NA-1, MB-18, MB-19: of what two processes decide about a thread at once the server accepts one.
+/// NA-1, MB-18, MB-19: if two processes decide about a thread at the same time, the server accepts one decision.
 #[tokio::test(flavor = "multi_thread")]
 async fn claims_of_two_processes_never_collide() {
     let (one, other, config) = two().await;
@@ -177,7 +177,7 @@ async fn commands_reach_receivers_of_another_process() {
             tokio::join!(there.deliver(cancel()), async { receiver.next().await.unwrap().unwrap().accept() });
         assert_eq!((delivered.unwrap(), received), (LiveDelivery::Delivered, Some(LiveCommand::Cancel)));
     }
-    // Whoever opens it later has it, wherever.
+    // The receiver that is opened last gets the commands, in whichever process it is.
     let mut later = there.open_live(target.clone()).await.unwrap();
     assert!(receiver.next().await.unwrap().is_none());
     let (delivered, ()) = tokio::join!(here.deliver(cancel()), async { drop(later.next().await) });
@@ -187,7 +187,7 @@ async fn commands_reach_receivers_of_another_process() {
     remove(&config).await;
 }
 
-/// TN-8: also for the handles of other processes.
+/// TN-8: the handles of other processes are closed, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_is_deleted_for_every_process() {
     let (one, other, config) = two().await;

@@ -16,9 +16,9 @@ use store_core::{
 };
 
 use crate::{
+    cache::{self, Row, decode},
     db::{Connection, add, unsigned},
     error::corrupt,
-    facts::{self, Row, decode},
     pages::{int, name, number, optional, text, value},
     tenant::Tenant,
     write::{Batch, Written},
@@ -119,7 +119,7 @@ async fn load(connection: &mut Connection<'_>, tenant: &Tenant, id: &ThreadId) -
     let rows = connection.read(|sql| &sql.inspect_thread, with).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let log = number(row, 1)?;
-    let stored = facts::row(number(row, 0)?, Some(log), Some(&text(row, 2)?), Some(&text(row, 3)?))?;
+    let stored = cache::row(number(row, 0)?, Some(log), Some(&text(row, 2)?), Some(&text(row, 3)?))?;
     let with = || {
         let mut with = PgArguments::default();
         add(&mut with, log).map(|()| with)

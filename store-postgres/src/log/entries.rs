@@ -11,9 +11,9 @@ use store_core::{
 
 use super::{Reader, entry};
 use crate::{
+    cache::RecordCache,
     db::{add, signed},
     error::corrupt,
-    facts::Facts,
     pages::int,
 };
 
@@ -87,11 +87,11 @@ impl Walk {
                 reader.go_up(seq, (1, bound)).await?;
             }
         }
-        let path = |facts: &Facts| {
-            let node = facts.node(seq)?;
-            let Some(leaf) = node::ancestor(facts, &node, node.depth)? else { return Ok(None) };
-            let before = if window.0 > 1 { node::depth_up_to(facts, &leaf, window.0 - 1)? } else { 0 };
-            let last = node::depth_up_to(facts, &leaf, window.1)?;
+        let path = |cache: &RecordCache| {
+            let node = cache.node(seq)?;
+            let Some(leaf) = node::ancestor(cache, &node, node.depth)? else { return Ok(None) };
+            let before = if window.0 > 1 { node::depth_up_to(cache, &leaf, window.0 - 1)? } else { 0 };
+            let last = node::depth_up_to(cache, &leaf, window.1)?;
             Ok(Some((leaf, (before + 1, last))))
         };
         let Some((leaf, left)) = reader.ask(path).await? else { return Ok(None) };
@@ -128,7 +128,7 @@ impl Walk {
                 if to < leaf.depth {
                     reader.go_up(leaf.seq, (to, 0)).await?;
                 }
-                let mut nodes = reader.ask(|facts| up_the_path(facts, &leaf, (from, to))).await?;
+                let mut nodes = reader.ask(|cache| up_the_path(cache, &leaf, (from, to))).await?;
                 self.pass_part((from, to));
                 nodes.retain(|node| self.parent.is_none() || node.parent == self.parent);
                 self.load(reader, nodes.into_iter().map(|node| node.seq).collect()).await
@@ -171,7 +171,7 @@ impl Walk {
 }
 
 async fn named(reader: &mut Reader<'_>, id: &EntryId) -> Result<Option<u64>> {
-    reader.ask(|facts| facts.entry(id)).await
+    reader.ask(|cache| cache.entry(id)).await
 }
 
 async fn log(
@@ -210,12 +210,12 @@ async fn children(
 
 /// Returns the nodes between two depths of a path, the least deep first. One ancestor is searched for; the others are
 /// its parents.
-fn up_the_path(facts: &Facts, leaf: &Node, (from, to): (u64, u64)) -> Result<Vec<Node>> {
+fn up_the_path(cache: &RecordCache, leaf: &Node, (from, to): (u64, u64)) -> Result<Vec<Node>> {
     let broken = || corrupt("the path of an entry does not lead to a root");
-    let mut node = node::ancestor(facts, leaf, to)?.ok_or_else(broken)?;
+    let mut node = node::ancestor(cache, leaf, to)?.ok_or_else(broken)?;
     let mut nodes = Vec::new();
     for depth in (from..to).rev() {
-        let parent = facts.node(node.parent.ok_or_else(broken)?)?;
+        let parent = cache.node(node.parent.ok_or_else(broken)?)?;
         if parent.depth != depth {
             return Err(broken());
         }

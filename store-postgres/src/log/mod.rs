@@ -16,9 +16,9 @@ use store_core::{
 };
 
 use crate::{
+    cache::{self, Lookup, RecordCache, decode},
     db::{Connection, add, signed},
     error::corrupt,
-    facts::{self, Facts, Look, decode},
     pages::{int, name, text},
     tenant::Tenant,
     threads::PostgresThreads,
@@ -99,7 +99,7 @@ impl LogReader for PostgresThreads {
 struct Reader<'a> {
     tenant: &'a Tenant,
     connection: Connection<'a>,
-    facts: Facts,
+    cache: RecordCache,
     stored: StoredThread,
     log: i64,
     scope: CursorScope,
@@ -117,10 +117,10 @@ impl<'a> Reader<'a> {
     ) -> Result<Option<Self>> {
         let limit = page.checked_limit()?;
         let mut connection = tenant.db().snapshot().await?;
-        let mut facts = Facts::new(Arc::clone(&tenant.fixed), Some(id.clone()));
-        facts.is_fresh = true;
-        facts::look(&mut connection, &mut facts, Look { thread: true, ..Look::default() }).await?;
-        let row = facts.row.clone().unwrap_or_default();
+        let mut cache = RecordCache::new(Arc::clone(&tenant.fixed), Some(id.clone()));
+        cache.is_fresh = true;
+        cache::look(&mut connection, &mut cache, Lookup { thread: true, ..Lookup::default() }).await?;
+        let row = cache.row.clone().unwrap_or_default();
         let (method, binding) = list;
         // The cursor contains the generation, so that it does not work for a thread that was deleted or created again
         // (TH-24).
@@ -131,15 +131,15 @@ impl<'a> Reader<'a> {
             connection.finish(true).await?;
             return Ok(None);
         };
-        Ok(Some(Self { tenant, connection, facts, stored, log, scope, limit, after }))
+        Ok(Some(Self { tenant, connection, cache, stored, log, scope, limit, after }))
     }
 
     /// Runs a rule, loading missing facts, until it needs no more.
-    async fn ask<T>(&mut self, rule: impl Fn(&Facts) -> Result<T>) -> Result<T> {
+    async fn ask<T>(&mut self, rule: impl Fn(&RecordCache) -> Result<T>) -> Result<T> {
         loop {
-            let answer = rule(&self.facts);
-            match self.facts.take_missing() {
-                Some(missing) => facts::look(&mut self.connection, &mut self.facts, missing).await?,
+            let answer = rule(&self.cache);
+            match self.cache.take_missing() {
+                Some(missing) => cache::look(&mut self.connection, &mut self.cache, missing).await?,
                 None => return answer,
             }
         }
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
 
     /// Loads the way from an entry up to a depth, or to the entry at a sequence number or the last one before it.
     async fn go_up(&mut self, from: u64, to: (u64, u64)) -> Result<()> {
-        facts::way_up(&mut self.connection, &mut self.facts, (self.log, from), to).await
+        cache::way_up(&mut self.connection, &mut self.cache, (self.log, from), to).await
     }
 
     async fn finish<T>(self, page: PageBuilder<T>) -> Result<Page<T>> {
@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
         let mut page = PageBuilder::new(self.limit);
         let head = self.stored.head_seq;
         let is_leaf = match head {
-            Some(head) => self.ask(|facts| Ok(facts.marks(head)?.children == 0)).await?,
+            Some(head) => self.ask(|cache| Ok(cache.marks(head)?.children == 0)).await?,
             None => false,
         };
         let mut with = self.about()?;
@@ -251,13 +251,13 @@ impl<'a> Reader<'a> {
         let thread = self.stored.thread.clone();
         let mut found = ThreadContext::empty(thread.clone());
         let seq = match &request.at {
-            Some(id) => Some(self.ask(|facts| facts.entry(id)).await?.ok_or_else(|| Error::not_found("entry", id))?),
+            Some(id) => Some(self.ask(|cache| cache.entry(id)).await?.ok_or_else(|| Error::not_found("entry", id))?),
             None => self.stored.head_seq,
         };
         if let Some(seq) = seq {
             let (node, marks, id) =
-                self.ask(|facts| Ok((facts.node(seq)?, facts.marks(seq)?, facts.entry_id(seq)?))).await?;
-            let pieces = self.ask(|facts| context::pieces(facts, &node)).await?;
+                self.ask(|cache| Ok((cache.node(seq)?, cache.marks(seq)?, cache.entry_id(seq)?))).await?;
+            let pieces = self.ask(|cache| context::pieces(cache, &node)).await?;
             let seqs: Vec<u64> = pieces.iter().map(|piece| piece.seq()).collect();
             let mut wanted = seqs.clone();
             wanted.sort_unstable();
@@ -276,10 +276,10 @@ impl<'a> Reader<'a> {
         }
         found.state = self.state().await?;
         let (latest, open) = (thread.latest_run.clone(), thread.open_runs.clone());
-        let run = |facts: &Facts, id| facts.run(id)?.ok_or_else(|| corrupt("a run of a thread is missing"));
-        let runs = self.ask(|facts| {
-            let open = open.iter().map(|id| run(facts, id)).collect::<Vec<_>>();
-            let latest = latest.as_ref().map(|id| run(facts, id)).transpose()?;
+        let run = |cache: &RecordCache, id| cache.run(id)?.ok_or_else(|| corrupt("a run of a thread is missing"));
+        let runs = self.ask(|cache| {
+            let open = open.iter().map(|id| run(cache, id)).collect::<Vec<_>>();
+            let latest = latest.as_ref().map(|id| run(cache, id)).transpose()?;
             Ok((latest, open.into_iter().collect::<Result<Vec<_>>>()?))
         });
         (found.latest_run, found.open_runs) = runs.await?;

@@ -12,7 +12,7 @@ use tokio::{sync::oneshot, time::timeout};
 
 use super::{change, change_locked};
 use crate::{
-    facts::{MailboxDesk, MailboxLook},
+    cache::{MailboxDraft, MailboxLookup},
     tenant::Tenant,
 };
 
@@ -20,7 +20,7 @@ use crate::{
 /// connection. After that it waits for their locks, as it does for those of other processes.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// The maximum number of dispatches that are decided together.
-const MOST: usize = 1_000;
+const MAX_DISPATCHES: usize = 1_000;
 /// The maximum size of their payloads in bytes.
 const BYTES: usize = 1024 * 1024;
 
@@ -30,12 +30,14 @@ type Answers = Vec<Result<Enqueued>>;
 pub(super) async fn enqueue(tenant: &Tenant, dispatches: Vec<NewDispatch>) -> Result<Answers> {
     mailbox::check_requests(dispatches.len(), &tenant.common.config.limits)?;
     let call = Arc::new(Call::new(dispatches));
-    match tenant.enqueues.turn(&call, PATIENCE.min(tenant.common.config.acquire / 2)).await {
-        Told::Lead(group) => lead(tenant, group).await,
-        Told::Done(answers) => Ok(answers),
-        Told::Unavailable => Err(Error::server_unavailable("the server did not answer in time or was unreachable")),
-        Told::Unknown => Err(Error::commit_unknown(None)),
-        Told::Alone => alone(tenant, &call).await,
+    match tenant.enqueues.wait_turn(&call, PATIENCE.min(tenant.common.config.acquire / 2)).await {
+        EnqueueOutcome::Lead(group) => lead(tenant, group).await,
+        EnqueueOutcome::Done(answers) => Ok(answers),
+        EnqueueOutcome::Unavailable => {
+            Err(Error::server_unavailable("the server did not answer in time or was unreachable"))
+        }
+        EnqueueOutcome::Unknown => Err(Error::commit_unknown(None)),
+        EnqueueOutcome::Alone => alone(tenant, &call).await,
     }
 }
 
@@ -52,20 +54,20 @@ async fn lead(tenant: &Tenant, mut group: Group) -> Result<Answers> {
             let mut rest = rest.into_iter();
             for other in others {
                 let answers = rest.by_ref().take(other.call.dispatches.len()).collect();
-                other.tell(Told::Done(answers));
+                other.send_reply(EnqueueOutcome::Done(answers));
             }
             Ok(all)
         }
         Err(error) if error.outcome() == Outcome::Unknown => {
-            tell(others, || Told::Unknown);
+            send_reply(others, || EnqueueOutcome::Unknown);
             Err(error)
         }
         Err(error) if error.kind() == ErrorKind::Unavailable || others.is_empty() => {
-            tell(others, || Told::Unavailable);
+            send_reply(others, || EnqueueOutcome::Unavailable);
             Err(error)
         }
         Err(_) => {
-            tell(others, || Told::Alone);
+            send_reply(others, || EnqueueOutcome::Alone);
             alone(tenant, &call).await
         }
     }
@@ -78,15 +80,15 @@ async fn alone(tenant: &Tenant, call: &Call) -> Result<Answers> {
 async fn decide(tenant: &Tenant, calls: &[&Call]) -> Result<Answers> {
     let dispatches: Vec<&NewDispatch> = calls.iter().flat_map(|call| &call.dispatches).collect();
     let key = |new: &&NewDispatch| Some((new.thread.clone(), new.dedupe_key.clone()?));
-    let first = MailboxLook {
+    let first = MailboxLookup {
         threads: dispatches.iter().map(|new| new.thread.clone()).collect(),
         dispatches: dispatches.iter().filter_map(|new| new.id.clone()).collect(),
         keys: dispatches.iter().filter_map(key).collect(),
-        ..MailboxLook::default()
+        ..MailboxLookup::default()
     };
     let is_alone = calls.len() == 1 && first.threads.len() <= 1;
-    let rule = |desk: &mut MailboxDesk<'_>, setting: Setting<'_>| {
-        let one = |new: &&NewDispatch| desk.change(|view| mailbox::enqueue(view, new, setting));
+    let rule = |draft: &mut MailboxDraft<'_>, setting: Setting<'_>| {
+        let one = |new: &&NewDispatch| draft.change(|view| mailbox::enqueue(view, new, setting));
         // All are tried before the first failure is returned, so that the missing facts of all are loaded together.
         let all: Vec<_> = dispatches.iter().map(one).collect();
         all.into_iter().collect::<Result<Vec<_>>>()
@@ -95,7 +97,7 @@ async fn decide(tenant: &Tenant, calls: &[&Call]) -> Result<Answers> {
         return change(tenant, first, rule).await;
     }
     // With several threads, a concurrent write to one of them is likely, so their rows are locked.
-    change_locked(tenant, first, |desk, setting| rule(desk, setting).map(Some)).await
+    change_locked(tenant, first, |draft, setting| rule(draft, setting).map(Some)).await
 }
 
 /// The dispatches that one call enqueues.
@@ -113,7 +115,7 @@ impl Call {
         Self { dispatches, threads, bytes }
     }
 
-    fn meets(&self, threads: &HashSet<ThreadId>) -> bool {
+    fn overlaps(&self, threads: &HashSet<ThreadId>) -> bool {
         !self.threads.is_disjoint(threads)
     }
 }
@@ -131,21 +133,21 @@ struct State {
 
 struct Waiting {
     call: Arc<Call>,
-    told: oneshot::Sender<Told>,
+    reply: oneshot::Sender<EnqueueOutcome>,
 }
 
 impl Waiting {
-    fn tell(self, told: Told) {
-        let _gone = self.told.send(told);
+    fn send_reply(self, reply: EnqueueOutcome) {
+        let _gone = self.reply.send(reply);
     }
 }
 
-fn tell(all: Vec<Waiting>, told: impl Fn() -> Told) {
-    all.into_iter().for_each(|one| one.tell(told()));
+fn send_reply(all: Vec<Waiting>, reply: impl Fn() -> EnqueueOutcome) {
+    all.into_iter().for_each(|one| one.send_reply(reply()));
 }
 
 /// What happens to a call.
-enum Told {
+enum EnqueueOutcome {
     /// It runs now, together with the others of the group.
     Lead(Group),
     /// It was decided together with another call.
@@ -164,24 +166,24 @@ impl Enqueues {
     }
 
     /// Waits until no running call is about the same threads.
-    async fn turn(self: &Arc<Self>, call: &Arc<Call>, patience: Duration) -> Told {
-        let mut told = match self.stand(call) {
-            Ok(group) => return Told::Lead(group),
-            Err(told) => told,
+    async fn wait_turn(self: &Arc<Self>, call: &Arc<Call>, patience: Duration) -> EnqueueOutcome {
+        let mut reply = match self.try_start(call) {
+            Ok(group) => return EnqueueOutcome::Lead(group),
+            Err(reply) => reply,
         };
-        match timeout(patience, &mut told).await {
-            Err(_) if self.leave(call) => Told::Alone,
-            Err(_) => told.await.unwrap_or(Told::Unknown),
-            Ok(told) => told.unwrap_or(Told::Unknown),
+        match timeout(patience, &mut reply).await {
+            Err(_) if self.leave(call) => EnqueueOutcome::Alone,
+            Err(_) => reply.await.unwrap_or(EnqueueOutcome::Unknown),
+            Ok(reply) => reply.unwrap_or(EnqueueOutcome::Unknown),
         }
     }
 
     /// Starts at once if no running call is about the same threads.
-    fn stand(self: &Arc<Self>, call: &Arc<Call>) -> Result<Group, oneshot::Receiver<Told>> {
+    fn try_start(self: &Arc<Self>, call: &Arc<Call>) -> Result<Group, oneshot::Receiver<EnqueueOutcome>> {
         let mut state = self.state();
-        if call.meets(&state.busy) {
-            let (told, hears) = oneshot::channel();
-            state.waiting.push(Waiting { call: Arc::clone(call), told });
+        if call.overlaps(&state.busy) {
+            let (reply, hears) = oneshot::channel();
+            state.waiting.push(Waiting { call: Arc::clone(call), reply });
             return Err(hears);
         }
         state.busy.extend(call.threads.iter().cloned());
@@ -197,16 +199,16 @@ impl Enqueues {
     }
 
     /// Starts the calls that waited for these threads, in groups.
-    fn next(self: &Arc<Self>, threads: &HashSet<ThreadId>) -> Vec<(oneshot::Sender<Told>, Group)> {
+    fn next(self: &Arc<Self>, threads: &HashSet<ThreadId>) -> Vec<(oneshot::Sender<EnqueueOutcome>, Group)> {
         let mut state = self.state();
         state.busy.retain(|thread| !threads.contains(thread));
-        let mut groups: Vec<(oneshot::Sender<Told>, Group)> = Vec::new();
+        let mut groups: Vec<(oneshot::Sender<EnqueueOutcome>, Group)> = Vec::new();
         for waiting in std::mem::take(&mut state.waiting) {
             let call = &waiting.call;
-            if !call.meets(&state.busy) {
+            if !call.overlaps(&state.busy) {
                 state.busy.extend(call.threads.iter().cloned());
                 let group = Group::new(self, call);
-                groups.push((waiting.told, group));
+                groups.push((waiting.reply, group));
             } else if let Some((_, group)) = groups.iter_mut().find(|(_, group)| group.takes(call)) {
                 group.add(waiting);
             } else {
@@ -236,7 +238,7 @@ impl Group {
     /// for the locks of more threads than it would by itself (PR-12).
     fn takes(&self, call: &Call) -> bool {
         call.threads.is_subset(&self.call.threads)
-            && self.dispatches + call.dispatches.len() <= MOST
+            && self.dispatches + call.dispatches.len() <= MAX_DISPATCHES
             && self.bytes + call.bytes <= BYTES
     }
 
@@ -250,9 +252,9 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         // These calls were not decided with the group.
-        tell(std::mem::take(&mut self.others), || Told::Alone);
-        for (told, group) in self.of.next(&self.call.threads) {
-            let _gone = told.send(Told::Lead(group));
+        send_reply(std::mem::take(&mut self.others), || EnqueueOutcome::Alone);
+        for (reply, group) in self.of.next(&self.call.threads) {
+            let _gone = reply.send(EnqueueOutcome::Lead(group));
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The mailbox: enqueueing, claiming, settling, and waiting for work.
 
+mod claim_cache;
 mod enqueue;
-mod known;
-mod passed;
 mod read;
 mod wake;
+mod watermarks;
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,14 +14,14 @@ use store_core::{
     InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader, Missed,
     NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement,
     commit::Setting,
-    flight::About,
+    in_flight::CallScope,
     length,
     mailbox::{self, ClaimOne, MailboxChange, MailboxView},
 };
 
 use crate::{
-    decide::{After, Decided, decide_alone, decide_locked, decide_recalled},
-    facts::{Facts, Look, MailboxDesk, MailboxLook},
+    cache::{Lookup, MailboxDraft, MailboxLookup, RecordCache},
+    decide::{CacheUpdate, Decided, decide_alone, decide_locked, decide_with_claims},
     store::OpenTenant,
     tenant::Tenant,
     write::Batch,
@@ -29,13 +29,13 @@ use crate::{
 
 use self::enqueue::enqueue;
 pub(crate) use self::{
+    claim_cache::ClaimCache,
     enqueue::Enqueues,
-    known::KnownClaims,
-    passed::{Passed, Places, Search},
+    watermarks::{ScanState, Search, Watermarks},
 };
 
 /// The maximum number of expired leases that a claim ends before it searches for work.
-const LAPSES: u32 = 1_000;
+const MAX_EXPIRED: u32 = 1_000;
 
 /// The mailbox of a tenant.
 #[derive(Debug, Clone)]
@@ -51,12 +51,12 @@ impl PostgresMailbox {
     /// Makes one decision.
     async fn decide<T: Send + 'static>(
         &self,
-        about: About,
-        first: MailboxLook,
-        decide: impl Fn(&MailboxDesk<'_>, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync + 'static,
+        about: CallScope,
+        first: MailboxLookup,
+        decide: impl Fn(&MailboxDraft<'_>, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync + 'static,
     ) -> Result<T> {
         let call = |tenant: Arc<Tenant>| async move {
-            change(&tenant, first, |desk, setting| desk.change(|view| decide(view, setting))).await?
+            change(&tenant, first, |draft, setting| draft.change(|view| decide(view, setting))).await?
         };
         self.tenant.write(about, call).await
     }
@@ -65,85 +65,86 @@ impl PostgresMailbox {
     async fn act<T: Send + 'static>(
         &self,
         id: DispatchId,
-        decide: impl Fn(&MailboxDesk<'_>, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync + 'static,
+        decide: impl Fn(&MailboxDraft<'_>, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync + 'static,
     ) -> Result<T> {
         let call = |tenant: Arc<Tenant>| async move {
-            act(&tenant, &[&id], |desk, setting| certain(desk, |view| decide(view, setting))).await?
+            act(&tenant, &[&id], |draft, setting| certain(draft, |view| decide(view, setting))).await?
         };
         self.tenant.write(None, call).await
     }
 }
 
 fn decided<T>(
-    facts: &Facts,
+    cache: &RecordCache,
     setting: Setting<'_>,
-    rule: impl Fn(&mut MailboxDesk<'_>, Setting<'_>) -> Result<T>,
+    rule: impl Fn(&mut MailboxDraft<'_>, Setting<'_>) -> Result<T>,
 ) -> Result<Decided<T>> {
-    let mut desk = MailboxDesk::new(facts);
-    let answer = rule(&mut desk, setting)?;
+    let mut draft = MailboxDraft::new(cache);
+    let answer = rule(&mut draft, setting)?;
     let mut batch = Batch::default();
-    batch.mailbox(desk.into_changes());
-    batch.if_claims_are_numbered_above(facts.mailbox.recalled_above());
-    Ok(Decided::Write { batch, after: After::Nothing, answer })
+    batch.mailbox(draft.into_changes());
+    batch.if_claims_are_numbered_above(cache.mailbox.claims_numbered_above());
+    Ok(Decided::Write { batch, after: CacheUpdate::Nothing, answer })
 }
 
 /// Makes decisions that are written together.
 async fn change<T: Send>(
     tenant: &Tenant,
-    first: MailboxLook,
-    rule: impl Fn(&mut MailboxDesk<'_>, Setting<'_>) -> Result<T> + Send + Sync,
+    first: MailboxLookup,
+    rule: impl Fn(&mut MailboxDraft<'_>, Setting<'_>) -> Result<T> + Send + Sync,
 ) -> Result<T> {
-    let first = Look { mailbox: first, ..Look::default() };
-    decide_alone(tenant, first, |facts, setting| decided(facts, setting, &rule)).await
+    let first = Lookup { mailbox: first, ..Lookup::default() };
+    decide_alone(tenant, first, |cache, setting| decided(cache, setting, &rule)).await
 }
 
 /// Does the same, and locks everything it loads. Repeats as long as there is no answer.
 async fn change_locked<T: Send>(
     tenant: &Tenant,
-    first: MailboxLook,
-    rule: impl Fn(&mut MailboxDesk<'_>, Setting<'_>) -> Result<Option<T>> + Send + Sync,
+    first: MailboxLookup,
+    rule: impl Fn(&mut MailboxDraft<'_>, Setting<'_>) -> Result<Option<T>> + Send + Sync,
 ) -> Result<T> {
-    let first = Look { mailbox: first, ..Look::default() };
-    decide_locked(tenant, first, |facts, setting| decided(facts, setting, &rule)).await
+    let first = Lookup { mailbox: first, ..Lookup::default() };
+    decide_locked(tenant, first, |cache, setting| decided(cache, setting, &rule)).await
 }
 
-fn of_dispatches<'a>(ids: impl IntoIterator<Item = &'a DispatchId>) -> MailboxLook {
-    MailboxLook { dispatches: ids.into_iter().cloned().collect(), ..MailboxLook::default() }
+fn of_dispatches<'a>(ids: impl IntoIterator<Item = &'a DispatchId>) -> MailboxLookup {
+    MailboxLookup { dispatches: ids.into_iter().cloned().collect(), ..MailboxLookup::default() }
 }
 
 /// Makes decisions for holders of claims. Claims that this process remembers are not loaded first.
 async fn act<T: Send>(
     tenant: &Tenant,
     ids: &[&DispatchId],
-    rule: impl Fn(&mut MailboxDesk<'_>, Setting<'_>) -> Result<T> + Send + Sync,
+    rule: impl Fn(&mut MailboxDraft<'_>, Setting<'_>) -> Result<T> + Send + Sync,
 ) -> Result<T> {
-    let held = tenant.claims.take(ids);
-    let first = Look { mailbox: of_dispatches(ids.iter().copied()), ..Look::default() };
-    let rule = |desk: &mut MailboxDesk<'_>, setting: Setting<'_>| {
-        let answer = rule(desk, setting)?;
-        Ok((answer, desk.held()))
+    let claimed = tenant.claims.take(ids);
+    let first = Lookup { mailbox: of_dispatches(ids.iter().copied()), ..Lookup::default() };
+    let rule = |draft: &mut MailboxDraft<'_>, setting: Setting<'_>| {
+        let answer = rule(draft, setting)?;
+        Ok((answer, draft.claimed()))
     };
-    let (answer, held) = decide_recalled(tenant, held, first, |facts, setting| decided(facts, setting, rule)).await?;
-    tenant.claims.put(held);
+    let (answer, claimed) =
+        decide_with_claims(tenant, claimed, first, |cache, setting| decided(cache, setting, rule)).await?;
+    tenant.claims.put(claimed);
     Ok(answer)
 }
 
 /// Makes one decision about a claim. A refusal that rests on remembered facts is not returned as an answer, because
 /// they may be outdated.
 fn certain<T>(
-    desk: &mut MailboxDesk<'_>,
-    decide: impl FnOnce(&MailboxDesk<'_>) -> Result<MailboxChange<T>>,
+    draft: &mut MailboxDraft<'_>,
+    decide: impl FnOnce(&MailboxDraft<'_>) -> Result<MailboxChange<T>>,
 ) -> Result<Result<T>> {
-    let answer = desk.change(decide)?;
-    if desk.facts.is_certain() { Ok(answer) } else { answer.map(Ok) }
+    let answer = draft.change(decide)?;
+    if draft.cache.is_certain() { Ok(answer) } else { answer.map(Ok) }
 }
 
 async fn settle(tenant: &Tenant, settlements: &[(ClaimRef, Settlement)]) -> Result<Vec<Result<Settled>>> {
     let ids: Vec<_> = settlements.iter().map(|(claim, _)| &claim.dispatch).collect();
-    let rule = |desk: &mut MailboxDesk<'_>, setting: Setting<'_>| {
+    let rule = |draft: &mut MailboxDraft<'_>, setting: Setting<'_>| {
         mailbox::check_requests(settlements.len(), setting.limits)?;
         let one = |(claim, settlement): &(ClaimRef, Settlement)| {
-            certain(desk, |view| mailbox::settle(view, claim, settlement, setting))
+            certain(draft, |view| mailbox::settle(view, claim, settlement, setting))
         };
         settlements.iter().map(one).collect()
     };
@@ -164,7 +165,7 @@ impl MailboxProducer for PostgresMailbox {
     async fn interrupt(&self, request: Interrupt) -> Result<Interrupted> {
         let threads = [request.thread.clone()].into();
         // A takeover makes a claim.
-        let first = MailboxLook { threads, numbers: request.take_over, ..MailboxLook::default() };
+        let first = MailboxLookup { threads, numbers: request.take_over, ..MailboxLookup::default() };
         let about = Some(request.thread.clone());
         self.decide(about, first, move |view, setting| mailbox::interrupt(view, &request, setting)).await
     }
@@ -175,13 +176,13 @@ impl MailboxConsumer for PostgresMailbox {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
         ClaimOne::of(&request)?;
         let call = |tenant: Arc<Tenant>| async move { claim(&tenant, &request).await };
-        let back = |tenant: Arc<Tenant>, claims: Claims| async move {
-            let ends: Vec<_> = claims.claimed.iter().map(|held| (held.claim(), Settlement::Release)).collect();
+        let release = |tenant: Arc<Tenant>, claims: Claims| async move {
+            let ends: Vec<_> = claims.claimed.iter().map(|claimed| (claimed.claim(), Settlement::Release)).collect();
             if !ends.is_empty() {
                 let _given = settle(&tenant, &ends).await;
             }
         };
-        self.tenant.claim(call, back).await
+        self.tenant.claim(call, release).await
     }
 
     async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
@@ -201,64 +202,69 @@ impl MailboxConsumer for PostgresMailbox {
 
 async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     if request.dispatch.is_none() && request.thread.is_none() {
-        let passed = tenant.places.for_claim();
-        let first =
-            MailboxLook { claim: request.limit, lapse: LAPSES, passed, numbers: true, ..MailboxLook::default() };
-        let rule = |desk: &mut MailboxDesk<'_>, setting: Setting<'_>| {
-            let claims = claim_any(desk, request, setting)?;
-            Ok(claims.map(|claims| (claims, desk.held(), desk.facts.mailbox.search.clone())))
+        let watermarks = tenant.scan_state.for_claim();
+        let first = MailboxLookup {
+            claim: request.limit,
+            lapse: MAX_EXPIRED,
+            watermarks,
+            numbers: true,
+            ..MailboxLookup::default()
         };
-        let (claims, held, search) = change_locked(tenant, first, rule).await?;
-        tenant.claims.put(held);
-        search.iter().for_each(|search| tenant.places.tell(search));
+        let rule = |draft: &mut MailboxDraft<'_>, setting: Setting<'_>| {
+            let claims = claim_any(draft, request, setting)?;
+            Ok(claims.map(|claims| (claims, draft.claimed(), draft.cache.mailbox.search.clone())))
+        };
+        let (claims, claimed, search) = change_locked(tenant, first, rule).await?;
+        tenant.claims.put(claimed);
+        search.iter().for_each(|search| tenant.scan_state.record(search));
         return Ok(claims);
     }
-    let first = MailboxLook {
+    let first = MailboxLookup {
         threads: request.thread.iter().cloned().collect(),
         dispatches: request.dispatch.iter().cloned().collect(),
         numbers: true,
-        ..MailboxLook::default()
+        ..MailboxLookup::default()
     };
-    let rule = |desk: &mut MailboxDesk<'_>, setting: Setting<'_>| {
-        let claims = claim_named(desk, request, setting)?;
-        Ok(Some((claims, desk.held())))
+    let rule = |draft: &mut MailboxDraft<'_>, setting: Setting<'_>| {
+        let claims = claim_named(draft, request, setting)?;
+        Ok(Some((claims, draft.claimed())))
     };
-    let (claims, held) = change_locked(tenant, first, rule).await?;
-    tenant.claims.put(held);
+    let (claims, claimed) = change_locked(tenant, first, rule).await?;
+    tenant.claims.put(claimed);
     Ok(claims)
 }
 
 /// Claims work of a thread, or one dispatch.
-fn claim_named(desk: &mut MailboxDesk<'_>, request: &ClaimRequest, setting: Setting<'_>) -> Result<Claims> {
+fn claim_named(draft: &mut MailboxDraft<'_>, request: &ClaimRequest, setting: Setting<'_>) -> Result<Claims> {
     let thread = match (&request.thread, &request.dispatch) {
         (Some(thread), _) => Some(thread.clone()),
-        (None, Some(id)) => desk.dispatch(id)?.map(|stored| stored.body.thread.clone()),
+        (None, Some(id)) => draft.dispatch(id)?.map(|stored| stored.body.thread.clone()),
         (None, None) => None,
     };
     let Some(thread) = thread else { return Ok(Claims::none(Some(Missed::Unknown))) };
     let one = ClaimOne::of(request)?;
-    desk.change(|view| mailbox::claim(view, &thread, one, setting))?
+    draft.change(|view| mailbox::claim(view, &thread, one, setting))?
 }
 
 /// Claims the first ready work among the threads that no other call decides about. If there are expired leases, this
 /// ends them and returns `None`. The next decision then includes their threads.
-fn claim_any(desk: &mut MailboxDesk<'_>, request: &ClaimRequest, setting: Setting<'_>) -> Result<Option<Claims>> {
-    if !desk.facts.mailbox.lapsed.is_empty() {
-        lapse(desk, setting)?;
+fn claim_any(draft: &mut MailboxDraft<'_>, request: &ClaimRequest, setting: Setting<'_>) -> Result<Option<Claims>> {
+    if !draft.cache.mailbox.lapsed.is_empty() {
+        lapse(draft, setting)?;
         return Ok(None);
     }
     let (mut claims, one) = (Claims::default(), ClaimOne::of(request)?);
-    for thread in desk.facts.mailbox.ready.clone() {
-        claims.claimed.extend(desk.change(|view| mailbox::claim(view, &thread, one, setting))??.claimed);
+    for thread in draft.cache.mailbox.ready.clone() {
+        claims.claimed.extend(draft.change(|view| mailbox::claim(view, &thread, one, setting))??.claimed);
     }
     Ok(Some(claims))
 }
 
 /// Ends expired leases.
-fn lapse(desk: &mut MailboxDesk<'_>, setting: Setting<'_>) -> Result<Reclaimed> {
+fn lapse(draft: &mut MailboxDraft<'_>, setting: Setting<'_>) -> Result<Reclaimed> {
     let mut reclaimed = Reclaimed::default();
-    for thread in desk.facts.mailbox.lapsed.clone() {
-        reclaimed.extend(desk.change(|view| mailbox::lapse(view, &thread, setting))??);
+    for thread in draft.cache.mailbox.lapsed.clone() {
+        reclaimed.extend(draft.change(|view| mailbox::lapse(view, &thread, setting))??);
     }
     Ok(reclaimed)
 }
@@ -267,9 +273,9 @@ fn lapse(desk: &mut MailboxDesk<'_>, setting: Setting<'_>) -> Result<Reclaimed> 
 impl MailboxMaintenance for PostgresMailbox {
     async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
         mailbox::check_batch(limit)?;
-        let first = MailboxLook { lapse: limit, ..MailboxLook::default() };
+        let first = MailboxLookup { lapse: limit, ..MailboxLookup::default() };
         let call = |tenant: Arc<Tenant>| async move {
-            change_locked(&tenant, first, |desk, setting| lapse(desk, setting).map(Some)).await
+            change_locked(&tenant, first, |draft, setting| lapse(draft, setting).map(Some)).await
         };
         self.tenant.write(None, call).await
     }
@@ -281,10 +287,10 @@ impl MailboxMaintenance for PostgresMailbox {
             if request.dry_run {
                 return Ok(Purged::new(length(ids.len())));
             }
-            change(&tenant, of_dispatches(&ids), |desk, setting| {
+            change(&tenant, of_dispatches(&ids), |draft, setting| {
                 let mut removed = 0;
                 for id in &ids {
-                    let gone = desk.change(|view| mailbox::purge(view, id, request.before, setting))??;
+                    let gone = draft.change(|view| mailbox::purge(view, id, request.before, setting))??;
                     removed += u64::from(gone);
                 }
                 Ok(Purged::new(removed))
@@ -306,9 +312,9 @@ impl MailboxMaintenance for PostgresMailbox {
             }
         };
         let call = |tenant: Arc<Tenant>| async move {
-            change(&tenant, of_dispatches(&ids), |desk, setting| {
+            change(&tenant, of_dispatches(&ids), |draft, setting| {
                 let one = |id: &DispatchId| {
-                    let requeued = desk.change(|view| mailbox::requeue(view, id, setting))?;
+                    let requeued = draft.change(|view| mailbox::requeue(view, id, setting))?;
                     Ok((id.clone(), requeued))
                 };
                 ids.iter().map(one).collect()

@@ -14,8 +14,8 @@ use store_core::{
 
 use super::PostgresMailbox;
 use crate::{
+    cache::{self, MailboxLookup, RecordCache, decode},
     db::{Connection, add, signed, unsigned},
-    facts::{self, Facts, MailboxLook, decode},
     pages::{int, number, text},
     tenant::Tenant,
 };
@@ -32,9 +32,9 @@ impl MailboxReader for PostgresMailbox {
         let call = |tenant: Arc<Tenant>| async move {
             let mut reader = Reader::open(&tenant).await?;
             reader.look(super::of_dispatches([&id])).await?;
-            let found = reader.ask(|facts| {
-                let stored = mailbox::MailboxView::dispatch(facts, &id)?;
-                stored.map(|stored| mailbox::seen(facts, &stored)).transpose()
+            let found = reader.ask(|cache| {
+                let stored = mailbox::MailboxView::dispatch(cache, &id)?;
+                stored.map(|stored| mailbox::seen(cache, &stored)).transpose()
             });
             let found = found.await?;
             reader.connection.finish(true).await?;
@@ -112,7 +112,7 @@ impl MailboxReader for PostgresMailbox {
 struct Reader<'a> {
     tenant: &'a Tenant,
     connection: Connection<'a>,
-    facts: Facts,
+    cache: RecordCache,
 }
 
 impl<'a> Reader<'a> {
@@ -121,9 +121,9 @@ impl<'a> Reader<'a> {
     }
 
     fn on(tenant: &'a Tenant, connection: Connection<'a>) -> Self {
-        let mut facts = Facts::new(Arc::clone(&tenant.fixed), None);
-        facts.is_fresh = true;
-        Self { tenant, connection, facts }
+        let mut cache = RecordCache::new(Arc::clone(&tenant.fixed), None);
+        cache.is_fresh = true;
+        Self { tenant, connection, cache }
     }
 
     /// Returns a reader after making everything due available. In a store opened for reading only, this is rolled back
@@ -141,15 +141,15 @@ impl<'a> Reader<'a> {
         }
     }
 
-    async fn look(&mut self, look: MailboxLook) -> Result<()> {
-        facts::look_mailbox(&mut self.connection, &mut self.facts, look, false).await
+    async fn look(&mut self, look: MailboxLookup) -> Result<()> {
+        cache::load_mailbox(&mut self.connection, &mut self.cache, look, false).await
     }
 
     /// Runs a rule, loading missing facts, until it needs no more.
-    async fn ask<T>(&mut self, rule: impl Fn(&Facts) -> Result<T>) -> Result<T> {
+    async fn ask<T>(&mut self, rule: impl Fn(&RecordCache) -> Result<T>) -> Result<T> {
         loop {
-            let answer = rule(&self.facts);
-            match self.facts.take_missing() {
+            let answer = rule(&self.cache);
+            match self.cache.take_missing() {
                 Some(missing) => self.look(missing.mailbox).await?,
                 None => return answer,
             }
@@ -172,11 +172,11 @@ impl<'a> Reader<'a> {
         };
         let positions = rows.iter().map(position).collect::<Result<Vec<_>>>()?;
         let threads = positions.iter().map(|at| at.id.parse()).collect::<Result<Vec<ThreadId>>>()?;
-        self.look(MailboxLook { threads: threads.iter().cloned().collect(), ..MailboxLook::default() }).await?;
+        self.look(MailboxLookup { threads: threads.iter().cloned().collect(), ..MailboxLookup::default() }).await?;
         let (now, config) = (self.tenant.db().clock.now()?, &self.tenant.common.config);
-        let found = self.ask(|facts| {
+        let found = self.ask(|cache| {
             let setting = Setting::new(now, &config.limits, &*config.ids);
-            let found: Vec<_> = threads.iter().map(|thread| mailbox::ready(facts, thread, setting)).collect();
+            let found: Vec<_> = threads.iter().map(|thread| mailbox::ready(cache, thread, setting)).collect();
             found.into_iter().collect::<Result<Vec<_>>>()
         });
         Ok(positions.into_iter().zip(found.await?).collect())
@@ -184,8 +184,8 @@ impl<'a> Reader<'a> {
 
     /// Returns dispatches as callers see them. The missing facts of all are loaded together.
     async fn seen(&mut self, rows: Vec<(Position, StoredDispatch)>) -> Result<Vec<(Position, Dispatch)>> {
-        self.ask(|facts| {
-            let seen: Vec<_> = rows.iter().map(|(_, stored)| mailbox::seen(facts, stored)).collect();
+        self.ask(|cache| {
+            let seen: Vec<_> = rows.iter().map(|(_, stored)| mailbox::seen(cache, stored)).collect();
             let places = rows.iter().map(|(position, _)| position.clone());
             places.zip(seen).map(|(position, seen)| Ok((position, seen?))).collect()
         })

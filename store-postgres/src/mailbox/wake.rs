@@ -37,11 +37,11 @@ impl Clock for ServerClock<'_> {
 async fn next_claim(tenant: &Tenant) -> Result<Option<Timestamp>> {
     let mut with = PgArguments::default();
     add(&mut with, tenant.fixed.tenant.as_str())?;
-    tenant.places.known().add_to(&mut with)?;
+    tenant.scan_state.known().add_to(&mut with)?;
     let rows = tenant.db().any().read(|sql| &sql.next_claim, with).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let clock = optional::<i64>(row, 0)?.unwrap_or_default();
-    tenant.db().clock.heard(Duration::from_millis(unsigned(clock)?));
+    tenant.db().clock.set_server_time(Duration::from_millis(unsigned(clock)?));
     let soon = tenant.db().clock.now()?.saturating_add(POLL);
     let next = optional::<i64>(row, 1)?.map(|at| Timestamp::from_millis(unsigned(at)?)).transpose()?;
     Ok(Some(next.map_or(soon, |next| next.min(soon))))
@@ -52,6 +52,6 @@ impl WakeUps for PostgresMailbox {
     async fn wait(&self, timeout: Duration) -> Result<Waited> {
         let clock = ServerClock(&self.tenant.common);
         let look = || self.tenant.read(None, |tenant: Arc<Tenant>| async move { next_claim(&tenant).await });
-        self.tenant.bell.wait(&clock, timeout, look).await
+        self.tenant.notifier.wait(&clock, timeout, look).await
     }
 }

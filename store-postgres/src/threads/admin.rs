@@ -13,9 +13,9 @@ use store_core::{
 
 use super::{PostgresThreads, delete};
 use crate::{
+    cache::{Lookup, RecordCache},
     db::add,
-    decide::{After, Decided, decide, decide_in_family},
-    facts::{Facts, Look},
+    decide::{CacheUpdate, Decided, decide, decide_in_family},
     pages::int,
     tenant::Tenant,
     write::Batch,
@@ -27,8 +27,8 @@ impl ThreadAdmin for PostgresThreads {
         let about = Some(new.id.clone());
         let call = |tenant: Arc<Tenant>| async move {
             let parent = new.fields.parent_thread_id.clone();
-            let first = Look { lineage: parent.iter().cloned().collect(), ..Look::default() };
-            let rule = |facts: &Facts, setting: Setting<'_>| create(facts, &new, setting);
+            let first = Lookup { lineage: parent.iter().cloned().collect(), ..Lookup::default() };
+            let rule = |cache: &RecordCache, setting: Setting<'_>| create(cache, &new, setting);
             if parent.is_some() {
                 decide_in_family(&tenant, &new.id, first, rule).await
             } else {
@@ -43,8 +43,8 @@ impl ThreadAdmin for PostgresThreads {
         let about = Some(id.clone());
         let call = |tenant: Arc<Tenant>| async move {
             let parent = patch.new_parent().cloned();
-            let first = Look { lineage: parent.into_iter().collect(), ..Look::default() };
-            let rule = |facts: &Facts, setting: Setting<'_>| update(facts, (&id, &patch, expect), setting);
+            let first = Lookup { lineage: parent.into_iter().collect(), ..Lookup::default() };
+            let rule = |cache: &RecordCache, setting: Setting<'_>| update(cache, (&id, &patch, expect), setting);
             if patch.parent_thread_id.is_some() {
                 decide_in_family(&tenant, &id, first, rule).await
             } else {
@@ -77,15 +77,15 @@ impl ThreadAdmin for PostgresThreads {
         let id = id.clone();
         let about = Some(id.clone());
         let call = |tenant: Arc<Tenant>| async move {
-            let rule = |facts: &Facts, _: Setting<'_>| {
-                let stored = facts.thread()?;
-                let record = facts.id_record()?;
+            let rule = |cache: &RecordCache, _: Setting<'_>| {
+                let stored = cache.thread()?;
+                let record = cache.id_record()?;
                 if record.fence.is_none() {
                     return Ok(Decided::Answer(()));
                 }
-                Ok(put(facts, &id, (stored, IdRecord { fence: None, ..record }), ()))
+                Ok(put(cache, &id, (stored, IdRecord { fence: None, ..record }), ()))
             };
-            decide(&tenant, &id, Look::default(), rule).await
+            decide(&tenant, &id, Lookup::default(), rule).await
         };
         self.tenant.write(about, call).await
     }
@@ -129,41 +129,50 @@ impl PostgresThreads {
     }
 }
 
-fn create(facts: &Facts, new: &NewThread, setting: Setting<'_>) -> Result<Decided<Thread>> {
-    let (stored, mut id) = (facts.thread()?, facts.id_record()?);
-    let moment = (setting.now, facts.incarnation());
+fn create(cache: &RecordCache, new: &NewThread, setting: Setting<'_>) -> Result<Decided<Thread>> {
+    let (stored, mut id) = (cache.thread()?, cache.id_record()?);
+    let moment = (setting.now, cache.incarnation());
     let made = thread::create(stored.as_ref(), &id, new, setting.limits, moment)?;
     if let Some(parent) = &new.fields.parent_thread_id {
-        thread::check_parent(&new.id, parent, &facts.lineage(parent)?)?;
+        thread::check_parent(&new.id, parent, &cache.lineage(parent)?)?;
     }
     (id.generation, id.deleted_at) = (made.thread.generation(), None);
     let answer = made.thread.clone();
-    Ok(put(facts, &new.id, (Some(made), id), answer))
+    Ok(put(cache, &new.id, (Some(made), id), answer))
 }
 
-fn update(facts: &Facts, request: (&ThreadId, &ThreadPatch, Expect), setting: Setting<'_>) -> Result<Decided<Thread>> {
-    let ((id, patch, _), mut record) = (request, facts.id_record()?);
+fn update(
+    cache: &RecordCache,
+    request: (&ThreadId, &ThreadPatch, Expect),
+    setting: Setting<'_>,
+) -> Result<Decided<Thread>> {
+    let ((id, patch, _), mut record) = (request, cache.id_record()?);
     let fence = record.fence;
     // Parents cannot change while the caller holds the lock of the family.
-    let lineage = |parent: &ThreadId| facts.lineage(parent);
+    let lineage = |parent: &ThreadId| cache.lineage(parent);
     let judge = (setting.limits, setting.now);
-    match thread::update(request, (facts.thread()?, &mut record), facts.claims(), lineage, judge)? {
+    match thread::update(request, (cache.thread()?, &mut record), cache.claims(), lineage, judge)? {
         ThreadChange::Unchanged(stored) if record.fence == fence => Ok(Decided::Answer(stored.thread)),
         ThreadChange::Unchanged(stored) | ThreadChange::Changed(stored) => {
             let answer = stored.thread.clone();
-            let mut decided = put(facts, id, (Some(stored), record), answer);
+            let mut decided = put(cache, id, (Some(stored), record), answer);
             if let (Decided::Write { batch, .. }, Some(_)) = (&mut decided, &patch.fence) {
-                batch.guard_claims(facts, id)?;
+                batch.guard_claims(cache, id)?;
             }
             Ok(decided)
         }
     }
 }
 
-fn put<T>(facts: &Facts, id: &ThreadId, after: (Option<thread::StoredThread>, IdRecord), answer: T) -> Decided<T> {
+fn put<T>(
+    cache: &RecordCache,
+    id: &ThreadId,
+    after: (Option<thread::StoredThread>, IdRecord),
+    answer: T,
+) -> Decided<T> {
     let mut batch = Batch::default();
-    let before = facts.row.clone().unwrap_or_default();
+    let before = cache.row.clone().unwrap_or_default();
     batch.thread(id, &before, after.clone());
-    let after = After::Thread(after.0.map(Box::new), after.1);
+    let after = CacheUpdate::Thread(after.0.map(Box::new), after.1);
     Decided::Write { batch, after, answer }
 }

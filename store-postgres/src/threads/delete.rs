@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, sync::Arc};
 use sqlx::postgres::PgArguments;
 use store_core::{
     ChildStrategy, DeleteRequest, Deletion, Error, PruneRequest, Pruned, Result, ThreadId, length,
-    thread::{self, Choice, Family, StoredThread},
+    thread::{self, Family, PruneSelection, StoredThread},
 };
 
 use crate::{
+    cache::{self, Row, decode},
     clock::Moment,
     db::{Connection, add, signed},
-    facts::{self, Row, decode},
     pages::{int, number, optional, text},
     tenant::Tenant,
     write::{Batch, Written},
@@ -64,7 +64,7 @@ impl<'a> At<'a> {
         let read = |row| {
             let (stamp, log) = (number(row, 1)?, optional(row, 2)?);
             let (record, id): (Option<String>, Option<String>) = (optional(row, 3)?, optional(row, 4)?);
-            Ok((text(row, 0)?.parse()?, facts::row(stamp, log, record.as_deref(), id.as_deref())?))
+            Ok((text(row, 0)?.parse()?, cache::row(stamp, log, record.as_deref(), id.as_deref())?))
         };
         rows.iter().map(read).collect()
     }
@@ -140,7 +140,7 @@ async fn prune_idle(tenant: &Tenant, request: PruneRequest) -> Result<(Pruned, V
     for _ in 0..ROUNDS {
         let mut at = At::begin(tenant).await?;
         let moment = tenant.db().clock.moment()?;
-        let choice = choose(&mut at, Choice::new(request, moment.now)?).await?;
+        let choice = choose(&mut at, PruneSelection::new(request, moment.now)?).await?;
         let chosen = choice.chosen();
         let rows = at.rows(chosen.iter()).await?;
         // A thread that was written to after it was chosen is no longer idle (TH-27).
@@ -157,7 +157,7 @@ async fn prune_idle(tenant: &Tenant, request: PruneRequest) -> Result<(Pruned, V
     Err(Error::unavailable("other callers kept writing to the threads at the same time"))
 }
 
-async fn choose(at: &mut At<'_>, mut choice: Choice) -> Result<Choice> {
+async fn choose(at: &mut At<'_>, mut choice: PruneSelection) -> Result<PruneSelection> {
     let before = signed(choice.until().as_millis())?;
     let mut after = (i64::MIN, String::new());
     while !choice.is_full() {

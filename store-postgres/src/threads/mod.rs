@@ -14,8 +14,8 @@ use store_core::{
 };
 
 use crate::{
+    cache::decode,
     db::{Connection, add, signed},
-    facts::decode,
     pages::{int, text},
     sql::ThreadList,
     store::OpenTenant,

@@ -7,9 +7,9 @@ use store_core::{CommitKey, Error, Result, Scope, commit::KeyRecord, event::Scop
 
 use super::Batch;
 use crate::{
+    cache::{self, Row},
     db::{Connection, unsigned},
     error::corrupt,
-    facts::{self, Row},
 };
 
 /// The stamp and the log of a thread that was written.
@@ -63,20 +63,20 @@ pub(super) fn written(connection: &Connection<'_>, batch: &Batch, rows: &[PgRow]
     let mut keys = keys.collect::<Result<BTreeMap<_, _>>>()?;
     for row in rows {
         let Answer { status, n, clock, stamp, log, record, id } = Answer::of(row)?;
-        connection.heard(clock);
+        connection.set_server_time(clock);
         match status.as_str() {
             "time" => return Ok(Written::Late),
             "closed" => return Err(Error::closed()),
             "outbox" | "mailbox" => return Ok(Written::Others),
-            "stale" => stale.push(facts::row(stamp, log, record.as_deref(), id.as_deref())?),
+            "stale" => stale.push(cache::row(stamp, log, record.as_deref(), id.as_deref())?),
             "key" => {
-                let record = facts::decode::<KeyRecord>("commit key", &record.unwrap_or_default())?;
+                let record = cache::decode::<KeyRecord>("commit key", &record.unwrap_or_default())?;
                 keys.insert(id.unwrap_or_default().parse()?, Some(record));
             }
             "scope" => {
                 let row = usize::try_from(n - 1).ok().and_then(|at| batch.scopes.get(at));
                 let scope = row.ok_or_else(|| corrupt("an answer of the server"))?.scope.clone();
-                let state = record.map(|text| facts::decode::<ScopeState>("scope", &text)).transpose()?;
+                let state = record.map(|text| cache::decode::<ScopeState>("scope", &text)).transpose()?;
                 scopes.push((scope, state.unwrap_or_default()));
             }
             _ => done.push((stamp, log)),

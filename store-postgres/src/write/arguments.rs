@@ -8,7 +8,7 @@ use sqlx::{
 use store_core::{DedupeKey, Error, Result, TenantId, Thread, ThreadId, Timestamp, codec::Codec};
 
 use super::{Batch, rows::NameRow};
-use crate::{db::add, facts};
+use crate::{cache, db::add};
 
 /// Returns all that a batch writes.
 pub(super) fn arguments(batch: &Batch, tenant: &TenantId) -> Result<PgArguments> {
@@ -16,7 +16,7 @@ pub(super) fn arguments(batch: &Batch, tenant: &TenantId) -> Result<PgArguments>
     let to = &mut arguments;
     add(to, tenant.as_str())?;
     add(to, batch.has_parts())?;
-    add(to, batch.has_around())?;
+    add(to, batch.writes_outside_log())?;
     thread_columns(to, batch)?;
     numbers(to, batch.entries.iter().map(|row| row.thread))?;
     let of = || batch.entries.iter();
@@ -102,8 +102,8 @@ fn run_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
 
 fn event_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
     let of = || batch.scopes.iter();
-    column(to, of(), |row| facts::scope_key(&row.scope).0)?;
-    column(to, of(), |row| facts::scope_key(&row.scope).1)?;
+    column(to, of(), |row| cache::scope_key(&row.scope).0)?;
+    column(to, of(), |row| cache::scope_key(&row.scope).1)?;
     column(to, of(), |row| number(row.before.count))?;
     column(to, of(), |row| number(row.before.floor))?;
     column(to, of(), |row| number(row.after.count))?;

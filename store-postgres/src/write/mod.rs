@@ -2,10 +2,10 @@
 
 mod answer;
 mod arguments;
-mod ordinary;
+mod fast_path;
+mod group_commit;
 mod rows;
 mod statement;
-mod together;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -22,23 +22,23 @@ use store_core::{
 };
 
 use self::rows::{
-    EndedRow, EntryRow, EventRow, GroupRow, InterruptRow, MailboxRow, MarkRow, NameRow, OutboxChange, OutboxGone,
-    OutboxReady, QueuedRow, RunRow, ScopeRow, ThreadRow,
+    EndedRow, EntryRow, EventRow, GroupRow, InterruptRow, MailboxRow, MarkRow, NameRow, OutboxChange, OutboxReady,
+    OutboxRemoval, QueuedRow, RunRow, ScopeRow, ThreadRow,
 };
 use crate::{
+    cache::{DispatchChange, MailboxChanges, OutboxChanges, OutboxDraft, RecordCache, Row},
     clock::Moment,
     db::{Connection, Failed, add, signed},
-    facts::{DispatchChange, Facts, MailboxChanges, OutboxChanges, OutboxDesk, Row},
     tenant::Tenant,
 };
 
 pub(crate) use self::{
     answer::{Stamped, Written},
-    together::Together,
+    group_commit::GroupCommit,
 };
 
 /// The maximum size in bytes of the entries of a batch that is written together with others.
-const TOGETHER_BYTES: usize = 64 * 1024;
+const MAX_GROUPED_BYTES: usize = 64 * 1024;
 
 /// Rows to be written, all of them or none.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ pub(crate) struct Batch {
     event_keys: Vec<(String, String, String)>,
     outbox: Vec<OutboxChange>,
     outbox_ready: Vec<OutboxReady>,
-    outbox_gone: Vec<OutboxGone>,
+    outbox_gone: Vec<OutboxRemoval>,
     groups: Vec<GroupRow>,
     mailboxes: Vec<MailboxRow>,
     dispatches: Vec<StoredDispatch>,
@@ -88,32 +88,32 @@ impl Batch {
     }
 
     /// Adds everything that a commit writes. The facts from before the commit determine what changes.
-    pub(crate) fn commit(&mut self, id: &ThreadId, facts: &Facts, plan: &Plan) -> Result<()> {
+    pub(crate) fn commit(&mut self, id: &ThreadId, cache: &RecordCache, plan: &Plan) -> Result<()> {
         if let Some(settled) = &plan.mailbox {
             let mut changes = MailboxChanges::default();
-            changes.apply(facts, MailboxPlan::clone(settled))?;
+            changes.apply(cache, MailboxPlan::clone(settled))?;
             self.mailbox(changes);
         }
-        let before = facts.row.clone().unwrap_or_default();
+        let before = cache.row.clone().unwrap_or_default();
         let head_before = before.thread.as_ref().and_then(|thread| thread.head_seq);
         let n = self.thread(id, &before, (plan.thread.clone(), plan.id.clone()));
         if let Some(events) = &plan.events {
-            self.events(facts, events);
+            self.events(cache, events);
         }
-        let mut desk = OutboxDesk::new(facts);
+        let mut draft = OutboxDraft::new(cache);
         for (row, _) in &plan.outbox.rows {
-            outbox::put(&mut desk, row.clone())?;
+            outbox::put(&mut draft, row.clone())?;
         }
-        self.outbox(desk.into_changes()?, &plan.outbox.rows);
+        self.outbox(draft.into_changes()?, &plan.outbox.rows);
         let Some(thread) = &plan.thread else { return Ok(()) };
         for planned in &plan.entries {
             self.entry(n, planned)?;
         }
         for seq in plan.marks.keys() {
-            self.mark(n, *seq, facts, plan)?;
+            self.mark(n, *seq, cache, plan)?;
         }
-        self.leaves(n, (head_before, thread.head_seq), facts, plan)?;
-        self.names(n, facts, plan)?;
+        self.leaves(n, (head_before, thread.head_seq), cache, plan)?;
+        self.names(n, cache, plan)?;
         self.keys.extend(plan.key.iter().map(|record| (n, record.key.to_string(), record.encode())));
         if plan.state.clear {
             self.clears.push(n);
@@ -121,18 +121,18 @@ impl Batch {
         let value = |value: &Option<Json>| value.as_ref().map(|value| value.as_str().to_owned());
         self.values.extend(plan.state.values.iter().map(|(key, new)| (n, key.clone(), value(new))));
         for run in &plan.runs {
-            let is_new = !facts.is_known_run(&run.id);
+            let is_new = !cache.is_known_run(&run.id);
             self.runs.push(RunRow { thread: n, is_new, run: run.clone() });
         }
         self.queue_rows(n, &plan.queue)
     }
 
     /// Adds everything that an append of events writes.
-    pub(crate) fn events(&mut self, facts: &Facts, plan: &EventPlan) {
+    pub(crate) fn events(&mut self, cache: &RecordCache, plan: &EventPlan) {
         let key = plan.key.as_ref().map(|(writer, key, _)| (writer.to_string(), key.to_string()));
         self.events.extend(plan.events.iter().map(|stored| EventRow { stored: stored.clone(), key: key.clone() }));
         for (scope, after) in &plan.scopes {
-            self.scope(scope, facts.scope_before(scope), after.clone());
+            self.scope(scope, cache.scope_before(scope), after.clone());
         }
         if let Some((writer, key, record)) = &plan.key {
             self.event_keys.push((writer.to_string(), key.to_string(), record.encode()));
@@ -147,8 +147,8 @@ impl Batch {
         }
         let ready = |(id, ready): (OutboxId, bool)| OutboxReady { id: id.to_string(), ready };
         self.outbox_ready.extend(changes.ready.into_iter().map(ready));
-        let gone = |(id, before): (OutboxId, u64)| OutboxGone { id: id.to_string(), before };
-        self.outbox_gone.extend(changes.gone.into_iter().map(gone));
+        let deleted = |(id, before): (OutboxId, u64)| OutboxRemoval { id: id.to_string(), before };
+        self.outbox_gone.extend(changes.deleted.into_iter().map(deleted));
         let group = |(OrderGroup { lane, target, key }, stamp)| GroupRow {
             lane: lane.to_string(),
             target: target.to_string(),
@@ -214,8 +214,8 @@ impl Batch {
     }
 
     /// Makes the batch valid only if the claims of a thread do not change until it is written.
-    pub(crate) fn guard_claims(&mut self, facts: &Facts, thread: &ThreadId) -> Result<()> {
-        let before = MailboxView::mailbox(facts, thread)?.map_or(0, |stored| stored.revision);
+    pub(crate) fn guard_claims(&mut self, cache: &RecordCache, thread: &ThreadId) -> Result<()> {
+        let before = MailboxView::mailbox(cache, thread)?.map_or(0, |stored| stored.revision);
         self.mailboxes.push(MailboxRow { thread: thread.to_string(), before, ..MailboxRow::default() });
         Ok(())
     }
@@ -282,11 +282,11 @@ impl Batch {
     }
 
     /// Adds the marks of an entry. Marks that follow from the next entry have no row.
-    fn mark(&mut self, thread: i32, seq: u64, facts: &Facts, plan: &Plan) -> Result<()> {
+    fn mark(&mut self, thread: i32, seq: u64, cache: &RecordCache, plan: &Plan) -> Result<()> {
         if plan.entries.first().is_none_or(|first| seq < first.node.seq) {
-            facts.marks(seq)?;
+            cache.marks(seq)?;
         }
-        if let Some(known) = facts.marks_after(seq, plan).filter(|known| known.has_row) {
+        if let Some(known) = cache.marks_after(seq, plan).filter(|known| known.has_row) {
             let (seq, children) = (signed(seq)?, i64::from(known.marks.children));
             self.marks.push(MarkRow { thread, seq, children, record: known.marks.encode() });
         }
@@ -294,11 +294,11 @@ impl Batch {
     }
 
     /// Adds the changes of the list of leaves. The head is not in that list.
-    fn leaves(&mut self, n: i32, heads: (Option<u64>, Option<u64>), facts: &Facts, plan: &Plan) -> Result<()> {
+    fn leaves(&mut self, n: i32, heads: (Option<u64>, Option<u64>), cache: &RecordCache, plan: &Plan) -> Result<()> {
         let (old, new) = heads;
         let children = |seq: u64| match plan.marks.get(&seq) {
             Some(marks) => Ok(marks.children),
-            None => facts.marks(seq).map(|marks| marks.children),
+            None => cache.marks(seq).map(|marks| marks.children),
         };
         let first_new = plan.entries.first().map(|planned| planned.node.seq);
         let is_new = |seq: u64| first_new.is_some_and(|first| seq >= first);
@@ -307,7 +307,7 @@ impl Batch {
             let seq = planned.node.seq;
             changed.insert(seq, plan.marks.get(&seq).is_none_or(|marks| marks.children == 0));
         }
-        for (seq, marks) in plan.marks.iter().filter(|(seq, _)| facts.is_side(**seq) == Some(false)) {
+        for (seq, marks) in plan.marks.iter().filter(|(seq, _)| cache.is_side(**seq) == Some(false)) {
             changed.insert(*seq, marks.children == 0);
         }
         for seq in old.into_iter().chain(new).filter(|seq| old != new && !is_new(*seq)) {
@@ -324,10 +324,10 @@ impl Batch {
     }
 
     /// Adds the names of checkpoints, and the entries that gave them.
-    fn names(&mut self, n: i32, facts: &Facts, plan: &Plan) -> Result<()> {
+    fn names(&mut self, n: i32, cache: &RecordCache, plan: &Plan) -> Result<()> {
         let is_checkpoint = |seq: u64| -> Result<bool> {
             let new = plan.entries.iter().find(|planned| planned.node.seq == seq);
-            let node = new.map_or_else(|| facts.node(seq), |planned| Ok(planned.node.clone()))?;
+            let node = new.map_or_else(|| cache.node(seq), |planned| Ok(planned.node.clone()))?;
             Ok(node.checkpoint == Some(seq))
         };
         let mut names = BTreeMap::new();
@@ -383,20 +383,20 @@ impl Batch {
     }
 
     /// Returns whether the batch contains anything that belongs to no log of a thread.
-    fn has_around(&self) -> bool {
+    fn writes_outside_log(&self) -> bool {
         let of_events = !self.scopes.is_empty();
         let of_outbox = !(self.outbox.is_empty() && self.outbox_ready.is_empty() && self.outbox_gone.is_empty());
         of_events || of_outbox || !self.mailboxes.is_empty()
     }
 
     /// Returns whether the batch can be written in one statement with others.
-    fn goes_together(&self) -> bool {
-        self.is_ordinary() && self.bytes() <= TOGETHER_BYTES
+    fn can_group(&self) -> bool {
+        self.fits_fast_path() && self.bytes() <= MAX_GROUPED_BYTES
     }
 
     /// Returns whether the batch is about one thread that exists and stays, clears no state, and apart from the thread
     /// changes nothing that other calls can change as well.
-    fn is_ordinary(&self) -> bool {
+    fn fits_fast_path(&self) -> bool {
         let is_thread_that_stays = |row: &ThreadRow| row.stamp > 0 && !row.makes && row.thread.is_some();
         matches!(&*self.threads, [row] if is_thread_that_stays(row))
             && self.groups.is_empty()
@@ -412,7 +412,7 @@ impl Batch {
     }
 
     /// Returns whether both batches write to the same thread or scope.
-    fn meets(&self, other: &Self) -> bool {
+    fn overlaps(&self, other: &Self) -> bool {
         self.threads.iter().any(|row| other.threads.iter().any(|theirs| theirs.id == row.id))
             || self.scopes.iter().any(|row| other.scopes.iter().any(|theirs| theirs.scope == row.scope))
     }
@@ -425,10 +425,10 @@ impl Batch {
         moment: Moment,
     ) -> Result<Written, Failed> {
         let id = &tenant.fixed.tenant;
-        if !connection.is_direct() || !self.goes_together() {
+        if !connection.is_direct() || !self.can_group() {
             return write(connection, self, id, moment).await;
         }
-        Box::pin(tenant.together.write(connection, id, self, moment)).await
+        Box::pin(tenant.group_commit.write(connection, id, self, moment)).await
     }
 }
 
@@ -439,8 +439,8 @@ async fn write(
     tenant: &TenantId,
     moment: Moment,
 ) -> Result<Written, Failed> {
-    if connection.is_direct() && batch.is_ordinary() {
-        match ordinary::write(connection, &[batch], tenant, moment).await {
+    if connection.is_direct() && batch.fits_fast_path() {
+        match fast_path::write(connection, &[batch], tenant, moment).await {
             Ok(rows) if rows.is_empty() => {}
             Ok(rows) => return answer::written(connection, batch, &rows).map_err(Failed::after_answer),
             Err(failed) if failed.is_transient && !failed.is_unknown() => {}

@@ -164,7 +164,7 @@ pub(super) struct OutboxReady {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct OutboxGone {
+pub(super) struct OutboxRemoval {
     pub(super) id: String,
     pub(super) before: u64,
 }

@@ -9,7 +9,7 @@ use store_postgres::PostgresStore;
 
 use crate::fixture::{Place, server};
 
-/// A store, and somebody with a table of their own in the same database.
+/// A store, and a caller with a table of its own in the same database.
 struct Caller {
     place: Place,
     store: PostgresStore,
@@ -34,7 +34,7 @@ impl Caller {
         Self { place, store, connection }
     }
 
-    /// Writes a row and a commit, and ends the transaction.
+    /// Writes a row and the commits in one transaction, and commits or rolls it back. Returns the answers.
     async fn write(&mut self, order: i64, commits: &[Commit], ends_well: bool) -> Vec<Result<Receipt>> {
         let mut transaction = self.connection.begin().await.unwrap();
         let insert = format!("INSERT INTO {}.orders VALUES ({order})", self.place.0.config().schema());
@@ -72,7 +72,7 @@ async fn a_rolled_back_commit_leaves_nothing() {
     let [Ok(receipt)] = &caller.write(1, &[saying("a")], false).await[..] else { panic!("the commit was refused") };
     assert_eq!((receipt.version.number(), receipt.deduplicated), (1, false));
     assert_eq!((caller.orders().await, caller.thread().await), (0, None));
-    // Neither is its key.
+    // The key of the commit is not stored either.
     let again = &caller.write(1, &[saying("a")], true).await[0];
     assert!(!again.as_ref().unwrap().deduplicated);
     assert_eq!((caller.orders().await, caller.version().await), (1, 1));
@@ -98,7 +98,7 @@ async fn several_commits_and_other_writers_agree() {
 async fn a_refusal_leaves_the_transaction_as_it_was() {
     let mut caller = Caller::new().await;
     let new = || saying("new").expecting(Expect::Absent);
-    // The run is that of another thread, of which only the server knows.
+    // The run belongs to another thread, so the third commit is refused.
     let change = || RunChange::new("r".parse().unwrap(), RunStatus::Running).with_agent("a".parse().unwrap());
     let commits = caller.store.tenant(&tenant()).unwrap().commits.unwrap();
     let elsewhere = Commit::new("u".parse().unwrap()).with_run(change()).with_key(CommitKey::new("k").unwrap());

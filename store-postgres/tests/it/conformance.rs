@@ -1,4 +1,4 @@
-//! The suite, random histories beside the model, and histories of many tasks at once.
+//! The suite, random operations on the store and on the model, and histories of many concurrent tasks.
 
 conformance_tests::thread_run_store!(crate::fixture());
 conformance_tests::commit_coordinator!(crate::fixture());

@@ -18,10 +18,10 @@ use tokio::time::timeout;
 
 use crate::fixture::{Place, server};
 
-/// Stands in everything that is written.
+/// A text that is in everything that these tests write.
 const SECRET: &str = "birthday of the queen";
 
-/// How many rows of each table show the secret; tables that show none are left out.
+/// Returns the tables that contain the secret, each with the number of rows that contain it.
 async fn shown(place: &Place) -> Vec<(String, i64)> {
     let schema = place.0.config().schema();
     let mut connection = PgConnection::connect(&server()).await.unwrap();
@@ -47,8 +47,8 @@ async fn write(stores: &TenantStores, thread: &ThreadId, key: &str, entries: usi
     let _receipt = commits.commit(said.fold(commit, Commit::entry)).await.unwrap();
 }
 
-/// Shows TH-20 and TH-21: what was said is gone from every table when the deletion returns, also of children and of a
-/// log that takes several batches; so it is after a pruning.
+/// Shows TH-20 and TH-21: when a deletion returns, no table contains the text of the deleted threads. This is also true
+/// for children, for a log that takes several batches, and after pruning.
 #[tokio::test]
 async fn a_deletion_leaves_no_message_text_behind() {
     let place = Place::new(Limits::default()).await.unwrap();
@@ -78,14 +78,14 @@ async fn a_deletion_leaves_no_message_text_behind() {
     store.close().await.unwrap();
 }
 
-/// Threads on a connection of their own, as another process has them.
+/// Opens the store with connections of its own, as another process does.
 async fn process(place: &Place) -> (PostgresStore, Arc<dyn ThreadAdmin>, TenantStores) {
     let store = place.0.open().await.unwrap();
     let stores = store.tenant(&TenantId::default_tenant()).unwrap();
     (store, stores.threads.clone().unwrap(), stores)
 }
 
-/// Keeps everybody from removing entries until it is dropped.
+/// Prevents every process from removing entries until the connection is closed.
 async fn no_entry_goes(place: &Place) -> PgConnection {
     let mut connection = PgConnection::connect(&server()).await.unwrap();
     let locked = format!("BEGIN; LOCK TABLE {}.entry IN SHARE MODE", place.0.config().schema());
@@ -93,10 +93,10 @@ async fn no_entry_goes(place: &Place) -> PgConnection {
     connection
 }
 
-/// How long a test waits for what has to come.
+/// How long a test waits for something that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until so many removals of the schema wait for locks: a removal that waits for none never gets there.
+/// Waits until this many removals in the schema wait for locks. Panics if a removal does not wait.
 async fn removals_wait(place: &Place, count: i64) {
     let mut connection = PgConnection::connect(&server()).await.unwrap();
     let waiting = format!(
@@ -113,8 +113,8 @@ async fn removals_wait(place: &Place, count: i64) {
     timeout(PATIENCE, all_wait).await.expect("the removals wait for locks");
 }
 
-/// Shows TH-20: what a deletion that was cut off left is invisible, and `purge_deleted` of another process removes it,
-/// also where the step of the first one still goes on.
+/// Shows TH-20: what an interrupted deletion has left is invisible, and `purge_deleted` of another process removes it,
+/// also while a step of the first process is still running.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_purge_removes_the_rest_of_a_cut_deletion() {
     let place = Place::new(Limits::default()).await.unwrap();
@@ -133,7 +133,7 @@ async fn the_next_purge_removes_the_rest_of_a_cut_deletion() {
     assert!(cut.await.unwrap_err().is_cancelled());
     let (second, threads, stores) = process(&place).await;
     assert_eq!(stores.threads.unwrap().load_thread(&long).await.unwrap(), None);
-    // It waits for the removal that still goes on, instead of saying that nothing is left.
+    // The purge waits for the removal that is still running, instead of reporting that nothing is left.
     let purging = tokio::spawn(async move { threads.purge_deleted(&Silent).await });
     removals_wait(&place, 2).await;
     assert!(!purging.is_finished());
@@ -145,7 +145,7 @@ async fn the_next_purge_removes_the_rest_of_a_cut_deletion() {
     second.close().await.unwrap();
 }
 
-/// Shows TH-20: what is left of a family of many small threads goes in a few steps, and not in one for each of them.
+/// Shows TH-20: what is left of a family of many small threads is removed in a few steps, not in one for each thread.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_small_threads_are_removed_in_few_steps() {
     const CHILDREN: usize = 300;

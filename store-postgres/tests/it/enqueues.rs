@@ -1,4 +1,4 @@
-//! Enqueues of one process about the same threads go together, and keep no other waiting (PR-12).
+//! Enqueues of one process to the same threads share transactions, and block no other enqueues (PR-12).
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,10 +9,10 @@ use tokio::{task::JoinHandle, time::timeout};
 use crate::{fixture::server, mailbox::Given};
 
 const CALLS: usize = 64;
-/// What takes longer hangs.
+/// A call that takes longer than this hangs.
 const FOR_EVER: Duration = Duration::from_secs(20);
 
-/// Enqueues some work in one call: the thread of each, if it is taken.
+/// Enqueues some work in one call. The task returns, for each dispatch, its thread or why it was refused.
 fn enqueue(given: &Given, works: Vec<NewDispatch>) -> JoinHandle<Vec<Result<ThreadId>>> {
     let mailbox = Arc::clone(&given.mailbox);
     tokio::spawn(async move {
@@ -21,7 +21,7 @@ fn enqueue(given: &Given, works: Vec<NewDispatch>) -> JoinHandle<Vec<Result<Thre
     })
 }
 
-/// How many transactions wrote the dispatches that are there.
+/// Returns how many transactions wrote the dispatches that exist.
 async fn transactions(given: &Given) -> i64 {
     let mut server = PgConnection::connect(&server()).await.unwrap();
     let count = format!("SELECT count(DISTINCT xmin::text) FROM {}.dispatch", given.place.0.config().schema());
@@ -46,7 +46,7 @@ async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
     enqueue(&given, vec![named("t", "taken", "1")]).await.unwrap().remove(0).unwrap();
     let calls: Vec<_> = (0..CALLS)
         .map(|at| {
-            // Every fourth has work that is refused: its id is that of other work.
+            // One dispatch of every fourth call is refused, because its id belongs to other work.
             let second = if at % 4 == 0 { named("t", "taken", "2") } else { named("t", &format!("d-{at}"), "2") };
             enqueue(&given, vec![work("s"), second])
         })

@@ -1,4 +1,4 @@
-//! How the suite opens a store on PostgreSQL, and what it may do to it.
+//! How the suite opens a store on PostgreSQL, and what the suite may do to the store.
 
 use std::{
     env,
@@ -12,7 +12,7 @@ use sqlx::{Connection as _, PgConnection};
 use store_core::{Capabilities, EventDelivery, Limits, Result, Store, Survives};
 use store_postgres::{PostgresConfig, TestSchema};
 
-/// How the server is reached.
+/// How a test connects to the server.
 #[derive(Debug, Clone, Copy)]
 enum OnPostgres {
     Directly,
@@ -28,7 +28,7 @@ pub(crate) fn pooled() -> impl Fixture {
     OnPostgres::Pooled
 }
 
-/// Where the server is.
+/// Returns the URL of the server.
 pub(crate) fn server() -> String {
     variable("AGENTSTORE_TEST_POSTGRES_URL")
 }
@@ -37,7 +37,7 @@ fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("set {name}, or use `cargo xtask test`, which starts servers"))
 }
 
-/// Whether the server syncs what it acknowledges.
+/// Returns whether the server syncs what it acknowledges.
 fn is_durable() -> bool {
     static DURABLE: OnceLock<bool> = OnceLock::new();
     *DURABLE.get_or_init(ask_whether_durable)
@@ -62,7 +62,7 @@ fn config(url: &str) -> PostgresConfig {
     config
 }
 
-/// A schema that goes with this.
+/// A schema that is removed or given back when this value is dropped.
 pub(crate) struct Place(pub(crate) TestSchema);
 
 impl Place {
@@ -72,7 +72,7 @@ impl Place {
         TestSchema::create(config).await.map(Self)
     }
 
-    /// The same in a schema that others have used.
+    /// Takes a schema that an earlier test may have left.
     async fn at(url: &str, limits: Limits) -> Result<Self> {
         let mut config = config(url);
         config.limits = limits;

@@ -1,4 +1,4 @@
-//! What an inspection finds, and what a repair makes again (VF-1, VF-5).
+//! What an inspection finds, and what a repair rebuilds (VF-1, VF-5).
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use store_postgres::PostgresStore;
 
 use crate::fixture::{Place, server};
 
-/// A store with a thread that has branches, a name and a run, and work.
+/// Returns a store with a claimed dispatch, and with a thread that has branches, a label and a run.
 async fn store() -> (Place, PostgresStore) {
     let place = Place::new(Limits::default()).await.unwrap();
     let store = place.0.open().await.unwrap();
@@ -41,7 +41,7 @@ fn kinds(inspection: &Inspection) -> Vec<FindingKind> {
     inspection.findings.iter().map(|finding| finding.kind).collect()
 }
 
-/// What is found after somebody changed rows by hand.
+/// Changes rows by hand, and returns what an inspection finds after that.
 async fn after(sql: &str) -> (Place, PostgresStore, Vec<FindingKind>) {
     let (place, store) = store().await;
     let mut connection = PgConnection::connect(&server()).await.unwrap();

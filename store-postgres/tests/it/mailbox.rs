@@ -1,4 +1,4 @@
-//! The order of claims, which do not look again where nothing was (MB-22).
+//! The order of claims, which do not search again where earlier claims found nothing (MB-22).
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,7 +33,7 @@ impl Given {
         self.mailbox.enqueue(vec![new]).await.unwrap().pop().unwrap().unwrap();
     }
 
-    /// Claims and settles what is first: the thread that it is of.
+    /// Claims and settles the first dispatch. Returns its thread.
     async fn work(&self) -> Option<String> {
         let request = ClaimRequest::new(WorkerId::new("w").unwrap(), MINUTE);
         let held = self.mailbox.claim(request).await.unwrap().claimed.pop()?;
@@ -42,7 +42,7 @@ impl Given {
         Some(held.dispatch.thread.to_string())
     }
 
-    /// Time goes by in which claims find nothing.
+    /// Advances the time by a minute, and checks that a claim then finds nothing.
     async fn pass(&self) {
         self.place.0.advance(MINUTE).await.unwrap();
         assert_eq!(self.work().await, None);
@@ -61,7 +61,7 @@ async fn a_thread_that_becomes_urgent_is_found_below_the_watermark() {
     given.place.0.advance(MINUTE).await.unwrap();
     given.enqueue("new", 10).await;
     assert_eq!(given.work().await.as_deref(), Some("new"));
-    // It has waited for a minute, and claims have passed that time among the urgent ones.
+    // The thread has been ready for a minute. Claims have passed that time among the urgent dispatches.
     given.enqueue("waiting", 10).await;
     given.enqueue("newer", 10).await;
     for thread in ["waiting", "newer", "patient", "waiting"] {

@@ -1,4 +1,4 @@
-//! The conformance suite and what PostgreSQL promises besides, on a real server.
+//! The conformance suite, and tests of what this backend promises in addition, on a real server.
 
 #![expect(
     clippy::unwrap_used,
@@ -12,12 +12,12 @@ mod caller;
 mod conformance;
 mod deletions;
 mod enqueues;
+mod fast_path;
 mod faults;
 mod fixture;
 mod inspect;
 mod mailbox;
 mod news;
-mod ordinary;
 mod places;
 mod pooled;
 mod tenants;

@@ -1,5 +1,5 @@
-//! The places of threads in the mailbox: the server, which makes available what is due, and core's rule say the same
-//! (MB-22).
+//! The places of threads in the mailbox: the server, which makes due dispatches available, and the rule of core must
+//! agree (MB-22).
 
 use conformance_tests::{Random, seed};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
@@ -12,14 +12,14 @@ use store_core::{
 use crate::fixture::{Place, server};
 
 const CASES: usize = 200;
-/// So often the time of a case is another, also one before.
+/// How often the time of a case changes. It may also go back.
 const TIMES: usize = 5;
 
 fn time(at: usize) -> Timestamp {
     Timestamp::from_millis(at as u64).unwrap()
 }
 
-/// What a thread's queue holds at a time, as its documentation says.
+/// Returns what a thread's queue holds at a time, as the documentation of [`QueueEnds`] says.
 fn ends(queue: &[InQueue], now: Timestamp) -> QueueEnds {
     let (available, later): (Vec<InQueue>, Vec<InQueue>) = queue.iter().partition(|at| at.due <= now);
     QueueEnds {
@@ -40,7 +40,7 @@ impl Given {
         sqlx::query(AssertSqlSafe(sql)).fetch_all(&mut self.connection).await.unwrap()
     }
 
-    /// A mailbox with what waits in it, and some of another epoch.
+    /// Stores a mailbox with its queued dispatches, and with the same number of dispatches of another epoch.
     async fn put(&mut self, thread: &str, mailbox: &StoredMailbox, queue: &[InQueue]) {
         let lease = mailbox.running.as_ref().map_or("NULL".to_owned(), |it| it.lease_until.as_millis().to_string());
         self.run(format!(

@@ -1,4 +1,4 @@
-//! A deletion of a tenant whose caller has gone (PR-16, TN-8).
+//! A deletion of a tenant whose caller drops the call (PR-16, TN-8).
 
 use std::{
     future::Future,
@@ -20,7 +20,7 @@ async fn write(stores: &TenantStores) -> store_core::Result<()> {
     stores.threads.as_ref().unwrap().create_thread(NewThread::new(thread())).await.map(drop)
 }
 
-/// Every call on the tenant waits for the deletion, though nobody waits for that any more, and what it wrote is kept.
+/// Every call on the tenant waits for the deletion, although its caller has dropped it. What the call writes is kept.
 #[tokio::test]
 async fn writes_after_a_dropped_tenant_deletion_are_kept() {
     let place = Place::new(Limits::default()).await.unwrap();
@@ -28,7 +28,7 @@ async fn writes_after_a_dropped_tenant_deletion_are_kept() {
     let tenant = TenantId::default_tenant();
     write(&store.tenant(&tenant).unwrap()).await.unwrap();
 
-    // Somebody writes to the tenant, and is not done: the deletion waits on the server.
+    // Another connection writes to the tenant and has not finished, so the deletion waits on the server.
     let mut writer = PgConnection::connect(&server()).await.unwrap();
     let mut writing = writer.begin().await.unwrap();
     let schema = place.0.config().schema();
@@ -43,7 +43,7 @@ async fn writes_after_a_dropped_tenant_deletion_are_kept() {
     let mut written = pin!(write(&next));
     assert!(tokio::time::timeout(Duration::from_millis(200), written.as_mut()).await.is_err(), "the write ended");
     writing.rollback().await.unwrap();
-    // Of the life that was deleted nothing is there: the same id is new.
+    // Nothing of the deleted tenant is left, so the same thread id is new.
     written.await.unwrap();
     assert!(next.threads.as_ref().unwrap().load_thread(&thread()).await.unwrap().is_some());
     store.close().await.unwrap();

@@ -1,4 +1,4 @@
-//! What a URL asks for, on a server.
+//! The effects of URL parameters on a real server.
 
 use std::{net::TcpListener, time::Duration};
 
@@ -37,7 +37,7 @@ async fn url_parameters_of_hosting_providers_are_applied() {
     place.remove().await.unwrap();
 }
 
-/// `options` reach the sessions, and `target_session_attrs` looks at them.
+/// `options` are applied to the sessions, and `target_session_attrs` looks at the result.
 #[tokio::test]
 async fn read_only_sessions_are_refused_if_the_url_requires_writes() {
     let read_only = "options=-c%20default_transaction_read_only%3Don&target_session_attrs=";

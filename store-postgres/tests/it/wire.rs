@@ -1,4 +1,4 @@
-//! What goes over the wire, to whom, and what it leaves in the database.
+//! The messages that are sent to the server, and what they leave in the database.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,8 +18,8 @@ use crate::{
     fixture::{Place, server},
 };
 
-/// PO-4: a commit with everything in it is one round trip once the statement is prepared, and so is one that others
-/// came before.
+/// PO-4: once the statement is prepared, a commit with everything in it takes one round trip. So does a commit that
+/// conflicts with one of another process.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_is_one_round_trip() {
     let place = Place::new(Limits::default()).await.unwrap();
@@ -40,14 +40,14 @@ async fn a_commit_is_one_round_trip() {
         let late = saying(&id, &format!("late-{number}")).expecting(Expect::Version(version));
         assert_eq!(here.commit(late).await.unwrap_err().kind(), ErrorKind::Conflict);
         conflicts.push(proxy.round_trips());
-        // What a refusal makes it forget is known again.
+        // This commit loads again what the refusal removed from the cache.
         version = here.commit(saying(&id, &format!("here-{number}"))).await.unwrap().version;
     }
     assert_eq!((usual(commits), usual(conflicts)), (1, 1));
 }
 
-/// PO-4: commits of several threads that come at once share statements, and each gets its own answer: those that
-/// others came before are decided again, one that is refused keeps no other from being written.
+/// PO-4: concurrent commits of several threads share statements, and each gets its own answer. If another process wrote
+/// first, a commit is decided again. A commit that is refused does not prevent the others from being written.
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_commits_share_statements() {
     const THREADS: usize = 32;
@@ -62,7 +62,7 @@ async fn concurrent_commits_share_statements() {
     }
     let mut fewest = usize::MAX;
     for round in 0..ROUNDS {
-        // What is known here of the first thread is old, and the second gets an id that it has already.
+        // The cache of the first thread is outdated. The second thread gets an id that it has from the second round on.
         let _elsewhere = there.commit(saying(&ids[0], &format!("elsewhere-{round}"))).await.unwrap();
         quiet(&proxy).await;
         let commit = |(at, id): (usize, &ThreadId)| {
@@ -93,7 +93,7 @@ async fn concurrent_commits_share_statements() {
     }
 }
 
-/// PO-4: what a decision looks at goes over the wire at once, however much it is, also if the thread is known already.
+/// PO-4: a decision loads everything that it looks at in one round trip, however much it is, also for a cached thread.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_inputs_take_one_round_trip() {
     let place = Place::new(Limits::default()).await.unwrap();
@@ -112,13 +112,13 @@ async fn many_inputs_take_one_round_trip() {
         quiet(&proxy).await;
         let _receipt = commits.commit(commit).await.unwrap();
         let consumed = proxy.round_trips();
-        // To look and to write, and what preparing these two takes.
+        // One round trip to load and one to write, and what preparing these two statements takes.
         assert!(appended <= 4 && consumed <= 4, "{number} inputs: {appended} to append, {consumed} to consume");
     }
 }
 
-/// PO-4: what the holder of a claim does is one round trip, also once it was extended, and goes on being right when
-/// others changed the thread's mailbox meanwhile.
+/// PO-4: each call of the holder of a claim takes one round trip, also after the claim was extended. Its answer is
+/// right, also if others changed the thread's mailbox meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_call_of_a_claim_holder_is_one_round_trip() {
     const MINUTE: Duration = Duration::from_secs(60);
@@ -155,7 +155,7 @@ async fn each_call_of_a_claim_holder_is_one_round_trip() {
     assert_eq!(usual(trips), 1);
 }
 
-/// MB-25, TN-8: a claim is of the tenant that it was made in, and not of one that was made anew in its place.
+/// MB-25, TN-8: a claim belongs to the tenant that it was made in, and not to one that was created in its place.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_does_not_outlive_its_tenant() {
     const MINUTE: Duration = Duration::from_secs(60);
@@ -178,26 +178,26 @@ async fn a_claim_does_not_outlive_its_tenant() {
     there.settle(ack(&after)).await.unwrap().pop().unwrap().unwrap();
 }
 
-/// A store in this place, with so many connections, all of them through the proxy.
+/// Opens a store in this place, with this many connections, all of them through the proxy.
 async fn through(proxy: &Proxy, place: &Place, connections: u32) -> PostgresStore {
     let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(place.0.config().schema()).unwrap();
-    (config.connections, config.stands_still) = (connections, true);
+    (config.connections, config.clock_is_fixed) = (connections, true);
     PostgresStore::open(config).await.unwrap()
 }
 
-/// What is sent behind commits is sent.
+/// Waits until the messages that follow a commit have been sent, and resets the counter of round trips.
 async fn quiet(proxy: &Proxy) {
     tokio::time::sleep(Duration::from_millis(30)).await;
     let _before = proxy.round_trips();
 }
 
-/// The middle one: on a busy machine what is sent behind a commit may come before its answer is read.
+/// Returns the median. On a busy machine, messages that follow a commit may be sent before its answer is read.
 fn usual(mut counts: Vec<usize>) -> usize {
     counts.sort_unstable();
     counts[counts.len() / 2]
 }
 
-/// PO-1: whatever a store does, outside of its schema everything is as it was.
+/// PO-1: a store changes nothing outside of its schema.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_outside_of_the_schema_is_touched() {
     const OUTSIDE: &str = "SELECT string_agg(what, E'\\n' ORDER BY what) FROM ( \
@@ -223,7 +223,7 @@ async fn nothing_outside_of_the_schema_is_touched() {
     assert_eq!(before, after);
 }
 
-/// PO-11: a server that cannot be verified is not spoken to in the clear instead.
+/// PO-11: if a server cannot be verified, the store does not use an unencrypted connection instead.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_must_be_verified_is_never_unencrypted() {
     let proxy = Proxy::start(socket()).await;

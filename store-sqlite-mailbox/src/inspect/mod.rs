@@ -15,7 +15,7 @@ use store_core::{
 use self::thread::{Place, Seen};
 use crate::{
     error::sql,
-    rows::{Known, Recent, Rows, all, get, unsigned},
+    rows::{RowCache, Rows, TenantRow, all, get, unsigned},
     sql as text,
     store::SqliteMailbox,
 };
@@ -54,7 +54,7 @@ impl SqliteMailbox {
 
     async fn of_tenant(
         &self,
-        (tenant, known): (&TenantId, Known),
+        (tenant, known): (&TenantId, TenantRow),
         progress: &dyn Progress,
         repairs: bool,
         inspection: &mut Inspection,
@@ -78,13 +78,13 @@ impl SqliteMailbox {
     }
 
     /// Checks a thread, batch by batch, and repairs what can be derived.
-    async fn of_thread(&self, of: (&TenantId, Known), place: &Place, repairs: bool) -> Result<Vec<Finding>> {
+    async fn of_thread(&self, of: (&TenantId, TenantRow), place: &Place, repairs: bool) -> Result<Vec<Finding>> {
         let ((tenant, known), mut findings, mut seen) = (of, Vec::new(), Seen::default());
         loop {
             let (name, place, from) = (tenant.clone(), place.clone(), seen.clone());
             let read = move |conn: &Connection| {
                 let mut seen = from;
-                let found = seen.batch(&Rows::new(conn, &name, Some(known), &Recent::default()), &place)?;
+                let found = seen.batch(&Rows::new(conn, &name, Some(known), &RowCache::default()), &place)?;
                 Ok((seen, found))
             };
             let (then, found) = self.read(read).await?;
@@ -97,7 +97,7 @@ impl SqliteMailbox {
         let is_stale = |finding: &Finding| finding.repair == Repairable::CanBeRebuilt;
         let is_blocked = |finding: &Finding| finding.kind == FindingKind::Damaged && seen.can_be_put_aside;
         if repairs && findings.iter().any(|finding| is_stale(finding) || is_blocked(finding)) {
-            self.put_right(of, place).await?;
+            self.correct(of, place).await?;
             findings.iter_mut().filter(|finding| is_stale(finding)).for_each(|f| f.repair = Repairable::Rebuilt);
         }
         let named = |finding: Finding| match place.thread.parse() {
@@ -107,14 +107,14 @@ impl SqliteMailbox {
         Ok(findings.into_iter().map(named).collect())
     }
 
-    async fn put_right(&self, (tenant, known): (&TenantId, Known), place: &Place) -> Result<()> {
+    async fn correct(&self, (tenant, known): (&TenantId, TenantRow), place: &Place) -> Result<()> {
         let mut after = Some(thread::BEGINNING);
         while let Some(from) = after {
             let (name, place) = (tenant.clone(), place.clone());
-            let step = move |turn: &crate::writer::Turn<'_>| {
-                let setting = Setting::new(turn.now(), turn.limits(), turn.ids());
-                let rows = Rows::new(turn.conn, &name, Some(known), turn.recent);
-                thread::put_right(&rows, &place, &from, setting)
+            let step = move |context: &crate::writer::BatchContext<'_>| {
+                let setting = Setting::new(context.now(), context.limits(), context.ids());
+                let rows = Rows::new(context.conn, &name, Some(known), context.row_cache);
+                thread::correct(&rows, &place, &from, setting)
             };
             after = self.step(step).await?;
         }
@@ -143,10 +143,10 @@ fn own_check(conn: &Connection) -> Result<Vec<Finding>> {
     Ok(wrong.map(|line| Finding::new(FindingKind::Damaged, "the database file", line)).collect())
 }
 
-fn tenants(conn: &Connection, after: &str) -> Result<Vec<(TenantId, Known)>> {
+fn tenants(conn: &Connection, after: &str) -> Result<Vec<(TenantId, TenantRow)>> {
     all(conn, text::TENANTS, [after], |row| {
         let name: String = get(row, 0)?;
-        let known = Known { no: get(row, 1)?, incarnation: unsigned(get(row, 2)?)? };
+        let known = TenantRow { no: get(row, 1)?, incarnation: unsigned(get(row, 2)?)? };
         Ok((name.parse()?, known))
     })
 }

@@ -9,7 +9,7 @@ use store_core::{
 };
 
 use crate::{
-    rows::{Known, Rows, all, get, unsigned},
+    rows::{Rows, TenantRow, all, get, unsigned},
     sql as text,
 };
 
@@ -29,7 +29,7 @@ pub(super) struct Place {
 }
 
 /// Lists the threads of a tenant after a given one.
-pub(super) fn list(conn: &Connection, known: Known, after: &str) -> Result<Vec<Place>> {
+pub(super) fn list(conn: &Connection, known: TenantRow, after: &str) -> Result<Vec<Place>> {
     all(conn, text::RECORDS, (known.no, after), |row| Ok(Place { thread: get(row, 2)?, no: get(row, 3)? }))
 }
 
@@ -81,8 +81,8 @@ fn check(rows: &Rows<'_>, id: &str) -> Result<Option<Finding>> {
         Ok(Err(error)) => return Err(error),
         Ok(Ok(None)) | Err(_) => return Ok(Some(damaged(place(), &"an index names it, but it does not exist"))),
     };
-    let stands = rows.stands(&known)?;
-    Ok((!stands).then(|| Finding::new(FindingKind::StaleIndex, place(), "it is not listed where it belongs")))
+    let columns_match = rows.columns_match(&known)?;
+    Ok((!columns_match).then(|| Finding::new(FindingKind::StaleIndex, place(), "it is not listed where it belongs")))
 }
 
 /// Checks the record of the thread as a whole.
@@ -128,14 +128,14 @@ fn whole(rows: &Rows<'_>, place: &Place) -> Result<Vec<Finding>> {
 ///
 /// An unreadable dispatch is put aside: it is kept, but no longer blocks claims of others (MB-55). Returns where to
 /// continue.
-pub(super) fn put_right(rows: &Rows<'_>, place: &Place, after: &At, setting: Setting<'_>) -> Result<Option<At>> {
+pub(super) fn correct(rows: &Rows<'_>, place: &Place, after: &At, setting: Setting<'_>) -> Result<Option<At>> {
     rows.read_payloads();
     let ids = rows.ids_of(place.no, after)?;
     for (_, id) in &ids {
         let found = id.parse::<DispatchId>().map(|id| rows.dispatch(&id));
         match found {
-            Ok(Ok(Some(stored))) => rows.put_right(place.no, &stored, setting.now)?,
-            Ok(Err(error)) if error.kind() == ErrorKind::Corrupt => rows.put_aside(id)?,
+            Ok(Ok(Some(stored))) => rows.correct(place.no, &stored, setting.now)?,
+            Ok(Err(error)) if error.kind() == ErrorKind::Corrupt => rows.quarantine(id)?,
             Ok(Err(error)) => return Err(error),
             Ok(Ok(None)) | Err(_) => {}
         }
@@ -148,8 +148,8 @@ pub(super) fn put_right(rows: &Rows<'_>, place: &Place, after: &At, setting: Set
     let running = record.running.as_ref().map(|running| rows.dispatch(&running.dispatch));
     let is_claimed =
         running.is_some_and(|found| found.is_ok_and(|found| found.is_some_and(|found| found.is_claimed())));
-    record.put_right(record.count(rows.by_status_and_epoch(place.no)?), is_claimed, setting.now);
-    rows.place_anew(&thread, place.no, record)?;
+    record.correct(record.count(rows.by_status_and_epoch(place.no)?), is_claimed, setting.now);
+    rows.rewrite_places(&thread, place.no, record)?;
     Ok(None)
 }
 

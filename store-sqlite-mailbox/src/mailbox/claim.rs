@@ -13,7 +13,7 @@ use crate::{rows::Rows, writer::Decided};
 
 /// The largest number of expired leases that one claim ends, and of threads that it makes available. The next claim
 /// handles the remaining ones.
-const LAPSES: u32 = 1_000;
+const MAX_EXPIRED: u32 = 1_000;
 /// The number of ready threads read at once.
 const AHEAD: u32 = 64;
 
@@ -45,7 +45,7 @@ pub(super) fn claim(rows: &Rows<'_>, request: &ClaimRequest, setting: Setting<'_
 
 /// Claims from one thread.
 fn claim_of(rows: &Rows<'_>, thread: &ThreadId, one: ClaimOne<'_>, setting: Setting<'_>) -> Decided<Claims> {
-    if let Err(error) = rows.turn(thread, setting.now, false) {
+    if let Err(error) = rows.promote_due(thread, setting.now, false) {
         return damaged(error);
     }
     rows.change(|view| mailbox::claim(view, thread, one, setting))
@@ -77,7 +77,7 @@ fn claim_any(rows: &Rows<'_>, request: &ClaimRequest, setting: Setting<'_>) -> D
         Ok(())
     };
     if !rows.is_nothing_due(setting.now) {
-        let (lapsed, due) = (rows.lapsed(setting.now, None, LAPSES)?, rows.due(setting.now, LAPSES)?);
+        let (lapsed, due) = (rows.lapsed(setting.now, None, MAX_EXPIRED)?, rows.due(setting.now, MAX_EXPIRED)?);
         if lapsed.is_empty() && due.is_empty() {
             rows.nothing_is_due(setting.now);
         }
@@ -87,7 +87,7 @@ fn claim_any(rows: &Rows<'_>, request: &ClaimRequest, setting: Setting<'_>) -> D
             }
         }
         for thread in due {
-            if let Err(error) = rows.turn(&thread, setting.now, false) {
+            if let Err(error) = rows.promote_due(&thread, setting.now, false) {
                 leave_out(&mut claims, thread, error)?;
             }
         }
@@ -100,7 +100,7 @@ fn claim_any(rows: &Rows<'_>, request: &ClaimRequest, setting: Setting<'_>) -> D
         for (_, _, thread) in places {
             match claim_of(rows, &thread, one, setting)? {
                 // The thread was made available at a time that now lies in the future: the clock was set back.
-                Ok(found) if found.claimed.is_empty() => rows.turn(&thread, setting.now, true)?,
+                Ok(found) if found.claimed.is_empty() => rows.promote_due(&thread, setting.now, true)?,
                 Ok(found) => claims.claimed.extend(found.claimed),
                 Err(error) => leave_out(&mut claims, thread, error)?,
             }

@@ -12,7 +12,7 @@ use store_core::{
     InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, NewDispatch, Purge,
     Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement,
     commit::Setting,
-    flight::About,
+    in_flight::CallScope,
     mailbox::{self, ClaimOne, EnqueueOne, MailboxChange, SettleOne},
 };
 
@@ -33,7 +33,7 @@ impl TenantMailbox {
     /// Makes one decision.
     async fn decide<T: Send + 'static>(
         &self,
-        about: About,
+        about: CallScope,
         mut decide: impl FnMut(&Rows<'_>, Setting<'_>) -> Result<MailboxChange<T>> + Send + 'static,
     ) -> Result<T> {
         self.tenant.write(about, move |rows, setting| rows.change(|view| decide(view, setting))).await
@@ -91,7 +91,7 @@ impl MailboxConsumer for TenantMailbox {
         let tenant = Arc::clone(&self.tenant);
         let call = move |rows: &Rows<'_>, setting: Setting<'_>| {
             let claims = claim::claim(rows, &request, setting)?;
-            Ok(claims.map(|claims| OnTheWay { claims: Some(claims), tenant: Arc::clone(&tenant) }))
+            Ok(claims.map(|claims| UndeliveredClaims { claims: Some(claims), tenant: Arc::clone(&tenant) }))
         };
         let mut received = self.tenant.write(None, call).await?;
         Ok(received.claims.take().unwrap_or_default())
@@ -115,12 +115,12 @@ impl MailboxConsumer for TenantMailbox {
 }
 
 /// Claims that are not yet returned to the caller. If dropped before that, they are released (PR-11).
-struct OnTheWay {
+struct UndeliveredClaims {
     claims: Option<Claims>,
     tenant: Arc<Tenant>,
 }
 
-impl Drop for OnTheWay {
+impl Drop for UndeliveredClaims {
     fn drop(&mut self) {
         let claims = self.claims.take().map(|claims| claims.claimed).unwrap_or_default();
         let ends: Vec<_> = claims.iter().map(|held| SettleOne::of(held.claim(), Settlement::Release)).collect();

@@ -21,7 +21,7 @@ use crate::{
 /// The priority value of threads with expired leases. It sorts after all others.
 const LEASED: u64 = 256;
 /// The number of threads that are made available at once.
-const TURNS: u32 = 1_000;
+const MAX_PROMOTED: u32 = 1_000;
 
 #[async_trait]
 impl MailboxReader for TenantMailbox {
@@ -59,13 +59,13 @@ impl TenantMailbox {
         let clock = Arc::clone(&self.tenant.common);
         let is_due = move |rows: &Rows<'_>| Ok(!rows.due(clock.fixed.clock.now(), 1)?.is_empty());
         while self.tenant.read(None, is_due.clone()).await? {
-            let turn = |rows: &Rows<'_>, setting: Setting<'_>| {
-                for thread in rows.due(setting.now, TURNS)? {
-                    rows.turn(&thread, setting.now, false)?;
+            let promote_due = |rows: &Rows<'_>, setting: Setting<'_>| {
+                for thread in rows.due(setting.now, MAX_PROMOTED)? {
+                    rows.promote_due(&thread, setting.now, false)?;
                 }
                 Ok(Ok(()))
             };
-            match self.tenant.write(None, turn).await {
+            match self.tenant.write(None, promote_due).await {
                 // The store no longer writes. What is already available can still be read.
                 Err(error) if error.kind() == ErrorKind::Poisoned => break,
                 turned => turned?,

@@ -28,8 +28,8 @@ impl TenantMailbox {
 impl WakeUps for TenantMailbox {
     async fn wait(&self, timeout: Duration) -> Result<Waited> {
         let common = Arc::clone(&self.tenant.common);
-        let _waiter = common.news.listen();
+        let _waiter = common.notifications.listen();
         let clock = &*common.fixed.clock;
-        self.tenant.bell.wait(clock, timeout, || self.next_claim()).await
+        self.tenant.notifier.wait(clock, timeout, || self.next_claim()).await
     }
 }

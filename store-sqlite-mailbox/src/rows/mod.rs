@@ -1,7 +1,7 @@
 //! The stored data of a tenant as the rules read it: rows of one transaction.
 
 mod read;
-mod recent;
+mod row_cache;
 mod statements;
 mod walk;
 mod write;
@@ -13,8 +13,8 @@ use store_core::{Error, Result, TenantId, Timestamp, codec::Codec, mailbox::Stor
 
 pub(crate) use self::{
     read::ReadyPlace,
-    recent::Recent,
-    statements::{Kept, Statements},
+    row_cache::RowCache,
+    statements::{StatementCache, Statements},
     walk::Walk,
     write::number,
 };
@@ -25,7 +25,7 @@ use crate::{
 
 /// A tenant as a transaction sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct TenantRow {
     pub(crate) no: i64,
     pub(crate) incarnation: u64,
 }
@@ -36,14 +36,14 @@ pub(crate) struct Rows<'c> {
     statements: &'c dyn Statements,
     tenant: &'c TenantId,
     /// `None` if nothing of the tenant is written yet.
-    known: Cell<Option<Known>>,
+    known: Cell<Option<TenantRow>>,
     /// The incarnation that the tenant gets with its first row.
     next_incarnation: Cell<u64>,
     /// Whether dispatches are read with their payloads. Most decisions do not need them.
     with_payloads: Cell<bool>,
-    recent: &'c Recent,
+    row_cache: &'c RowCache,
     /// The tenant and the time for which this transaction found nothing due and no expired lease.
-    looked: Option<&'c Cell<Option<(i64, Timestamp)>>>,
+    nothing_due_at: Option<&'c Cell<Option<(i64, Timestamp)>>>,
     /// The earliest time at which a claim may find something that was written.
     claimable_from: Cell<Option<Timestamp>>,
     has_written: Cell<bool>,
@@ -61,7 +61,7 @@ const USUAL: usize = 512;
 
 /// The row of a thread.
 #[derive(Debug, Clone)]
-pub(super) struct OfThread {
+pub(super) struct MailboxRow {
     no: i64,
     record: StoredMailbox,
     /// The position columns as they were written.
@@ -71,7 +71,7 @@ pub(super) struct OfThread {
 /// The position columns of a thread: priority, ready since, due, lease.
 type PlaceColumns = [Option<i64>; 4];
 
-impl OfThread {
+impl MailboxRow {
     /// Returns when a dispatch becomes available next, according to the row.
     fn due(&self) -> Result<Option<Timestamp>> {
         let [.., due, _] = self.columns;
@@ -80,7 +80,12 @@ impl OfThread {
 }
 
 impl<'c> Rows<'c> {
-    pub(crate) fn new(conn: &'c Connection, tenant: &'c TenantId, known: Option<Known>, recent: &'c Recent) -> Self {
+    pub(crate) fn new(
+        conn: &'c Connection,
+        tenant: &'c TenantId,
+        known: Option<TenantRow>,
+        row_cache: &'c RowCache,
+    ) -> Self {
         Self {
             conn,
             statements: conn,
@@ -88,8 +93,8 @@ impl<'c> Rows<'c> {
             known: Cell::new(known),
             next_incarnation: Cell::new(0),
             with_payloads: Cell::new(false),
-            recent,
-            looked: None,
+            row_cache,
+            nothing_due_at: None,
             claimable_from: Cell::default(),
             has_written: Cell::default(),
         }
@@ -101,10 +106,11 @@ impl<'c> Rows<'c> {
     pub(crate) fn for_writing(
         (conn, statements): (&'c Connection, &'c dyn Statements),
         tenant: &'c TenantId,
-        (known, now): (Option<Known>, Timestamp),
-        (recent, looked): (&'c Recent, &'c Cell<Option<(i64, Timestamp)>>),
+        (known, now): (Option<TenantRow>, Timestamp),
+        (row_cache, nothing_due_at): (&'c RowCache, &'c Cell<Option<(i64, Timestamp)>>),
     ) -> Result<Self> {
-        let rows = Self { statements, looked: Some(looked), ..Self::new(conn, tenant, known, recent) };
+        let rows =
+            Self { statements, nothing_due_at: Some(nothing_due_at), ..Self::new(conn, tenant, known, row_cache) };
         if known.is_none() {
             let next = rows.one(sql::NEXT_INCARNATION, [], |row| unsigned(get(row, 0)?))?.unwrap_or_default();
             rows.next_incarnation.set(next.max(now.as_millis()));
@@ -115,13 +121,13 @@ impl<'c> Rows<'c> {
     /// Whether this transaction looked for due dispatches and expired leases at this time before and found none. Then
     /// there are still none.
     pub(crate) fn is_nothing_due(&self, now: Timestamp) -> bool {
-        self.looked.is_some_and(|looked| looked.get() == Some((self.no(), now)))
+        self.nothing_due_at.is_some_and(|nothing_due_at| nothing_due_at.get() == Some((self.no(), now)))
     }
 
     /// Notes that nothing is due and no lease has expired.
     pub(crate) fn nothing_is_due(&self, now: Timestamp) {
-        if let Some(looked) = self.looked {
-            looked.set(Some((self.no(), now)));
+        if let Some(nothing_due_at) = self.nothing_due_at {
+            nothing_due_at.set(Some((self.no(), now)));
         }
     }
 
@@ -134,7 +140,7 @@ impl<'c> Rows<'c> {
         self.conn
     }
 
-    pub(crate) const fn known(&self) -> Option<Known> {
+    pub(crate) const fn known(&self) -> Option<TenantRow> {
         self.known.get()
     }
 

@@ -10,7 +10,7 @@ use store_core::{
     },
 };
 
-use super::{BODY, INTERRUPT, MAILBOX, OfThread, PAYLOAD, Rows, STATE, get, maybe_time, signed, time};
+use super::{BODY, INTERRUPT, MAILBOX, MailboxRow, PAYLOAD, Rows, STATE, get, maybe_time, signed, time};
 use crate::{error::corrupt, sql};
 
 /// The position of a thread in the list of ready threads: priority, ready since, thread id.
@@ -26,7 +26,7 @@ impl MailboxView for Rows<'_> {
     }
 
     fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>> {
-        match self.recent.dispatch(self.no(), id, self.with_payloads.get()) {
+        match self.row_cache.dispatch(self.no(), id, self.with_payloads.get()) {
             Some(known) => Ok(Some(known)),
             None => self.one(sql::DISPATCH, (self.no(), id.as_str()), |row| self.stored(row, id)),
         }
@@ -43,7 +43,7 @@ impl MailboxView for Rows<'_> {
         self.one(sql::FIRST, with, |row| {
             let id = id(&get::<String>(row, 5)?)?;
             // Kept as recent, so that the next read of the dispatch finds it.
-            if self.recent.dispatch(self.no(), &id, self.with_payloads.get()).is_none() {
+            if self.row_cache.dispatch(self.no(), &id, self.with_payloads.get()).is_none() {
                 self.stored(row, &id)?;
             }
             Ok(id)
@@ -85,24 +85,24 @@ impl Rows<'_> {
             }
             None => StoredDispatch::enqueued(body),
         };
-        self.recent.put_read(self.no(), &stored, is_whole);
+        self.row_cache.put_read(self.no(), &stored, is_whole);
         Ok(stored)
     }
 
     /// Returns the row of a thread, or `None` if nothing was ever written for it.
-    pub(super) fn of_thread(&self, thread: &ThreadId) -> Result<Option<OfThread>> {
+    pub(super) fn of_thread(&self, thread: &ThreadId) -> Result<Option<MailboxRow>> {
         let Some(tenant) = self.known.get() else { return Ok(None) };
-        if let Some(known) = self.recent.thread(tenant.no, thread) {
+        if let Some(known) = self.row_cache.thread(tenant.no, thread) {
             return Ok(known);
         }
         let read = |row: &Row<'_>| {
             let whose = self.whose(MAILBOX, thread.as_str());
             let record = whose.decode(&get::<String>(row, 1)?, get(row, 2)?)?;
             let columns = [get(row, 3)?, get(row, 4)?, get(row, 5)?, get(row, 6)?];
-            Ok(OfThread { no: get(row, 0)?, record, columns })
+            Ok(MailboxRow { no: get(row, 0)?, record, columns })
         };
         let found = self.one(sql::MAILBOX, (tenant.no, thread.as_str()), read)?;
-        self.recent.put_thread(tenant.no, thread, found.clone());
+        self.row_cache.put_thread(tenant.no, thread, found.clone());
         Ok(found)
     }
 

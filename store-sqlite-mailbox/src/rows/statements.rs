@@ -27,12 +27,12 @@ impl Statements for Connection {
 
 /// Prepared statements, found by the address of their text. Hashing whole texts takes a considerable part of the time
 /// of a short statement.
-pub(crate) struct Kept<'c> {
+pub(crate) struct StatementCache<'c> {
     conn: &'c Connection,
     statements: RefCell<HashMap<usize, Rc<RefCell<CachedStatement<'c>>>>>,
 }
 
-impl<'c> Kept<'c> {
+impl<'c> StatementCache<'c> {
     pub(crate) fn new(conn: &'c Connection) -> Self {
         Self { conn, statements: RefCell::default() }
     }
@@ -48,7 +48,7 @@ impl<'c> Kept<'c> {
     }
 }
 
-impl Statements for Kept<'_> {
+impl Statements for StatementCache<'_> {
     fn with(
         &self,
         text: &'static str,

@@ -9,7 +9,7 @@ use store_core::{
     },
 };
 
-use super::{BODY, INTERRUPT, Known, MAILBOX, OfThread, PAYLOAD, PlaceColumns, Rows, STATE, get, signed};
+use super::{BODY, INTERRUPT, MAILBOX, MailboxRow, PAYLOAD, PlaceColumns, Rows, STATE, TenantRow, get, signed};
 use crate::sql;
 
 /// Returns the number that stands for a status in a column. Numbers never change their meaning.
@@ -101,39 +101,39 @@ impl Rows<'_> {
         self.has_written.set(true);
         let thread = &plan.thread;
         let (found, now) = (self.of_thread(thread)?, plan.mailbox.last_time);
-        let told = ends_of(plan);
+        let planned_ends = ends_of(plan);
         let no = match &found {
             Some(found) => found.no,
             None => {
-                let places = mailbox::places(&plan.mailbox, told.unwrap_or_default());
+                let places = mailbox::places(&plan.mailbox, planned_ends.unwrap_or_default());
                 self.add_mailbox(thread, &plan.mailbox, columns(places)?)?
             }
         };
         for stored in &plan.dispatches {
-            let before = self.recent.put_written(self.no(), stored);
+            let before = self.row_cache.put_written(self.no(), stored);
             self.put(no, stored, (before.as_ref(), now))?;
         }
         if let Some(id) = &plan.purged {
             self.remove(id)?;
-            self.recent.remove(self.no(), id);
+            self.row_cache.remove(self.no(), id);
         }
         for (epoch, interrupt) in &plan.interrupts {
             self.put_interrupt((thread, no), *epoch, interrupt.as_ref())?;
         }
-        if found.as_ref().map(OfThread::due).transpose()?.flatten().is_some_and(|due| due <= now) {
-            self.run(sql::TURN, (no, signed(plan.mailbox.epoch)?, signed(now.as_millis())?))?;
+        if found.as_ref().map(MailboxRow::due).transpose()?.flatten().is_some_and(|due| due <= now) {
+            self.run(sql::PROMOTE_DUE, (no, signed(plan.mailbox.epoch)?, signed(now.as_millis())?))?;
         }
-        let ends = match told {
+        let ends = match planned_ends {
             Some(ends) => ends,
             None => self.ends(no, plan.mailbox.epoch)?,
         };
         let columns = columns(mailbox::places(&plan.mailbox, ends))?;
-        if found.is_some() || told.is_none() {
+        if found.is_some() || planned_ends.is_none() {
             let before = found.map(|found| found.columns);
             self.set_mailbox((thread, no), &plan.mailbox, (before, columns))?;
         }
-        let row = OfThread { no, record: plan.mailbox.clone(), columns };
-        self.recent.put_thread(self.no(), thread, Some(row));
+        let row = MailboxRow { no, record: plan.mailbox.clone(), columns };
+        self.row_cache.put_thread(self.no(), thread, Some(row));
         let from = [self.claimable_from.get(), plan.claimable_from()];
         self.claimable_from.set(from.into_iter().flatten().min());
         Ok(())
@@ -149,7 +149,7 @@ impl Rows<'_> {
         self.run(sql::SET_INCARNATION, [kept])?;
         self.run(sql::ADD_TENANT, (self.tenant.as_str(), kept))?;
         let no = self.conn.last_insert_rowid();
-        self.known.set(Some(Known { no, incarnation }));
+        self.known.set(Some(TenantRow { no, incarnation }));
         Ok(no)
     }
 
@@ -260,7 +260,7 @@ impl Rows<'_> {
 
     /// Makes the dispatches of a thread available that are due at `now`. With `back`, also makes dispatches unavailable
     /// that are not due yet: the clock was set back.
-    pub(crate) fn turn(&self, thread: &ThreadId, now: Timestamp, back: bool) -> Result<()> {
+    pub(crate) fn promote_due(&self, thread: &ThreadId, now: Timestamp, back: bool) -> Result<()> {
         let Some(found) = self.of_thread(thread)? else { return Ok(()) };
         let now = mailbox::time(Some(&found.record), now);
         if !back && found.due()?.is_none_or(|due| due > now) {
@@ -268,14 +268,14 @@ impl Rows<'_> {
         }
         self.has_written.set(true);
         let with = (found.no, signed(found.record.epoch)?, signed(now.as_millis())?);
-        self.run(sql::TURN, with)?;
+        self.run(sql::PROMOTE_DUE, with)?;
         if back {
-            self.run(sql::TURN_BACK, with)?;
+            self.run(sql::DEMOTE_NOT_DUE, with)?;
         }
         let columns = columns(mailbox::places(&found.record, self.ends(found.no, found.record.epoch)?))?;
         let [priority, since, due, lease] = columns;
         self.run(sql::SET_PLACES, params![found.no, priority, since, due, lease])?;
-        self.recent.put_thread(self.no(), thread, Some(OfThread { columns, ..found }));
+        self.row_cache.put_thread(self.no(), thread, Some(MailboxRow { columns, ..found }));
         Ok(())
     }
 }
@@ -285,7 +285,7 @@ impl Rows<'_> {
     /// Whether the columns of a dispatch agree with its record. Two differences are accepted: its availability depends
     /// on when due dispatches were last made available, and its key may belong to another dispatch if an interrupt
     /// superseded this one.
-    pub(crate) fn stands(&self, stored: &StoredDispatch) -> Result<bool> {
+    pub(crate) fn columns_match(&self, stored: &StoredDispatch) -> Result<bool> {
         let right = Columns::of(self, stored, stored.state.updated_at)?;
         let found = self.one(sql::COLUMNS, (self.no(), stored.id().as_str()), |row| {
             let key: Option<String> = get(row, 5)?;
@@ -307,8 +307,8 @@ impl Rows<'_> {
     }
 
     /// Corrects the columns of a dispatch.
-    pub(crate) fn put_right(&self, mailbox: i64, stored: &StoredDispatch, now: Timestamp) -> Result<()> {
-        if self.stands(stored)? {
+    pub(crate) fn correct(&self, mailbox: i64, stored: &StoredDispatch, now: Timestamp) -> Result<()> {
+        if self.columns_match(stored)? {
             return Ok(());
         }
         let Columns { status, epoch, available, due, ended, key, state: (state, crc) } =
@@ -322,15 +322,15 @@ impl Rows<'_> {
     }
 
     /// Takes an unreadable dispatch out of the queue.
-    pub(crate) fn put_aside(&self, id: &str) -> Result<()> {
-        self.run(sql::PUT_ASIDE, (self.no(), id)).map(drop)
+    pub(crate) fn quarantine(&self, id: &str) -> Result<()> {
+        self.run(sql::QUARANTINE, (self.no(), id)).map(drop)
     }
 
     /// Writes the record of a thread, and corrects its position columns.
-    pub(crate) fn place_anew(&self, thread: &ThreadId, no: i64, record: StoredMailbox) -> Result<()> {
+    pub(crate) fn rewrite_places(&self, thread: &ThreadId, no: i64, record: StoredMailbox) -> Result<()> {
         let columns = columns(mailbox::places(&record, self.ends(no, record.epoch)?))?;
         self.set_mailbox((thread, no), &record, (None, columns))?;
-        self.recent.put_thread(self.no(), thread, Some(OfThread { no, record, columns }));
+        self.row_cache.put_thread(self.no(), thread, Some(MailboxRow { no, record, columns }));
         Ok(())
     }
 }

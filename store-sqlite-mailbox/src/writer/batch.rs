@@ -18,21 +18,21 @@ use tokio::sync::{mpsc, oneshot};
 use super::{Job, Message, log::Log};
 use crate::{
     config::Synchronous,
+    database_file::{self, DatabaseFile},
     error,
-    place::{self, Place},
-    rows::{Kept, Known, Recent, Statements},
+    rows::{RowCache, StatementCache, Statements, TenantRow},
     schema, sql,
-    tenant::{Fixed, Tenant},
+    tenant::{StoreConstants, Tenant},
 };
 
 /// The largest number of calls in one transaction.
-const MOST: usize = 512;
+const MAX_CALLS: usize = 512;
 /// The total time for which a batch waits for callers that the previous batch answered. They probably call again.
 const GATHER: Duration = Duration::from_micros(400);
 /// The length of one such wait.
 const STEP: Duration = Duration::from_micros(40);
 /// Other processes find by polling what becomes claimable later than this.
-const SOON: Duration = Duration::from_secs(1);
+const ANNOUNCE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The reason why nothing of a batch was written, or why it is unknown how much was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(crate) enum Failure {
     Closed,
     /// A call failed after its first write. Its writes cannot be rolled back alone: a savepoint for each call would
     /// copy every page that the call changes.
-    Spoiled,
+    PartiallyWritten,
     /// Another failure that changed nothing.
     Lost,
 }
@@ -59,30 +59,30 @@ impl From<Failure> for Error {
             Failure::Busy => Self::unavailable("other connections locked the file for too long"),
             Failure::Full => Self::new(Detail::StorageFull),
             Failure::Unknown => Self::commit_unknown(None),
-            Failure::Poisoned(since) => place::poisoned(since),
+            Failure::Poisoned(since) => database_file::poisoned(since),
             Failure::Closed => Self::closed(),
-            Failure::Spoiled | Failure::Lost => Self::unavailable("the transaction was rolled back"),
+            Failure::PartiallyWritten | Failure::Lost => Self::unavailable("the transaction was rolled back"),
         }
     }
 }
 
 /// The transaction of a batch, as a call sees it.
-pub(crate) struct Turn<'d> {
+pub(crate) struct BatchContext<'d> {
     pub(crate) conn: &'d Connection,
     pub(super) statements: &'d dyn Statements,
-    fixed: &'d Fixed,
-    pub(crate) recent: &'d Recent,
+    fixed: &'d StoreConstants,
+    pub(crate) row_cache: &'d RowCache,
     /// Whether the transaction contains a single call.
     is_alone: bool,
     /// Whether the transaction must not be committed.
-    is_spoiled: Cell<bool>,
+    must_roll_back: Cell<bool>,
     /// The tenant for which nothing is due and no lease has expired, and the time for which this was found.
-    pub(super) looked: Cell<Option<(i64, Timestamp)>>,
+    pub(super) nothing_due_at: Cell<Option<(i64, Timestamp)>>,
     /// The tenant that was looked up last.
-    known: RefCell<Option<(TenantId, Option<Known>)>>,
+    known: RefCell<Option<(TenantId, Option<TenantRow>)>>,
 }
 
-impl Turn<'_> {
+impl BatchContext<'_> {
     pub(crate) fn now(&self) -> Timestamp {
         self.fixed.clock.now()
     }
@@ -96,7 +96,7 @@ impl Turn<'_> {
     }
 
     /// Returns a tenant as this transaction sees it.
-    pub(super) fn known(&self, tenant: &Tenant) -> Result<Option<Known>> {
+    pub(super) fn known(&self, tenant: &Tenant) -> Result<Option<TenantRow>> {
         if let Some((name, known)) = &*self.known.borrow()
             && *name == tenant.name
         {
@@ -108,14 +108,14 @@ impl Turn<'_> {
     }
 
     /// Notes a tenant as this transaction sees it.
-    pub(super) fn is_known(&self, tenant: &Tenant, known: Option<Known>) {
+    pub(super) fn is_known(&self, tenant: &Tenant, known: Option<TenantRow>) {
         *self.known.borrow_mut() = Some((tenant.name.clone(), known));
     }
 
     /// Forgets what is known, before a step that may change anything.
     pub(super) fn forget(&self) {
         *self.known.borrow_mut() = None;
-        self.recent.forget();
+        self.row_cache.forget();
     }
 
     /// Returns the error of a call that leaves nothing behind, or the failure of the whole transaction.
@@ -127,9 +127,9 @@ impl Turn<'_> {
             });
         }
         if has_written && !self.is_alone {
-            return Err(Failure::Spoiled);
+            return Err(Failure::PartiallyWritten);
         }
-        self.is_spoiled.set(has_written);
+        self.must_roll_back.set(has_written);
         Ok(error)
     }
 }
@@ -147,7 +147,7 @@ fn failure(error: &SqlError) -> Failure {
 }
 
 /// The action after a batch.
-enum Then {
+enum AfterBatch {
     Sync(oneshot::Sender<Result<()>>),
     Close(oneshot::Sender<()>),
 }
@@ -160,7 +160,7 @@ struct Batch {
     next: VecDeque<Box<dyn Job>>,
     /// The number of calls in `next` that come before all others.
     firsts: usize,
-    then: Option<Then>,
+    then: Option<AfterBatch>,
 }
 
 impl Batch {
@@ -178,22 +178,22 @@ impl Batch {
                     self.next.insert(self.firsts.min(self.next.len()), job);
                     self.firsts += 1;
                 }
-                Message::Sync(reply) => return self.then = Some(Then::Sync(reply)),
-                Message::Close(reply) => return self.then = Some(Then::Close(reply)),
+                Message::Sync(reply) => return self.then = Some(AfterBatch::Sync(reply)),
+                Message::Close(reply) => return self.then = Some(AfterBatch::Close(reply)),
             }
-            next = if self.len() < MOST { waiting.try_recv().ok() } else { None };
+            next = if self.len() < MAX_CALLS { waiting.try_recv().ok() } else { None };
         }
     }
 
     /// Runs the next calls.
-    fn run(&mut self, turn: &Turn<'_>) -> std::result::Result<(), Failure> {
+    fn run(&mut self, context: &BatchContext<'_>) -> std::result::Result<(), Failure> {
         while let Some(mut job) = self.next.pop_front() {
             self.firsts = self.firsts.saturating_sub(1);
-            let ran = job.run(turn);
+            let ran = job.run(context);
             self.ran.push(job);
             // Without a transaction the writes of the other calls are lost, and a further call would run in a
             // transaction of its own.
-            if turn.conn.is_autocommit() {
+            if context.conn.is_autocommit() {
                 return ran.and(Err(Failure::Lost));
             }
             ran?;
@@ -203,13 +203,13 @@ impl Batch {
 }
 
 /// The state of the writer thread.
-pub(super) struct Desk<'c> {
+pub(super) struct WriterLoop<'c> {
     conn: &'c Connection,
-    kept: Kept<'c>,
-    place: Arc<Place>,
-    fixed: Arc<Fixed>,
+    kept: StatementCache<'c>,
+    database_file: Arc<DatabaseFile>,
+    fixed: Arc<StoreConstants>,
     log: Log,
-    recent: Recent,
+    row_cache: RowCache,
     /// The data version of the file. It changes when another connection has written.
     version: i64,
     /// The number of calls in the last batch.
@@ -217,10 +217,20 @@ pub(super) struct Desk<'c> {
     poisoned: Option<Timestamp>,
 }
 
-impl<'c> Desk<'c> {
-    pub(super) fn new(conn: &'c Connection, place: Arc<Place>, fixed: Arc<Fixed>) -> Self {
-        let (kept, log) = (Kept::new(conn), Log::new(conn, Arc::clone(&fixed)));
-        Self { conn, kept, place, fixed, log, recent: Recent::default(), version: 0, last: 0, poisoned: None }
+impl<'c> WriterLoop<'c> {
+    pub(super) fn new(conn: &'c Connection, database_file: Arc<DatabaseFile>, fixed: Arc<StoreConstants>) -> Self {
+        let (kept, log) = (StatementCache::new(conn), Log::new(conn, Arc::clone(&fixed)));
+        Self {
+            conn,
+            kept,
+            database_file,
+            fixed,
+            log,
+            row_cache: RowCache::default(),
+            version: 0,
+            last: 0,
+            poisoned: None,
+        }
     }
 
     /// Serves calls until it is closed or no caller is left. Returns the sender to notify when the file is closed.
@@ -234,11 +244,11 @@ impl<'c> Desk<'c> {
                 self.settle(&mut batch, &mut waiting);
             }
             match batch.then {
-                Some(Then::Sync(reply)) => drop(reply.send(self.sync())),
-                Some(Then::Close(reply)) => closing = Some(reply),
+                Some(AfterBatch::Sync(reply)) => drop(reply.send(self.sync())),
+                Some(AfterBatch::Close(reply)) => closing = Some(reply),
                 None => {}
             }
-            if self.log.keep_small(self.conn).is_err() {
+            if self.log.checkpoint_if_long(self.conn).is_err() {
                 self.poison();
             }
         }
@@ -275,7 +285,7 @@ impl<'c> Desk<'c> {
         batch.ran.extend(batch.next.drain(..));
         self.last = batch.ran.len();
         let goes_alone = match tried {
-            Err(Failure::Spoiled) => true,
+            Err(Failure::PartiallyWritten) => true,
             Err(Failure::Full | Failure::Lost) => batch.ran.len() > 1,
             _ => false,
         };
@@ -296,8 +306,8 @@ impl<'c> Desk<'c> {
         // What the calls hold is released after all answers.
         batch.ran.clear();
         // Waiting callers in other processes find by polling what becomes claimable later.
-        if from.is_some_and(|from| from <= self.fixed.clock.now().saturating_add(SOON)) {
-            self.fixed.ring();
+        if from.is_some_and(|from| from <= self.fixed.clock.now().saturating_add(ANNOUNCE_WITHIN)) {
+            self.fixed.notify_processes();
         }
     }
 
@@ -310,21 +320,22 @@ impl<'c> Desk<'c> {
         if let Some(since) = self.poisoned_since() {
             return Err(Failure::Poisoned(since));
         }
-        let turn = self.place.next();
+        let write_turn = self.database_file.next();
         let begun = run(self.conn, sql::BEGIN_WRITE);
-        drop(turn);
+        drop(write_turn);
         begun.map_err(|error| failure(&error))?;
-        if let Err(error) = self.look_for_others() {
+        if let Err(error) = self.check_for_other_writers() {
             self.roll_back();
             return Err(failure(&error));
         }
-        let (looked, known, is_spoiled) = (Cell::default(), RefCell::default(), Cell::default());
+        let (nothing_due_at, known, must_roll_back) = (Cell::default(), RefCell::default(), Cell::default());
         let is_alone = joining.is_none() || batch.len() == 1 && self.last <= 1;
-        let (conn, statements, fixed, recent) = (self.conn, &self.kept, &*self.fixed, &self.recent);
-        let turn = Turn { conn, statements, fixed, recent, is_alone, is_spoiled, looked, known };
+        let (conn, statements, fixed, row_cache) = (self.conn, &self.kept, &*self.fixed, &self.row_cache);
+        let context =
+            BatchContext { conn, statements, fixed, row_cache, is_alone, must_roll_back, nothing_due_at, known };
         let mut waited = Duration::ZERO;
         loop {
-            if let Err(failure) = batch.run(&turn) {
+            if let Err(failure) = batch.run(&context) {
                 self.roll_back();
                 return Err(failure);
             }
@@ -332,7 +343,7 @@ impl<'c> Desk<'c> {
                 break;
             }
         }
-        if turn.is_spoiled.get() {
+        if context.must_roll_back.get() {
             self.roll_back();
             return Ok(());
         }
@@ -349,10 +360,10 @@ impl<'c> Desk<'c> {
     }
 
     /// Forgets what is known if another connection has written since.
-    fn look_for_others(&mut self) -> std::result::Result<(), SqlError> {
+    fn check_for_other_writers(&mut self) -> std::result::Result<(), SqlError> {
         let now = self.conn.prepare_cached(sql::DATA_VERSION)?.query_row([], |row| row.get(0))?;
         if std::mem::replace(&mut self.version, now) != now {
-            self.recent.forget();
+            self.row_cache.forget();
         }
         Ok(())
     }
@@ -360,7 +371,7 @@ impl<'c> Desk<'c> {
     /// Syncs the log with a commit. The commit's sync covers all earlier frames of the log.
     fn sync(&mut self) -> Result<()> {
         if let Some(since) = self.poisoned_since() {
-            return Err(place::poisoned(since));
+            return Err(database_file::poisoned(since));
         }
         schema::synchronous(self.conn, Synchronous::Full)?;
         let synced = run(self.conn, sql::BEGIN_WRITE)
@@ -378,7 +389,7 @@ impl<'c> Desk<'c> {
     }
 
     fn roll_back(&self) {
-        self.recent.forget();
+        self.row_cache.forget();
         if !self.conn.is_autocommit() {
             let _rolled_back = run(self.conn, sql::ROLLBACK);
         }
@@ -386,14 +397,14 @@ impl<'c> Desk<'c> {
 
     fn poisoned_since(&mut self) -> Option<Timestamp> {
         // Another opening of the file in this process may have noticed the failed sync.
-        if self.poisoned.is_none() && self.place.is_poisoned() {
+        if self.poisoned.is_none() && self.database_file.is_poisoned() {
             self.poisoned = Some(self.fixed.clock.now());
         }
         self.poisoned
     }
 
     fn poison(&mut self) {
-        self.place.poison();
+        self.database_file.poison();
         // The log is kept for the next opening.
         let _kept = self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         self.poisoned_since();

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use store_core::{Result, Timestamp, commit::Setting, flight::Work};
+use store_core::{Result, Timestamp, commit::Setting, in_flight::WorkGuard};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::batch::{Failure, Turn};
+use super::batch::{BatchContext, Failure};
 use crate::{
-    rows::{Known, Rows},
+    rows::{Rows, TenantRow},
     tenant::Tenant,
 };
 
@@ -18,7 +18,7 @@ pub(crate) type Decided<T> = Result<Result<T>>;
 /// One call of a batch. It may be run again if its batch could not be committed.
 pub(crate) trait Job: Send {
     /// Does the work in the transaction. An error ends the whole transaction.
-    fn run(&mut self, turn: &Turn<'_>) -> std::result::Result<(), Failure>;
+    fn run(&mut self, context: &BatchContext<'_>) -> std::result::Result<(), Failure>;
 
     /// Reports the result to the caller. Returns the earliest time at which a claim may find something.
     ///
@@ -33,7 +33,7 @@ pub(crate) struct Call<T, F> {
     pub(crate) call: F,
     pub(crate) reply: Option<oneshot::Sender<Result<T>>>,
     /// When it is dropped, calls that wait for this one may continue.
-    pub(crate) _work: Work,
+    pub(crate) _work: WorkGuard,
     pub(crate) _room: Option<OwnedSemaphorePermit>,
     pub(crate) done: Option<Done<T>>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Call<T, F> {
 /// The result of a run.
 pub(crate) struct Done<T> {
     answer: Result<T>,
-    known: Option<Known>,
+    known: Option<TenantRow>,
     claimable_from: Option<Timestamp>,
 }
 
@@ -50,32 +50,32 @@ where
     T: Send,
     F: FnMut(&Rows<'_>, Setting<'_>) -> Decided<T> + Send,
 {
-    fn work(&mut self, turn: &Turn<'_>) -> std::result::Result<Done<T>, Failure> {
+    fn work(&mut self, context: &BatchContext<'_>) -> std::result::Result<Done<T>, Failure> {
         let failed = |error| Done { answer: Err(error), known: None, claimable_from: None };
         // The time is read after the lock is taken, so that a later call has no earlier time (PR-22).
-        let now = turn.now();
-        let known = match turn.known(&self.tenant) {
+        let now = context.now();
+        let known = match context.known(&self.tenant) {
             Ok(known) => known,
-            Err(error) => return turn.failed(error, false).map(failed),
+            Err(error) => return context.failed(error, false).map(failed),
         };
         let rows = match Rows::for_writing(
-            (turn.conn, turn.statements),
+            (context.conn, context.statements),
             &self.tenant.name,
             (known, now),
-            (turn.recent, &turn.looked),
+            (context.row_cache, &context.nothing_due_at),
         ) {
             Ok(rows) => rows,
-            Err(error) => return turn.failed(error, false).map(failed),
+            Err(error) => return context.failed(error, false).map(failed),
         };
-        let setting = Setting::new(now, turn.limits(), turn.ids());
+        let setting = Setting::new(now, context.limits(), context.ids());
         let decided = (self.call)(&rows, setting);
-        turn.recent.forget_last();
+        context.row_cache.forget_last();
         match decided {
             Ok(answer) => {
-                turn.is_known(&self.tenant, rows.known());
+                context.is_known(&self.tenant, rows.known());
                 Ok(Done { answer, known: rows.known(), claimable_from: rows.claimable_from() })
             }
-            Err(error) => turn.failed(error, rows.has_written()).map(failed),
+            Err(error) => context.failed(error, rows.has_written()).map(failed),
         }
     }
 }
@@ -85,11 +85,11 @@ where
     T: Send,
     F: FnMut(&Rows<'_>, Setting<'_>) -> Decided<T> + Send,
 {
-    fn run(&mut self, turn: &Turn<'_>) -> std::result::Result<(), Failure> {
+    fn run(&mut self, context: &BatchContext<'_>) -> std::result::Result<(), Failure> {
         self.done = None;
         // If the caller went away before the call began, the call never takes effect.
         if self.reply.as_ref().is_some_and(|reply| !reply.is_closed()) {
-            self.done = Some(self.work(turn)?);
+            self.done = Some(self.work(context)?);
         }
         Ok(())
     }
@@ -99,10 +99,10 @@ where
         let mut from = None;
         match (end, done) {
             (Ok(()), Some(done)) => {
-                self.tenant.bind(done.known);
+                self.tenant.remember_row(done.known);
                 from = done.claimable_from;
                 if let Some(from) = from {
-                    self.tenant.bell.ring(from);
+                    self.tenant.notifier.notify(from);
                 }
                 let _nobody = reply.send(done.answer);
             }
@@ -123,13 +123,13 @@ pub(crate) struct Step<T, F> {
 impl<T, F> Job for Step<T, F>
 where
     T: Send,
-    F: FnMut(&Turn<'_>) -> Result<T> + Send,
+    F: FnMut(&BatchContext<'_>) -> Result<T> + Send,
 {
-    fn run(&mut self, turn: &Turn<'_>) -> std::result::Result<(), Failure> {
-        turn.forget();
-        self.done = Some(match (self.step)(turn) {
+    fn run(&mut self, context: &BatchContext<'_>) -> std::result::Result<(), Failure> {
+        context.forget();
+        self.done = Some(match (self.step)(context) {
             Ok(done) => Ok(done),
-            Err(error) => turn.failed(error, true).map(Err)?,
+            Err(error) => context.failed(error, true).map(Err)?,
         });
         Ok(())
     }

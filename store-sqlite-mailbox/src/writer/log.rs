@@ -5,15 +5,15 @@ use std::{cell::Cell, sync::Arc};
 use rusqlite::{Connection, Error as SqlError, ErrorCode, hooks::Wal};
 use store_core::{Error, Result};
 
-use crate::{error, schema, tenant::Fixed};
+use crate::{error, schema, tenant::StoreConstants};
 
 /// The number of pages of 4 KiB after which the log is moved into the database: 16 MiB.
-const SOME: i32 = 4_096;
+const CHECKPOINT_PAGES: i32 = 4_096;
 /// The growth after which that is tried again, if a read prevented it.
-const MORE: i32 = 1_024;
+const RETRY_PAGES: i32 = 1_024;
 /// The number of pages after which the log is restarted. No new read begins until the running ones have ended. The log
 /// grows by no more than what is written meanwhile (SQ-5): 24 MiB leave room for that below the bound.
-const MUCH: i32 = 6_144;
+const RESTART_PAGES: i32 = 6_144;
 /// A longer file is truncated to this size, in bytes.
 pub(crate) const WAL_BYTES: i64 = 48 << 20;
 
@@ -24,7 +24,7 @@ thread_local! {
 
 /// The known state of the log.
 pub(super) struct Log {
-    fixed: Arc<Fixed>,
+    fixed: Arc<StoreConstants>,
     /// The number of pages at which the next checkpoint is tried.
     next: i32,
 }
@@ -35,28 +35,28 @@ struct Checkpoint {
 }
 
 impl Log {
-    pub(super) fn new(conn: &Connection, fixed: Arc<Fixed>) -> Self {
+    pub(super) fn new(conn: &Connection, fixed: Arc<StoreConstants>) -> Self {
         conn.wal_hook(Some(|_: &Wal, pages| {
             PAGES.set(pages);
             Ok(())
         }));
-        Self { fixed, next: SOME }
+        Self { fixed, next: CHECKPOINT_PAGES }
     }
 
     /// Moves the log into the database if it is long. An error is an error of the medium.
-    pub(super) fn keep_small(&mut self, conn: &Connection) -> Result<()> {
+    pub(super) fn checkpoint_if_long(&mut self, conn: &Connection) -> Result<()> {
         let pages = PAGES.get();
         if pages < self.next {
             // The log was restarted.
-            if pages < SOME {
-                self.next = SOME;
+            if pages < CHECKPOINT_PAGES {
+                self.next = CHECKPOINT_PAGES;
                 self.fixed.gate.open();
             }
             return Ok(());
         }
         let done = checkpoint(conn, "PASSIVE")?;
-        self.next = pages + MORE;
-        if pages < MUCH || done.is_none() {
+        self.next = pages + RETRY_PAGES;
+        if pages < RESTART_PAGES || done.is_none() {
             return Ok(());
         }
         let is_closed = self.fixed.gate.close();
@@ -66,11 +66,11 @@ impl Log {
         schema::waits(conn, true)?;
         if begun_anew?.is_some_and(|done| !done.is_busy) {
             PAGES.set(0);
-            self.next = SOME;
+            self.next = CHECKPOINT_PAGES;
             self.fixed.gate.open();
         } else {
-            self.next = pages + if is_closed { 1 } else { MORE };
-            self.fixed.gate.held(pages);
+            self.next = pages + if is_closed { 1 } else { RETRY_PAGES };
+            self.fixed.gate.set_blocked_pages(pages);
         }
         Ok(())
     }

@@ -13,13 +13,13 @@ use rusqlite::Connection;
 use store_core::{Error, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use self::batch::Desk;
+use self::batch::WriterLoop;
 pub(crate) use self::{
-    batch::{Failure, Turn},
+    batch::{BatchContext, Failure},
     job::{Call, Decided, Job, Step},
     log::WAL_BYTES,
 };
-use crate::{place::Place, tenant::Fixed};
+use crate::{database_file::DatabaseFile, tenant::StoreConstants};
 
 /// The largest number of waiting calls. Further callers wait for room.
 const ROOM: usize = 1_024;
@@ -44,14 +44,18 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Starts the thread, which owns the connection.
-    pub(crate) fn begin(conn: Connection, place: Arc<Place>, fixed: Arc<Fixed>) -> Result<Self> {
+    pub(crate) fn begin(
+        conn: Connection,
+        database_file: Arc<DatabaseFile>,
+        fixed: Arc<StoreConstants>,
+    ) -> Result<Self> {
         let (queue, waiting) = mpsc::unbounded_channel();
         let named = thread::Builder::new().name("agentstore-writer".to_owned());
         let begun = named.spawn(move || {
-            let closing = Desk::new(&conn, Arc::clone(&place), fixed).serve(waiting);
+            let closing = WriterLoop::new(&conn, Arc::clone(&database_file), fixed).serve(waiting);
             // The file is closed before the place is released.
             drop(conn);
-            drop(place);
+            drop(database_file);
             if let Some(closing) = closing {
                 let _nobody = closing.send(());
             }

@@ -1,4 +1,5 @@
-//! A mailbox that the first release wrote, kept in `tests/fixtures/mailbox-v1`: every later one opens it (PR-18).
+//! A mailbox that the first release wrote. It is kept in `tests/fixtures/mailbox-v1`, and every later release opens it
+//! (PR-18).
 
 use std::{
     fmt::Write as _,
@@ -23,14 +24,14 @@ fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/mailbox-v1")
 }
 
-/// Opens a mailbox whose time is so many seconds behind that at which the fixture was begun.
+/// Opens a mailbox. Its time is `seconds` after the time at which the fixture was begun.
 async fn open(folder: &Path, seconds: u64) -> (SqliteMailbox, ManualClock) {
     let clock = ManualClock::new(Timestamp::from_millis(1_763_700_000_000 + seconds * 1_000).unwrap());
     let config = SqliteConfig::new(folder.join("mailbox.db")).with_clock(Arc::new(clock.clone()));
     (SqliteMailbox::open(config).await.unwrap(), clock)
 }
 
-/// A folder with a copy of the file.
+/// Returns a folder with a copy of the file.
 fn copied() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::copy(fixture().join("mailbox.db"), folder.path().join("mailbox.db")).unwrap();
@@ -45,7 +46,7 @@ fn work(thread: &str, id: &str) -> NewDispatch {
     NewDispatch::new(thread.parse().unwrap(), "läuf-1".parse().unwrap()).with_id(id.parse().unwrap())
 }
 
-/// What was enqueued with everything that an enqueue can say. Its id stands in the file: never change it.
+/// Returns a dispatch with everything that an enqueue can contain. The fixture contains it, so it must never change.
 fn whole() -> NewDispatch {
     let payload = Json::parse(r#"{"big":12345678901234567890123,"minus":-0.0,"nul":"\u0000"}"#).unwrap();
     work(THREAD, "whole").with_payload(payload).with_priority(7).with_dedupe_key("schlüssel".parse().unwrap())
@@ -64,7 +65,7 @@ async fn end(mailbox: &dyn MailboxStore, held: &ClaimedDispatch, end: Settlement
     mailbox.settle(vec![(held.claim(), end)]).await.unwrap().remove(0).unwrap();
 }
 
-/// Every dispatch, as its JSON, and how each tenant counts them.
+/// Returns every dispatch as JSON, and the counts of each tenant.
 async fn records(store: &SqliteMailbox) -> String {
     let (mut out, page) = (String::new(), PageRequest::first(1_000));
     for tenant in store.list_tenants(page.clone()).await.unwrap().items {
@@ -79,7 +80,7 @@ async fn records(store: &SqliteMailbox) -> String {
     out
 }
 
-/// One dispatch in each status, and one that was tried in each way before.
+/// Writes a dispatch in each status, and one for each way in which an attempt can end. Returns the claim that is held.
 async fn fill(store: &SqliteMailbox, clock: &ManualClock) -> ClaimedDispatch {
     let (here, there) = (of(store, "default"), of(store, ELSEWHERE));
     put(&*there, whole()).await;
@@ -105,7 +106,7 @@ async fn fill(store: &SqliteMailbox, clock: &ManualClock) -> ClaimedDispatch {
     claim(&*here, "held").await
 }
 
-/// How the fixture was made. A later release writes one of its own beside it and leaves this one as it is.
+/// Writes the fixture. A later release adds a fixture of its own and leaves this one as it is.
 #[tokio::test]
 #[ignore = "writes the fixture: its README says how"]
 async fn make_the_mailbox_of_the_first_release() {
@@ -120,7 +121,7 @@ async fn make_the_mailbox_of_the_first_release() {
     fs::write(fixture().join("token"), held.token.as_str()).unwrap();
 }
 
-/// Shows PR-18: every record reads as it did, and stands where it belongs.
+/// Shows PR-18: every record is read as it was written, and it has the place that it belongs to.
 #[tokio::test]
 async fn a_mailbox_of_the_first_release_reads_as_it_did() {
     let expected = fs::read_to_string(fixture().join("expected.jsonl")).unwrap();
@@ -136,7 +137,7 @@ async fn a_mailbox_of_the_first_release_reads_as_it_did() {
     }
 }
 
-/// Shows PR-18: claims, keys, epochs and claim numbers are remembered, and everything goes on.
+/// Shows PR-18: claims, keys, epochs and claim numbers are remembered, and work continues.
 #[tokio::test]
 async fn a_mailbox_of_the_first_release_can_be_continued() {
     let folder = copied();

@@ -1,4 +1,4 @@
-//! How the suite opens a mailbox in SQLite, and what it may do to it.
+//! How the suite opens a mailbox in SQLite, and what the suite may do to it.
 
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ pub(crate) fn fixture() -> impl Fixture {
     OnSqlite
 }
 
-/// The folder and the clock of a mailbox; the folder goes with the last of them.
+/// The folder, clock and limits of a mailbox. The folder is removed when this value is dropped.
 struct Place {
     folder: tempfile::TempDir,
     clock: ManualClock,

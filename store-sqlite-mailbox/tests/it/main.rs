@@ -1,4 +1,4 @@
-//! The mailbox in SQLite, seen from outside: the suite that every store passes, and what is this store's own.
+//! Tests of the mailbox in SQLite through its public API: the suite that every store must pass, and tests of its own.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot continue panics where it fails")]
 

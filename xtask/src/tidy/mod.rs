@@ -2,6 +2,7 @@
 
 mod arrows;
 mod decisions;
+mod phrases;
 mod promises;
 mod sources;
 mod tables;
@@ -25,6 +26,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     objections.extend(arrows::check(root)?);
     objections.extend(decisions::check(root)?);
     objections.extend(tables::check(root)?);
+    objections.extend(phrases::check(root, &sources)?);
     let summary = promises::check(root, &sources, &mut objections)?;
     for objection in &objections {
         println!("{objection}");

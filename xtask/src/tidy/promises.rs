@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use anyhow::{Context, Result};
-use conformance_tests::{ELSEWHERE, Place};
+use conformance_tests::{CoveredBy, OTHER_COVERAGE};
 
 use super::Source;
 
@@ -71,7 +71,7 @@ pub(super) fn check(root: &Path, sources: &[Source], objections: &mut Vec<String
     let mut waiting = 0;
     for id in &promises {
         let waits = WAITING.iter().any(|(waiting, _)| waiting == id);
-        let by_types = ELSEWHERE.iter().any(|line| line.id == *id && matches!(line.place, Place::Types));
+        let by_types = OTHER_COVERAGE.iter().any(|line| line.id == *id && matches!(line.covered_by, CoveredBy::Types));
         let is_shown = in_cases.contains(id) || in_tests.contains(id) || by_types;
         waiting += usize::from(waits);
         match (waits, is_shown) {
@@ -80,7 +80,7 @@ pub(super) fn check(root: &Path, sources: &[Source], objections: &mut Vec<String
             _ => {}
         }
     }
-    let listed = ELSEWHERE.iter().map(|line| line.id).chain(WAITING.iter().map(|(id, _)| *id));
+    let listed = OTHER_COVERAGE.iter().map(|line| line.id).chain(WAITING.iter().map(|(id, _)| *id));
     for id in listed.filter(|id| !promises.contains(id)) {
         objections.push(format!("{id} is listed as shown elsewhere, but is not a promise of docs/contract.md"));
     }

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use anyhow::{Context, Result};
 use store_core::{
     DispatchStatus,
-    mailbox::{Act, Standing, next},
+    mailbox::{Act, MachineState, next},
 };
 
 const HEADING: &str = "| From | Act | To | What comes with it |";
@@ -74,11 +74,11 @@ impl Line {
         Some(Self { from, is_stale, acts, to: status(to)?, last: status(last)? })
     }
 
-    fn gives(&self, standing: Standing, act: Act) -> Option<DispatchStatus> {
-        let fits = self.from == standing.status
+    fn gives(&self, machine_state: MachineState, act: Act) -> Option<DispatchStatus> {
+        let fits = self.from == machine_state.status
             && self.acts.contains(&act)
-            && self.is_stale.is_none_or(|stale| stale == standing.is_stale);
-        fits.then_some(if standing.is_last { self.last } else { self.to })
+            && self.is_stale.is_none_or(|stale| stale == machine_state.is_stale);
+        fits.then_some(if machine_state.is_last { self.last } else { self.to })
     }
 }
 
@@ -102,12 +102,12 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     for from in DispatchStatus::ALL.iter().copied().map(Some).chain([None]) {
         for (is_stale, is_last) in [(false, false), (false, true), (true, false), (true, true)] {
             for act in Act::ALL {
-                let standing = Standing { status: from, is_stale, is_last };
-                let written: Vec<_> = lines.iter().filter_map(|line| line.gives(standing, *act)).collect();
-                let ruled: Vec<_> = next(standing, *act).into_iter().collect();
+                let machine_state = MachineState { status: from, is_stale, is_last };
+                let written: Vec<_> = lines.iter().filter_map(|line| line.gives(machine_state, *act)).collect();
+                let ruled: Vec<_> = next(machine_state, *act).into_iter().collect();
                 if written != ruled {
                     objections.push(format!(
-                        "the table of dispatches says {written:?} for {act:?} at {standing:?}, the rule says {ruled:?}"
+                        "the table of dispatches says {written:?} for {act:?} at {machine_state:?}, the rule says {ruled:?}"
                     ));
                 }
             }

@@ -9,7 +9,7 @@ use agentstore::{
 };
 use tempfile::TempDir;
 
-use crate::beside::beside;
+use crate::sibling_dir::sibling_dir;
 
 /// A place that is removed after the measurement.
 pub(super) enum Place {
@@ -77,7 +77,7 @@ impl Place {
 }
 
 fn folder(path: &Path) -> Result<TempDir> {
-    beside(path, ".agentstore-bench-").map_err(|error| {
+    sibling_dir(path, ".agentstore-bench-").map_err(|error| {
         Error::unavailable(format!("no folder can be created next to `{}`", path.display())).with_source(error)
     })
 }

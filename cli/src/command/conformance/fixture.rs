@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
 use tempfile::TempDir;
 
-use crate::beside::beside;
+use crate::sibling_dir::sibling_dir;
 
 /// Opens stores of one kind next to a named store.
 pub(super) struct Live {
@@ -117,7 +117,7 @@ fn finish(removal: impl Future<Output = Result<()>> + Send + 'static) {
 }
 
 fn folder_beside(path: &Path) -> Result<TempDir> {
-    beside(path, ".agentstore-conformance-").map_err(|error| {
+    sibling_dir(path, ".agentstore-conformance-").map_err(|error| {
         Error::unavailable(format!("no folder can be created next to `{}`", path.display())).with_source(error)
     })
 }

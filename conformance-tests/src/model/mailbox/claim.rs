@@ -112,10 +112,10 @@ impl Mail {
         let gone = || Error::corrupt("a dispatch is missing");
         let thread = self.jobs.get(at).ok_or_else(gone)?.dispatch.thread.clone();
         let (now, incarnation) = (self.time(&thread, setting.now), self.incarnation);
-        let post = self.post(&thread, now);
-        post.claims += 1;
-        post.over = None;
-        let number = ClaimNumber { incarnation, counter: post.claims };
+        let thread_mailbox = self.thread_mailbox(&thread, now);
+        thread_mailbox.claims += 1;
+        thread_mailbox.over = None;
+        let number = ClaimNumber { incarnation, counter: thread_mailbox.claims };
         let token = ClaimToken::new(setting.ids.next_id());
         let job = self.jobs.get_mut(at).ok_or_else(gone)?;
         job.becomes(DispatchStatus::Claimed, now);

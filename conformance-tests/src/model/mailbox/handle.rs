@@ -14,7 +14,7 @@ use super::settle;
 use crate::model::{
     Bug,
     commit::Setting,
-    handle::{Handle, step_aside},
+    handle::{Handle, yield_to_others},
     store::Shared,
 };
 
@@ -116,7 +116,7 @@ impl MailboxMaintenance for Handle {
                 tenant.mail.count_lost(&setting);
                 Ok(())
             })?;
-            step_aside().await;
+            yield_to_others().await;
         }
         self.write(|tenant, setting| tenant.mail.reclaim(limit, &setting))
     }

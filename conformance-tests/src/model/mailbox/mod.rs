@@ -23,13 +23,13 @@ use super::{bug::Bug, world::record};
 pub(super) struct Mail {
     /// The incarnation in claim numbers: one more than the number of times that the tenant was deleted.
     pub(super) incarnation: u64,
-    threads: BTreeMap<ThreadId, Post>,
+    threads: BTreeMap<ThreadId, ThreadMailbox>,
     jobs: Vec<Job>,
 }
 
 /// What the mailbox knows about a thread.
 #[derive(Debug, Clone, Default)]
-struct Post {
+struct ThreadMailbox {
     epoch: u64,
     /// The last 20 interrupts that had a key, with their answers, in their order.
     keys: Vec<(InterruptKey, Interrupted)>,
@@ -107,17 +107,19 @@ impl Mail {
         self.jobs.extend(other.jobs.iter().cloned());
     }
 
-    fn post(&mut self, thread: &ThreadId, now: Timestamp) -> &mut Post {
-        self.threads.entry(thread.clone()).or_insert_with(|| Post { free_since: now, ..Post::default() })
+    fn thread_mailbox(&mut self, thread: &ThreadId, now: Timestamp) -> &mut ThreadMailbox {
+        self.threads
+            .entry(thread.clone())
+            .or_insert_with(|| ThreadMailbox { free_since: now, ..ThreadMailbox::default() })
     }
 
     /// Returns store time, raised to the time of the last write to the thread (PR-22).
     fn time(&self, thread: &ThreadId, now: Timestamp) -> Timestamp {
-        self.threads.get(thread).map_or(now, |post| post.last_time.max(now))
+        self.threads.get(thread).map_or(now, |thread_mailbox| thread_mailbox.last_time.max(now))
     }
 
     fn epoch(&self, thread: &ThreadId) -> u64 {
-        self.threads.get(thread).map_or(0, |post| post.epoch)
+        self.threads.get(thread).map_or(0, |thread_mailbox| thread_mailbox.epoch)
     }
 
     fn find(&self, id: &DispatchId) -> Option<usize> {
@@ -132,10 +134,10 @@ impl Mail {
 
     /// Records a write to the thread, and if `freed` is set, that the thread is free from now on.
     fn touch(&mut self, thread: &ThreadId, now: Timestamp, freed: bool) {
-        let post = self.post(thread, now);
-        post.last_time = now;
+        let thread_mailbox = self.thread_mailbox(thread, now);
+        thread_mailbox.last_time = now;
         if freed {
-            post.free_since = now;
+            thread_mailbox.free_since = now;
         }
     }
 

@@ -30,9 +30,9 @@ impl Mail {
             Some(id) => id.clone(),
             None => DispatchId::new(setting.ids.next_id())?,
         };
-        let post = self.post(&new.thread, now);
-        post.last_number += 1;
-        let (number, epoch) = (post.last_number, post.epoch);
+        let thread_mailbox = self.thread_mailbox(&new.thread, now);
+        thread_mailbox.last_number += 1;
+        let (number, epoch) = (thread_mailbox.last_number, thread_mailbox.epoch);
         let available_at = match new.available {
             When::Now => now,
             When::At(time) => time,
@@ -95,7 +95,7 @@ impl Mail {
     pub(super) fn interrupt(&mut self, request: &Interrupt, setting: &Setting<'_>) -> Result<Interrupted> {
         let thread = &request.thread;
         let now = self.time(thread, setting.now);
-        let known = self.post(thread, now).keys.iter().find(|(key, _)| Some(key) == request.key.as_ref());
+        let known = self.thread_mailbox(thread, now).keys.iter().find(|(key, _)| Some(key) == request.key.as_ref());
         if let Some((_, first)) = known {
             let mut again = first.clone();
             again.deduplicated = true;
@@ -103,13 +103,13 @@ impl Mail {
         }
         let running = self.running(thread);
         let claimed = running.and_then(|at| self.jobs.get(at)).map(|job| job.dispatch.id.clone());
-        let post = self.post(thread, now);
-        post.over = None;
-        let old = post.epoch;
+        let thread_mailbox = self.thread_mailbox(thread, now);
+        thread_mailbox.over = None;
+        let old = thread_mailbox.epoch;
         if setting.bug != Some(Bug::InterruptLeavesTheEpoch) {
-            post.epoch += 1;
+            thread_mailbox.epoch += 1;
         }
-        let mut done = Interrupted::new(post.epoch, now);
+        let mut done = Interrupted::new(thread_mailbox.epoch, now);
         done.claimed.clone_from(&claimed);
         for job in self.jobs.iter_mut().filter(|job| job.dispatch.thread == *thread) {
             if job.dispatch.status == DispatchStatus::Queued {
@@ -128,10 +128,10 @@ impl Mail {
             done.fence = Some(self.take_over(thread, claimed, setting)?);
         }
         self.touch(thread, now, false);
-        if let (Some(key), Some(post)) = (&request.key, self.threads.get_mut(thread)) {
-            post.keys.push((key.clone(), done.clone()));
-            let surplus = post.keys.len().saturating_sub(20);
-            post.keys.drain(..surplus);
+        if let (Some(key), Some(thread_mailbox)) = (&request.key, self.threads.get_mut(thread)) {
+            thread_mailbox.keys.push((key.clone(), done.clone()));
+            let surplus = thread_mailbox.keys.len().saturating_sub(20);
+            thread_mailbox.keys.drain(..surplus);
         }
         Ok(done)
     }
@@ -143,11 +143,11 @@ impl Mail {
             None => DispatchId::new(setting.ids.next_id())?,
         };
         let incarnation = self.incarnation;
-        let post = self.post(of, setting.now);
-        post.claims += 1;
-        let claim = ClaimNumber { incarnation, counter: post.claims };
-        let fence = Fence::new(dispatch, ClaimToken::new(setting.ids.next_id()), post.epoch, claim);
-        post.over = Some(fence.clone());
+        let thread_mailbox = self.thread_mailbox(of, setting.now);
+        thread_mailbox.claims += 1;
+        let claim = ClaimNumber { incarnation, counter: thread_mailbox.claims };
+        let fence = Fence::new(dispatch, ClaimToken::new(setting.ids.next_id()), thread_mailbox.epoch, claim);
+        thread_mailbox.over = Some(fence.clone());
         Ok(fence)
     }
 

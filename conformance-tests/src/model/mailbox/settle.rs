@@ -212,12 +212,14 @@ pub(in crate::model) fn check_fence(
     bug: Option<Bug>,
 ) -> Result<()> {
     let Some(fence) = fence.filter(|_| bug != Some(Bug::ClaimUnchecked)) else { return Ok(()) };
-    let (claim, post) = (ClaimRef::from(fence), mail.threads.get(thread));
-    if post.and_then(|post| post.over.as_ref()).is_some_and(|over| over == fence) {
+    let (claim, thread_mailbox) = (ClaimRef::from(fence), mail.threads.get(thread));
+    if thread_mailbox.and_then(|thread_mailbox| thread_mailbox.over.as_ref()).is_some_and(|over| over == fence) {
         return Ok(());
     }
     let Some(job) = mail.find(&fence.dispatch).and_then(|at| mail.jobs.get(at)) else {
-        let last = post.map(|post| (mail.incarnation, post.claims)).filter(|(_, claims)| *claims > 0);
+        let last = thread_mailbox
+            .map(|thread_mailbox| (mail.incarnation, thread_mailbox.claims))
+            .filter(|(_, claims)| *claims > 0);
         let is_own = last >= Some((fence.claim.incarnation, fence.claim.counter));
         return if is_own { Err(lost(&claim)) } else { Ok(()) };
     };

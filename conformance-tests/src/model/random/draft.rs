@@ -82,7 +82,7 @@ pub(super) fn patch(op: &Patch) -> ThreadPatch {
 
 /// The data of a thread that requests are made from.
 #[derive(Debug)]
-pub(super) struct Desk<'a> {
+pub(super) struct RequestContext<'a> {
     /// The ids of the thread's log.
     pub(super) log: Vec<EntryId>,
     /// The ids of the path of its head.
@@ -99,7 +99,7 @@ pub(super) struct Desk<'a> {
     pub(super) now: Timestamp,
 }
 
-impl Desk<'_> {
+impl RequestContext<'_> {
     /// Makes a commit, without its guard.
     pub(super) fn commit(&mut self, op: &CommitOp) -> Commit {
         let mut commit = Commit::new(named("t", op.thread));

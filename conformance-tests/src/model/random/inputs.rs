@@ -14,15 +14,15 @@ impl Pair {
         match op {
             Op::Append { thread, inputs } => {
                 let id: ThreadId = named("t", *thread);
-                let mut desk = self.desk(*thread, None);
-                let inputs: Vec<_> = inputs.iter().map(|input| desk.input(input)).collect();
+                let mut request_context = self.request_context(*thread, None);
+                let inputs: Vec<_> = inputs.iter().map(|input| request_context.input(input)).collect();
                 let request = AppendPending::new(id.clone(), inputs);
                 let real = self.real.pending.append_pending(request.clone()).await;
                 self.follow_queue(&id, real.as_ref().is_ok_and(|appended| !appended.deduplicated)).await?;
                 agree(&real, &self.twin.pending.append_pending(request).await)
             }
             Op::ChangeInput { thread, place, behind, text, boundary } => {
-                let input = self.desk(*thread, None).pending(*place, behind.unwrap_or(0));
+                let input = self.request_context(*thread, None).pending(*place, behind.unwrap_or(0));
                 let mut update = PendingUpdate::new(named("t", *thread), input.id);
                 update.expect_revision = behind.map(|_| input.revision);
                 update.message = text.map(|text| Message::user(format!("text {text}")));
@@ -32,7 +32,7 @@ impl Pair {
                 agree(&real, &self.twin.pending.update_pending(update).await)
             }
             Op::Retract { thread, place } => {
-                let (id, input) = (named("t", *thread), self.desk(*thread, None).pending(*place, 0).id);
+                let (id, input) = (named("t", *thread), self.request_context(*thread, None).pending(*place, 0).id);
                 let real = self.real.pending.retract_pending(&id, &input).await;
                 agree(&real, &self.twin.pending.retract_pending(&id, &input).await)
             }

@@ -9,7 +9,7 @@ use store_core::{
 };
 
 use super::{
-    draft::{self, Desk, expect},
+    draft::{self, RequestContext, expect},
     names::named,
     ops::{CommitOp, Op},
     seen::Seen,
@@ -196,9 +196,9 @@ impl Pair {
     }
 
     /// Returns the data of a thread that requests are made from. `theirs` is the thread in the model.
-    pub(super) fn desk(&mut self, thread: u8, theirs: Option<&Thread>) -> Desk<'_> {
+    pub(super) fn request_context(&mut self, thread: u8, theirs: Option<&Thread>) -> RequestContext<'_> {
         let thread = named("t", thread);
-        Desk {
+        RequestContext {
             log: self.model.log(&thread),
             path: self.model.path(&thread),
             queue: self.model.queue(&thread),
@@ -212,7 +212,7 @@ impl Pair {
     /// Makes a commit for each side. The two differ only in their guards.
     pub(super) async fn drafted(&mut self, op: &CommitOp) -> Outcome<(Commit, Commit)> {
         let (ours, theirs) = self.both_threads(&named("t", op.thread)).await?;
-        let commit = self.desk(op.thread, theirs.as_ref()).commit(op);
+        let commit = self.request_context(op.thread, theirs.as_ref()).commit(op);
         let guard = |thread: Option<&Thread>| expect(op.guard, thread, |thread| thread.version);
         let pair = (commit.clone().expecting(guard(ours.as_ref())), commit.expecting(guard(theirs.as_ref())));
         if pair.0.key.is_some() {

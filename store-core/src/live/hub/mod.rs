@@ -16,7 +16,7 @@ use futures_util::{
     stream,
 };
 
-use super::{DeliverLive, LiveAnswer, LiveChannel, LiveDelivery, LiveLetter, LiveReceiver, LiveTarget};
+use super::{DeliverLive, LiveAnswer, LiveChannel, LiveDelivery, LiveMessage, LiveReceiver, LiveTarget};
 use crate::{
     codec::Codec,
     error::{Error, Result},
@@ -25,9 +25,9 @@ use crate::{
 };
 
 /// The greatest number of commands held for a receiver that does not read.
-const MOST_LETTERS: usize = 1_000;
+const MAX_QUEUED_MESSAGES: usize = 1_000;
 /// The number of bytes after which no more commands are held.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_QUEUED_BYTES: usize = 64 << 20;
 
 /// The whole live channel, for a backend that only one process opens. Each tenant has one.
 ///
@@ -48,22 +48,22 @@ pub struct LiveHub {
 #[derive(Default)]
 struct Shared(Mutex<State>);
 
-/// Receivers and letters are numbered from one counter.
+/// Receivers and messages are numbered from one counter.
 #[derive(Default)]
 struct State {
     is_closed: bool,
     last: u64,
     inboxes: HashMap<LiveTarget, Inbox>,
     /// Letters whose senders wait for an answer.
-    letters: HashMap<u64, Sent>,
+    messages: HashMap<u64, Sent>,
 }
 
-/// The letters for one receiver.
+/// The messages for one receiver.
 struct Inbox {
     number: u64,
     /// Letters that the receiver has not taken yet, oldest first.
     texts: BTreeMap<u64, String>,
-    /// The length of these letters.
+    /// The length of these messages.
     bytes: usize,
     waker: Option<Waker>,
 }
@@ -73,9 +73,9 @@ impl Inbox {
         Self { number, texts: BTreeMap::new(), bytes: 0, waker: None }
     }
 
-    /// Adds a letter; returns `false` if there is no room.
+    /// Adds a message; returns `false` if there is no room.
     fn put(&mut self, number: u64, text: String) -> bool {
-        let has_room = self.texts.len() < MOST_LETTERS && self.bytes < MOST_BYTES;
+        let has_room = self.texts.len() < MAX_QUEUED_MESSAGES && self.bytes < MAX_QUEUED_BYTES;
         if has_room {
             self.bytes += text.len();
             self.texts.insert(number, text);
@@ -94,7 +94,7 @@ impl Inbox {
     }
 }
 
-/// A letter as its sender sees it.
+/// A message as its sender sees it.
 struct Sent {
     target: LiveTarget,
     inbox: u64,
@@ -139,16 +139,16 @@ impl State {
         Ok(number)
     }
 
-    /// Ends a receiver, and answers the senders of all letters that it has not answered.
+    /// Ends a receiver, and answers the senders of all messages that it has not answered.
     fn end(&mut self, inbox: Inbox, wakers: &mut Wakers) {
         wakers.extend(inbox.waker);
-        for sent in self.letters.values_mut().filter(|sent| sent.inbox == inbox.number && sent.answer.is_none()) {
+        for sent in self.messages.values_mut().filter(|sent| sent.inbox == inbox.number && sent.answer.is_none()) {
             sent.answer = Some(LiveAnswer::Dropped);
             wakers.extend(sent.waker.take());
         }
     }
 
-    /// Puts a letter into the inbox of its target. Returns none if there is no inbox, or no room in it.
+    /// Puts a message into the inbox of its target. Returns none if there is no inbox, or no room in it.
     fn send(&mut self, target: LiveTarget, text: String, wakers: &mut Wakers) -> Result<Option<u64>> {
         self.check_open()?;
         let number = self.next();
@@ -157,22 +157,22 @@ impl State {
             return Ok(None);
         }
         wakers.extend(inbox.waker.take());
-        self.letters.insert(number, Sent { target, inbox: inbox.number, answer: None, waker: None });
+        self.messages.insert(number, Sent { target, inbox: inbox.number, answer: None, waker: None });
         Ok(Some(number))
     }
 
-    /// Removes a letter whose sender no longer waits. Returns the answer, if there is one.
+    /// Removes a message whose sender no longer waits. Returns the answer, if there is one.
     fn withdraw(&mut self, number: u64) -> Option<LiveAnswer> {
-        let sent = self.letters.remove(&number)?;
+        let sent = self.messages.remove(&number)?;
         if let Some(inbox) = self.inboxes.get_mut(&sent.target) {
             inbox.remove(number);
         }
         sent.answer
     }
 
-    /// Records the answer to a letter. Returns whether its sender gets the answer.
+    /// Records the answer to a message. Returns whether its sender gets the answer.
     fn answer(&mut self, number: u64, answer: LiveAnswer, wakers: &mut Wakers) -> bool {
-        let waiting = self.letters.get_mut(&number).filter(|sent| sent.answer.is_none());
+        let waiting = self.messages.get_mut(&number).filter(|sent| sent.answer.is_none());
         let Some(sent) = waiting.filter(|_| !self.is_closed) else { return false };
         sent.answer = Some(answer);
         wakers.extend(sent.waker.take());
@@ -180,26 +180,26 @@ impl State {
     }
 
     fn poll_answer(&mut self, number: u64, context: &Context<'_>) -> Poll<Result<LiveAnswer>> {
-        match self.letters.get_mut(&number) {
+        match self.messages.get_mut(&number) {
             Some(sent) if sent.answer.is_none() && !self.is_closed => {
                 sent.waker = Some(context.waker().clone());
                 Poll::Pending
             }
             Some(sent) if sent.answer.is_none() => Poll::Ready(Err(Error::closed())),
-            // The letter is removed together with its answer, so that it cannot get another one.
+            // The message is removed together with its answer, so that it cannot get another one.
             _ => Poll::Ready(Ok(self.withdraw(number).unwrap_or(LiveAnswer::Dropped))),
         }
     }
 
-    /// Returns the next letter for a receiver, or none if the receiver has ended.
-    fn poll_letter(&mut self, at: &Opened, context: &Context<'_>) -> Poll<Option<Result<(u64, String)>>> {
+    /// Returns the next message for a receiver, or none if the receiver has ended.
+    fn poll_message(&mut self, at: &Opened, context: &Context<'_>) -> Poll<Option<Result<(u64, String)>>> {
         if self.is_closed {
             return Poll::Ready(Some(Err(Error::closed())));
         }
         let own = self.inboxes.get_mut(&at.target).filter(|inbox| inbox.number == at.number);
         let Some(inbox) = own else { return Poll::Ready(None) };
-        if let Some(letter) = inbox.pop() {
-            return Poll::Ready(Some(Ok(letter)));
+        if let Some(message) = inbox.pop() {
+            return Poll::Ready(Some(Ok(message)));
         }
         inbox.waker = Some(context.waker().clone());
         Poll::Pending
@@ -208,7 +208,7 @@ impl State {
     fn close(&mut self, wakers: &mut Wakers) {
         self.is_closed = true;
         wakers.extend(self.inboxes.drain().filter_map(|(_, inbox)| inbox.waker));
-        wakers.extend(self.letters.values_mut().filter_map(|sent| sent.waker.take()));
+        wakers.extend(self.messages.values_mut().filter_map(|sent| sent.waker.take()));
     }
 }
 
@@ -237,16 +237,21 @@ impl LiveHub {
     ///
     /// # Errors
     /// `Closed` if the hub was closed.
-    pub async fn carry(&self, target: LiveTarget, text: String, deadline: Duration) -> Result<Option<LiveAnswer>> {
+    pub async fn send_encoded(
+        &self,
+        target: LiveTarget,
+        text: String,
+        deadline: Duration,
+    ) -> Result<Option<LiveAnswer>> {
         let Some(number) = self.shared.change(|state, wakers| state.send(target, text, wakers))? else {
             return Ok(Some(LiveAnswer::Dropped));
         };
-        let letter = Letter { shared: &self.shared, number };
+        let message = PendingMessage { shared: &self.shared, number };
         let answer = poll_fn(|context| self.shared.lock().poll_answer(number, context));
         match select(answer, pin!(elapsed(deadline))).await {
             Either::Left((answer, _)) => answer.map(Some),
             // The answer may have come at the same moment.
-            Either::Right(_) => Ok(letter.withdraw()),
+            Either::Right(_) => Ok(message.withdraw()),
         }
     }
 }
@@ -268,16 +273,16 @@ impl LiveChannel for LiveHub {
     async fn open_live(&self, target: LiveTarget) -> Result<LiveReceiver> {
         let number = self.shared.change(|state, wakers| state.open(&target, wakers))?;
         let opened = Opened { shared: Arc::clone(&self.shared), target, number };
-        let letters = stream::poll_fn(move |context| {
-            let letter = opened.shared.lock().poll_letter(&opened, context);
-            letter.map(|letter| Some(letter?.map(|(number, text)| opened.letter(number, text))))
+        let messages = stream::poll_fn(move |context| {
+            let message = opened.shared.lock().poll_message(&opened, context);
+            message.map(|message| Some(message?.map(|(number, text)| opened.message(number, text))))
         });
-        Ok(LiveReceiver::new(Box::pin(letters)))
+        Ok(LiveReceiver::new(Box::pin(messages)))
     }
 
     async fn deliver(&self, request: DeliverLive) -> Result<LiveDelivery> {
         let DeliverLive { target, command, deadline } = request;
-        let answer = self.carry(target, command.encode(), deadline).await?;
+        let answer = self.send_encoded(target, command.encode(), deadline).await?;
         answer.map_or(Ok(LiveDelivery::Unknown), LiveAnswer::into_delivery)
     }
 }
@@ -290,9 +295,9 @@ struct Opened {
 }
 
 impl Opened {
-    fn letter(&self, number: u64, text: String) -> LiveLetter {
+    fn message(&self, number: u64, text: String) -> LiveMessage {
         let shared = Arc::clone(&self.shared);
-        LiveLetter::new(text, move |answer| shared.change(|state, wakers| state.answer(number, answer, wakers)))
+        LiveMessage::new(text, move |answer| shared.change(|state, wakers| state.answer(number, answer, wakers)))
     }
 }
 
@@ -308,19 +313,19 @@ impl Drop for Opened {
     }
 }
 
-/// A letter whose sender waits. Dropping it withdraws the letter.
-struct Letter<'a> {
+/// A message whose sender waits. Dropping it withdraws the message.
+struct PendingMessage<'a> {
     shared: &'a Shared,
     number: u64,
 }
 
-impl Letter<'_> {
+impl PendingMessage<'_> {
     fn withdraw(&self) -> Option<LiveAnswer> {
         self.shared.lock().withdraw(self.number)
     }
 }
 
-impl Drop for Letter<'_> {
+impl Drop for PendingMessage<'_> {
     fn drop(&mut self) {
         self.withdraw();
     }

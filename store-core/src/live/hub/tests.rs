@@ -5,7 +5,7 @@ use std::{future::poll_fn, sync::Arc, time::Duration};
 use futures_util::FutureExt;
 use tokio::task::{JoinHandle, yield_now};
 
-use super::{Inbox, LiveHub, MOST_BYTES, MOST_LETTERS};
+use super::{Inbox, LiveHub, MAX_QUEUED_BYTES, MAX_QUEUED_MESSAGES};
 use crate::{
     ClaimNumber, DeliverLive, DispatchId, EntryId, ErrorKind, Json, LiveChannel, LiveCommand, LiveDelivery, LiveInput,
     LiveReceiver, LiveTarget, Message, Result, RunId, ThreadId,
@@ -98,7 +98,7 @@ async fn a_command_that_is_not_accepted_has_no_receiver_lv_2() {
     drop(receiver);
     assert_eq!(ended(task).await, LiveDelivery::NoReceiver);
     assert_eq!(ended(sending(&hub, word("gone")).await).await, LiveDelivery::NoReceiver);
-    assert!(hub.shared.lock().letters.is_empty());
+    assert!(hub.shared.lock().messages.is_empty());
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn a_delivery_that_times_out_is_unknown_lv_2() {
     assert_eq!(sent.unwrap(), LiveDelivery::Unknown);
     // The first command was never received, and no sender waits for the answer to the second.
     assert_eq!(received.unwrap().unwrap().accept(), None);
-    assert!(hub.shared.lock().letters.is_empty());
+    assert!(hub.shared.lock().messages.is_empty());
 }
 
 #[tokio::test]
@@ -186,7 +186,7 @@ async fn an_unread_inbox_holds_a_limited_number_of_commands() {
     let hub = Arc::new(LiveHub::default());
     let mut receiver = open(&hub, 1).await;
     let mut tasks = Vec::new();
-    for _ in 0..MOST_LETTERS {
+    for _ in 0..MAX_QUEUED_MESSAGES {
         tasks.push(sending(&hub, LiveCommand::Cancel).await);
     }
     assert_eq!(ended(sending(&hub, LiveCommand::Cancel).await).await, LiveDelivery::NoReceiver);
@@ -199,8 +199,10 @@ async fn an_unread_inbox_holds_a_limited_number_of_commands() {
 async fn an_unread_inbox_holds_a_limited_number_of_bytes() {
     let hub = Arc::new(LiveHub::default());
     let mut receiver = open(&hub, 1).await;
-    let large =
-        LiveCommand::Input(vec![LiveInput::new(EntryId::new("e").unwrap(), Message::user("x".repeat(MOST_BYTES)))]);
+    let large = LiveCommand::Input(vec![LiveInput::new(
+        EntryId::new("e").unwrap(),
+        Message::user("x".repeat(MAX_QUEUED_BYTES)),
+    )]);
     let task = sending(&hub, large).await;
     assert_eq!(ended(sending(&hub, LiveCommand::Cancel).await).await, LiveDelivery::NoReceiver);
     assert!(receiver.next().await.unwrap().unwrap().accept().is_some());
@@ -237,7 +239,7 @@ fn an_inbox_counts_what_it_holds() {
     inbox.remove(3);
     inbox.remove(3);
     assert_eq!(inbox.bytes, 2);
-    assert!(inbox.put(4, "x".repeat(MOST_BYTES - 2)));
+    assert!(inbox.put(4, "x".repeat(MAX_QUEUED_BYTES - 2)));
     assert!(!inbox.put(5, String::new()));
 }
 

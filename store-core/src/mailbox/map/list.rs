@@ -77,7 +77,7 @@ impl MailboxMap {
         setting: Setting<'_>,
     ) -> Result<()> {
         let after = after.map(ready_place).transpose()?;
-        self.turn_to(setting.now);
+        self.promote_due(setting.now);
         for (priority, since, thread) in self.ready(after.as_ref(), setting.now) {
             let item = ready(self, &thread, setting)?;
             let mut position = Position::new(since.as_millis(), thread.as_str());
@@ -115,8 +115,8 @@ impl MailboxMap {
         dead.take(limit as usize).map(|(_, stored)| stored.id().clone()).collect()
     }
 
-    /// Returns the free threads that had a dispatch available at the last [`turn_to`](Self::turn_to), in the order of
-    /// claims, after a position.
+    /// Returns the free threads that had a dispatch available at the last [`promote_due`](Self::promote_due), in the
+    /// order of claims, after a position.
     pub fn free(&self, after: Option<&FreePlace>) -> impl Iterator<Item = &FreePlace> {
         let after = after.cloned().map_or(Bound::Unbounded, Bound::Excluded);
         self.free.range((after, Bound::Unbounded))

@@ -45,7 +45,7 @@ pub type FreePlace = (u8, Timestamp, ThreadId);
 
 /// A thread with its queue.
 #[derive(Debug, Default)]
-struct OfThread {
+struct ThreadQueue {
     record: StoredMailbox,
     interrupts: BTreeMap<u64, StoredInterrupt>,
     queue: Queue,
@@ -54,7 +54,7 @@ struct OfThread {
     damage: Option<String>,
 }
 
-impl OfThread {
+impl ThreadQueue {
     fn error(&self) -> Option<Error> {
         self.damage.as_ref().map(Error::corrupt)
     }
@@ -77,14 +77,14 @@ impl OfThread {
 /// let mut map = MailboxMap::new(1);
 /// let work = NewDispatch::new(ThreadId::new("t-1")?, RunId::new("r-1")?);
 /// map.change(|view| mailbox::enqueue(view, &work, setting))?;
-/// map.turn_to(now);
+/// map.promote_due(now);
 /// assert_eq!(map.free(None).count(), 1);
 /// # Ok::<(), store_core::Error>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct MailboxMap {
     incarnation: u64,
-    threads: HashMap<ThreadId, OfThread>,
+    threads: HashMap<ThreadId, ThreadQueue>,
     rows: HashMap<DispatchId, StoredDispatch>,
     /// The dispatch that took a dedupe key last.
     keys: HashMap<(ThreadId, DedupeKey), DispatchId>,
@@ -98,7 +98,7 @@ pub struct MailboxMap {
     leases: BTreeSet<(Timestamp, ThreadId)>,
     damaged: BTreeSet<ThreadId>,
     /// The time for which due dispatches were last looked up.
-    turned: Timestamp,
+    promoted_until: Timestamp,
     /// The time from which a claim may find something that plans have made available.
     claimable_from: Option<Timestamp>,
 }
@@ -164,7 +164,7 @@ impl MailboxMap {
         }
         let until = mailbox.last_time;
         self.threads.entry(thread.clone()).or_default().record = mailbox;
-        self.turn(&thread, until);
+        self.promote_due_of(&thread, until);
     }
 
     fn put(&mut self, thread: &ThreadId, stored: StoredDispatch) {
@@ -235,7 +235,7 @@ impl MailboxMap {
     pub fn set_damaged(&mut self, thread: &ThreadId, location: String) {
         self.threads.entry(thread.clone()).or_default().damage = Some(location);
         self.damaged.insert(thread.clone());
-        self.turn(thread, self.turned);
+        self.promote_due_of(thread, self.promoted_until);
     }
 
     /// Notes that no unreadable record of a thread prevents decisions any more.
@@ -244,7 +244,7 @@ impl MailboxMap {
             found.damage = None;
         }
         self.damaged.remove(thread);
-        self.turn(thread, self.turned);
+        self.promote_due_of(thread, self.promoted_until);
     }
 
     /// Returns the record with which a thread continues at `now`, without a number of decisions that cannot be read.
@@ -259,7 +259,7 @@ impl MailboxMap {
         let rows = || self.by_creation.ids(&Scope::Thread(thread.clone())).filter_map(|id| self.rows.get(id));
         let counts = record.count(rows().map(|stored| (stored.state.status, stored.state.epoch, 1)));
         let running = record.running.as_ref().and_then(|running| self.rows.get(&running.dispatch));
-        record.put_right(counts, running.is_some_and(StoredDispatch::is_claimed), now);
+        record.correct(counts, running.is_some_and(StoredDispatch::is_claimed), now);
         record
     }
 
@@ -271,10 +271,10 @@ impl MailboxMap {
     }
 
     /// Makes available what is due at `now` on a thread, and moves the thread to its positions at that time.
-    pub fn turn(&mut self, thread: &ThreadId, now: Timestamp) {
+    pub fn promote_due_of(&mut self, thread: &ThreadId, now: Timestamp) {
         let Some(found) = self.threads.get_mut(thread) else { return };
         let epoch = found.record.epoch;
-        found.queue.turn_to(epoch, time(Some(&found.record), now));
+        found.queue.promote_due(epoch, time(Some(&found.record), now));
         let new = match found.damage {
             Some(_) => Places::default(),
             None => places(&found.record, found.queue.ends(epoch)),
@@ -295,14 +295,14 @@ impl MailboxMap {
     }
 
     /// Makes available what is due at `now` on any thread, and nothing else.
-    pub fn turn_to(&mut self, now: Timestamp) {
-        if now < self.turned {
+    pub fn promote_due(&mut self, now: Timestamp) {
+        if now < self.promoted_until {
             let ready: Vec<_> = self.free.iter().map(|place| place.2.clone()).collect();
-            ready.iter().for_each(|thread| self.turn(thread, now));
+            ready.iter().for_each(|thread| self.promote_due_of(thread, now));
         }
-        self.turned = now;
+        self.promoted_until = now;
         while let Some((_, thread)) = self.due.first().filter(|(at, _)| *at <= now).cloned() {
-            self.turn(&thread, now);
+            self.promote_due_of(&thread, now);
         }
     }
 
@@ -315,7 +315,7 @@ impl MailboxMap {
     /// Returns the time from which a claim finds something: now, or the time at which a dispatch is due or a lease
     /// expires.
     pub fn next_claim(&mut self, now: Timestamp) -> Option<Timestamp> {
-        self.turn_to(now);
+        self.promote_due(now);
         if !self.free.is_empty() {
             return Some(now);
         }

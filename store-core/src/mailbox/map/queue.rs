@@ -58,7 +58,7 @@ impl Queue {
 
     /// Makes available what is due at `now` in an epoch, and nothing else. A dispatch that becomes due is moved once.
     /// It is moved back only if time goes back.
-    pub(super) fn turn_to(&mut self, epoch: u64, now: Timestamp) {
+    pub(super) fn promote_due(&mut self, epoch: u64, now: Timestamp) {
         let (from, to) = (self.until.min(now), self.until.max(now));
         let behind = |time| (epoch, time, u8::MAX, u64::MAX);
         let moved = self.by_due.range((Bound::Excluded(behind(from)), Bound::Included(behind(to))));
@@ -153,12 +153,12 @@ mod tests {
         for (now, first, next) in
             [(5, None, Some(10)), (25, Some("1"), Some(30)), (15, Some("1"), Some(20)), (9, None, Some(10))]
         {
-            queue.turn_to(0, time(now));
+            queue.promote_due(0, time(now));
             assert_eq!(queue.first(0, time(now)).map(DispatchId::as_str), first, "at {now}");
             assert_eq!(queue.ends(0).next, next.map(time), "at {now}");
             assert_eq!(queue.ends(0).first.is_some(), first.is_some(), "at {now}");
         }
-        queue.turn_to(0, time(100));
+        queue.promote_due(0, time(100));
         assert_eq!((queue.first(1, time(100)), queue.ends(1).next), (None, None));
     }
 }

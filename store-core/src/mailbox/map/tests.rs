@@ -32,7 +32,7 @@ fn enqueue(map: &mut MailboxMap) -> Result<Enqueued> {
 fn claim(map: &mut MailboxMap) -> Result<Claims> {
     let request = ClaimRequest::new(WorkerId::new("w").unwrap(), Duration::from_secs(60));
     with(|setting| {
-        map.turn(&thread(), setting.now);
+        map.promote_due_of(&thread(), setting.now);
         map.change(|view| mailbox::claim(view, &thread(), ClaimOne::of(&request)?, setting))
     })
 }
@@ -66,7 +66,7 @@ fn a_key_is_held_until_its_dispatch_ends_even_if_only_a_claim_is_known() {
 fn no_decision_is_made_about_an_unreadable_thread() {
     let mut map = MailboxMap::new(1);
     enqueue(&mut map).unwrap();
-    map.turn_to(Timestamp::from_millis(1).unwrap());
+    map.promote_due(Timestamp::from_millis(1).unwrap());
     assert_eq!(map.free(None).count(), 1);
     map.set_damaged(&thread(), "line 7".to_owned());
     assert_eq!((map.free(None).count(), map.next_claim(Timestamp::MAX)), (0, None));
@@ -87,7 +87,7 @@ fn no_decision_is_made_about_an_unreadable_thread() {
 fn a_thread_continues_without_a_claim_that_cannot_be_read() {
     let (mut known, mut map) = (MailboxMap::new(1), MailboxMap::new(1));
     enqueue(&mut known).unwrap();
-    known.turn_to(Timestamp::from_millis(1).unwrap());
+    known.promote_due(Timestamp::from_millis(1).unwrap());
     claim(&mut known).unwrap();
     let claimed = known.without(&thread(), 1, Timestamp::MIN);
     assert!(claimed.running.is_some());
@@ -107,7 +107,7 @@ fn availability_follows_the_clock_forward_and_back() {
     let new = NewDispatch::new(thread(), RunId::new("r").unwrap()).available(When::At(time(5)));
     with(|setting| map.change(|view| mailbox::enqueue(view, &new, setting))).unwrap();
     for (now, ready) in [(5, 1), (4, 0), (6, 1), (6, 1), (3, 0)] {
-        map.turn_to(time(now));
+        map.promote_due(time(now));
         assert_eq!(map.free(None).count(), ready, "at {now}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{MailboxChange, MailboxView, desk::Desk};
+use super::{MailboxChange, MailboxView, draft::MailboxDraft};
 use crate::{
     claim::{ClaimToken, check_lease},
     codec::Extra,
@@ -62,59 +62,62 @@ pub fn claim(
     one: ClaimOne<'_>,
     setting: Setting<'_>,
 ) -> Result<MailboxChange<Claims>> {
-    let mut desk = Desk::open(view, thread, setting.now)?;
+    let mut draft = MailboxDraft::open(view, thread, setting.now)?;
     if let Some(id) = one.dispatch
         && view.dispatch(id)?.is_none_or(|stored| stored.body.thread != *thread)
     {
         return Ok(MailboxChange::unchanged(Ok(Claims::none(Some(Missed::Unknown)))));
     }
     let mut ended = None;
-    if let Some(running) = desk.mailbox().running.clone() {
-        if !desk.is_over() {
+    if let Some(running) = draft.mailbox().running.clone() {
+        if !draft.lease_expired() {
             let missed = one.dispatch.map(|id| match *id == running.dispatch {
                 true => Missed::NotQueued(DispatchStatus::Claimed),
                 false => Missed::Busy(running.dispatch),
             });
             return Ok(MailboxChange::unchanged(Ok(Claims::none(missed))));
         }
-        ended = end_running(&mut desk)?;
+        ended = end_running(&mut draft)?;
     }
-    let chosen = choose(&desk, one, ended)?;
+    let chosen = choose(&draft, one, ended)?;
     let stored = match chosen {
         Ok(Some(stored)) => stored,
-        Ok(None) => return Ok(desk.finish(Ok(Claims::default()))),
-        Err(missed) => return Ok(desk.finish(Ok(Claims::none(Some(missed))))),
+        Ok(None) => return Ok(draft.finish(Ok(Claims::default()))),
+        Err(missed) => return Ok(draft.finish(Ok(Claims::none(Some(missed))))),
     };
-    let claimed = give(&mut desk, stored, one, setting)?;
-    Ok(desk.finish(Ok(Claims { claimed: vec![claimed], ..Claims::default() })))
+    let claimed = give(&mut draft, stored, one, setting)?;
+    Ok(draft.finish(Ok(Claims { claimed: vec![claimed], ..Claims::default() })))
 }
 
 /// Chooses the dispatch to claim on a free thread. `ended` is the dispatch whose lease was just found expired, as it is
 /// afterwards. The view does not show that change yet.
 fn choose<V: MailboxView + ?Sized>(
-    desk: &Desk<'_, V>,
+    draft: &MailboxDraft<'_, V>,
     one: ClaimOne<'_>,
     ended: Option<StoredDispatch>,
 ) -> Result<std::result::Result<Option<StoredDispatch>, Missed>> {
     if let Some(id) = one.dispatch {
         let Some(stored) =
-            ended.filter(|ended| ended.id() == id).map_or_else(|| desk.view.dispatch(id), |e| Ok(Some(e)))?
+            ended.filter(|ended| ended.id() == id).map_or_else(|| draft.view.dispatch(id), |e| Ok(Some(e)))?
         else {
             return Ok(Err(Missed::Unknown));
         };
-        return Ok(match desk.standing(&stored).status().unwrap_or_default() {
+        return Ok(match draft.machine_state(&stored).status().unwrap_or_default() {
             DispatchStatus::Queued => Ok(Some(stored)),
             status => Err(Missed::NotQueued(status)),
         });
     }
-    first(desk, ended).map(Ok)
+    first(draft, ended).map(Ok)
 }
 
 /// Returns the first available dispatch.
-fn first<V: MailboxView + ?Sized>(desk: &Desk<'_, V>, ended: Option<StoredDispatch>) -> Result<Option<StoredDispatch>> {
+fn first<V: MailboxView + ?Sized>(
+    draft: &MailboxDraft<'_, V>,
+    ended: Option<StoredDispatch>,
+) -> Result<Option<StoredDispatch>> {
     let ended = ended.filter(|ended| ended.state.status == DispatchStatus::Queued);
-    let waiting = match desk.view.first_available(desk.thread(), desk.mailbox().epoch, desk.now)? {
-        Some(id) => desk.view.dispatch(&id)?,
+    let waiting = match draft.view.first_available(draft.thread(), draft.mailbox().epoch, draft.now)? {
+        Some(id) => draft.view.dispatch(&id)?,
         None => None,
     };
     let place = |stored: &StoredDispatch| (stored.body.priority, stored.body.number);
@@ -122,13 +125,13 @@ fn first<V: MailboxView + ?Sized>(desk: &Desk<'_, V>, ended: Option<StoredDispat
 }
 
 fn give<V: MailboxView + ?Sized>(
-    desk: &mut Desk<'_, V>,
+    draft: &mut MailboxDraft<'_, V>,
     mut stored: StoredDispatch,
     one: ClaimOne<'_>,
     setting: Setting<'_>,
 ) -> Result<ClaimedDispatch> {
-    desk.apply(&mut stored, Act::Claim)?;
-    let (number, now) = (desk.next_claim(), desk.now);
+    draft.apply(&mut stored, Act::Claim)?;
+    let (number, now) = (draft.next_claim(), draft.now);
     let token = ClaimToken::new(setting.ids.next_id());
     let lease_until = now.saturating_add(one.lease);
     let claim = DispatchClaim {
@@ -141,14 +144,14 @@ fn give<V: MailboxView + ?Sized>(
         extra: Extra::default(),
     };
     stored.state.claim = Some(StoredClaim { claim, token: token.digest(), extra: Extra::default() });
-    desk.mailbox_mut().running = Some(Running {
+    draft.mailbox_mut().running = Some(Running {
         dispatch: stored.id().clone(),
         epoch: stored.state.epoch,
         lease_until,
         extra: Extra::default(),
     });
     let dispatch = stored.view();
-    desk.put(stored);
+    draft.put(stored);
     Ok(ClaimedDispatch::new(dispatch, token, number))
 }
 
@@ -161,8 +164,8 @@ pub fn lapse(
     thread: &ThreadId,
     setting: Setting<'_>,
 ) -> Result<MailboxChange<Reclaimed>> {
-    let mut desk = Desk::open(view, thread, setting.now)?;
-    let ended = if desk.is_over() { end_running(&mut desk)? } else { None };
+    let mut draft = MailboxDraft::open(view, thread, setting.now)?;
+    let ended = if draft.lease_expired() { end_running(&mut draft)? } else { None };
     let mut reclaimed = Reclaimed::default();
     if let Some(stored) = ended {
         let ended = match stored.state.status {
@@ -172,32 +175,32 @@ pub fn lapse(
         };
         ended.push(stored.id().clone());
     }
-    Ok(desk.finish(Ok(reclaimed)))
+    Ok(draft.finish(Ok(reclaimed)))
 }
 
-fn end_running<V: MailboxView + ?Sized>(desk: &mut Desk<'_, V>) -> Result<Option<StoredDispatch>> {
-    let Some(running) = &desk.mailbox().running else { return Ok(None) };
-    let stored = desk.view.dispatch(&running.dispatch)?;
+fn end_running<V: MailboxView + ?Sized>(draft: &mut MailboxDraft<'_, V>) -> Result<Option<StoredDispatch>> {
+    let Some(running) = &draft.mailbox().running else { return Ok(None) };
+    let stored = draft.view.dispatch(&running.dispatch)?;
     let stored = stored.ok_or_else(|| Error::corrupt("a claimed dispatch does not exist"))?;
-    end_lease(desk, stored).map(Some)
+    end_lease(draft, stored).map(Some)
 }
 
 /// Ends an attempt whose lease has expired, and returns the dispatch as it is afterwards.
 pub(super) fn end_lease<V: MailboxView + ?Sized>(
-    desk: &mut Desk<'_, V>,
+    draft: &mut MailboxDraft<'_, V>,
     mut stored: StoredDispatch,
 ) -> Result<StoredDispatch> {
-    if desk.standing(&stored).is_stale {
-        desk.supersede(&mut stored, Act::Lapse)?;
+    if draft.machine_state(&stored).is_stale {
+        draft.supersede(&mut stored, Act::Lapse)?;
     } else {
-        desk.apply(&mut stored, Act::Lapse)?;
+        draft.apply(&mut stored, Act::Lapse)?;
         let state = &mut stored.state;
         state.attempts = state.attempts.saturating_add(1);
         state.last_error = Some("lease expired".to_owned());
-        state.available_at = desk.now;
-        desk.end_attempt(&mut stored, AttemptEnd::LeaseExpired, None);
+        state.available_at = draft.now;
+        draft.end_attempt(&mut stored, AttemptEnd::LeaseExpired, None);
     }
-    desk.put(stored.clone());
+    draft.put(stored.clone());
     Ok(stored)
 }
 
@@ -210,14 +213,14 @@ pub fn ready(
     thread: &ThreadId,
     setting: Setting<'_>,
 ) -> Result<Option<ReadyThread>> {
-    let mut desk = Desk::open(view, thread, setting.now)?;
+    let mut draft = MailboxDraft::open(view, thread, setting.now)?;
     let mut ended = None;
-    if desk.mailbox().running.is_some() {
-        if !desk.is_over() {
+    if draft.mailbox().running.is_some() {
+        if !draft.lease_expired() {
             return Ok(None);
         }
-        ended = end_running(&mut desk)?;
+        ended = end_running(&mut draft)?;
     }
-    let found = first(&desk, ended)?;
+    let found = first(&draft, ended)?;
     Ok(found.map(|stored| ReadyThread::new(thread.clone(), stored.id().clone(), stored.body.priority)))
 }

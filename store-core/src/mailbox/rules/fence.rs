@@ -2,8 +2,8 @@
 
 use super::{
     MailboxPlan, MailboxView,
-    desk::Desk,
-    settle::{Hold, hold, lost, settle, stale},
+    draft::MailboxDraft,
+    settle::{TokenStatus, lost, settle, stale, token_status},
 };
 use crate::{
     claim::Fence,
@@ -37,17 +37,17 @@ pub fn check_claim(view: &(impl MailboxView + ?Sized), thread: &ThreadId, fence:
     let Some(stored) = view.dispatch(&fence.dispatch)? else {
         return if mailbox.last_claim >= Some(fence.claim) { Err(lost(&claim)) } else { Ok(()) };
     };
-    let desk = Desk::open(view, thread, mailbox.last_time)?;
+    let draft = MailboxDraft::open(view, thread, mailbox.last_time)?;
     let is_its = |number| number == fence.claim;
     let token = fence.token.digest();
     let held = stored.state.claim.as_ref().is_some_and(|held| held.token == token);
     if stored.body.thread != *thread || held && !stored.state.claim.as_ref().is_some_and(|c| is_its(c.claim.number)) {
         return Err(lost(&claim));
     }
-    match hold(&desk, &stored, &token) {
-        Hold::Live => Ok(()),
-        Hold::Stale | Hold::Superseded => Err(stale(&desk, &stored)),
-        Hold::Lost => Err(lost(&claim)),
+    match token_status(&draft, &stored, &token) {
+        TokenStatus::Live => Ok(()),
+        TokenStatus::Stale | TokenStatus::Superseded => Err(stale(&draft, &stored)),
+        TokenStatus::Lost => Err(lost(&claim)),
     }
 }
 

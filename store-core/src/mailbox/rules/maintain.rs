@@ -1,6 +1,6 @@
 //! The rules of purges and requeues.
 
-use super::{MailboxChange, MailboxView, claim::check_batch, desk::Desk, seen};
+use super::{MailboxChange, MailboxView, claim::check_batch, draft::MailboxDraft, seen};
 use crate::{
     commit::Setting,
     error::{Error, Result},
@@ -55,9 +55,9 @@ pub fn purge(
     if !is_purgeable(view, &stored, before)? {
         return Ok(MailboxChange::unchanged(Ok(false)));
     }
-    let mut desk = Desk::open(view, &stored.body.thread, setting.now)?;
-    desk.purge(&stored)?;
-    Ok(desk.finish(Ok(true)))
+    let mut draft = MailboxDraft::open(view, &stored.body.thread, setting.now)?;
+    draft.purge(&stored)?;
+    Ok(draft.finish(Ok(true)))
 }
 
 /// Puts a dead letter back into the queue, or returns why that is refused (MB-50).
@@ -71,23 +71,23 @@ pub fn requeue(
 ) -> Result<MailboxChange<Dispatch>> {
     let refused = |error| Ok(MailboxChange::unchanged(Err(error)));
     let Some(mut stored) = view.dispatch(id)? else { return refused(Error::not_found("dispatch", id)) };
-    let mut desk = Desk::open(view, &stored.body.thread, setting.now)?;
-    if let Err(error) = desk.apply(&mut stored, Act::Requeue) {
+    let mut draft = MailboxDraft::open(view, &stored.body.thread, setting.now)?;
+    if let Err(error) = draft.apply(&mut stored, Act::Requeue) {
         return refused(error);
     }
     if let Some(key) = &stored.body.dedupe_key
         && let Some(holder) = view.last_with_key(&stored.body.thread, key)?.filter(|holder| holder != id)
         && let Some(other) = view.dispatch(&holder)?
-        && matches!(desk.standing(&other).status(), Some(DispatchStatus::Queued | DispatchStatus::Claimed))
+        && matches!(draft.machine_state(&other).status(), Some(DispatchStatus::Queued | DispatchStatus::Claimed))
     {
         return refused(Error::key_taken(key, "dispatch", holder));
     }
-    let (now, epoch) = (desk.now, desk.mailbox().epoch);
+    let (now, epoch) = (draft.now, draft.mailbox().epoch);
     let state = &mut stored.state;
     state.attempts = 0;
     state.epoch = epoch;
     state.available_at = now;
     let dispatch = stored.view();
-    desk.put(stored);
-    Ok(desk.finish(Ok(dispatch)))
+    draft.put(stored);
+    Ok(draft.finish(Ok(dispatch)))
 }

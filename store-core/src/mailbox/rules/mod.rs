@@ -4,7 +4,7 @@
 //! and the answer.
 
 mod claim;
-mod desk;
+mod draft;
 mod fence;
 mod maintain;
 mod produce;

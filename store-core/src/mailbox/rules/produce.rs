@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{MailboxChange, MailboxView, desk::Desk, seen};
+use super::{MailboxChange, MailboxView, draft::MailboxDraft, seen};
 use crate::{
     claim::{ClaimToken, Fence},
     codec::{Extra, Object, sha256},
@@ -75,16 +75,16 @@ pub fn enqueue_one(
             false => refused(Error::already_exists("dispatch", id)),
         };
     }
-    let mut desk = Desk::open(view, &new.thread, setting.now)?;
-    if let (Some(key), Some(holder)) = (&new.dedupe_key, key_holder(&mut desk, new)?) {
+    let mut draft = MailboxDraft::open(view, &new.thread, setting.now)?;
+    if let (Some(key), Some(holder)) = (&new.dedupe_key, key_holder(&mut draft, new)?) {
         return refused(Error::key_taken(key, "dispatch", holder));
     }
     let id = match &new.id {
         Some(id) => id.clone(),
         None => DispatchId::new(setting.ids.next_id())?,
     };
-    let now = desk.now;
-    let mailbox = desk.mailbox_mut();
+    let now = draft.now;
+    let mailbox = draft.mailbox_mut();
     mailbox.last_number += 1;
     let body = Arc::new(DispatchBody {
         id,
@@ -102,8 +102,8 @@ pub fn enqueue_one(
         extra: Extra::default(),
     });
     let enqueued = answer(&body, false);
-    desk.add(StoredDispatch::enqueued(body));
-    Ok(desk.finish(Ok(enqueued)))
+    draft.add(StoredDispatch::enqueued(body));
+    Ok(draft.finish(Ok(enqueued)))
 }
 
 fn check(new: &NewDispatch, limits: &Limits) -> Result<()> {
@@ -147,13 +147,16 @@ fn digest(new: &NewDispatch) -> String {
 
 /// Returns the dispatch that holds the dedupe key of a new one. If the lease of that dispatch has expired, its claim is
 /// ended first, in the same way as by a claim (MB-29).
-fn key_holder<V: MailboxView + ?Sized>(desk: &mut Desk<'_, V>, new: &NewDispatch) -> Result<Option<DispatchId>> {
+fn key_holder<V: MailboxView + ?Sized>(
+    draft: &mut MailboxDraft<'_, V>,
+    new: &NewDispatch,
+) -> Result<Option<DispatchId>> {
     let Some(key) = &new.dedupe_key else { return Ok(None) };
-    let Some(id) = desk.view.last_with_key(&new.thread, key)? else { return Ok(None) };
-    let Some(stored) = desk.view.dispatch(&id)? else { return Ok(None) };
-    let mut status = desk.standing(&stored).status();
-    if status == Some(DispatchStatus::Claimed) && desk.is_over() {
-        status = Some(end_lease(desk, stored)?.state.status);
+    let Some(id) = draft.view.last_with_key(&new.thread, key)? else { return Ok(None) };
+    let Some(stored) = draft.view.dispatch(&id)? else { return Ok(None) };
+    let mut status = draft.machine_state(&stored).status();
+    if status == Some(DispatchStatus::Claimed) && draft.lease_expired() {
+        status = Some(end_lease(draft, stored)?.state.status);
     }
     let is_held = matches!(status, Some(DispatchStatus::Queued | DispatchStatus::Claimed));
     Ok(is_held.then_some(id))
@@ -171,13 +174,13 @@ pub fn cancel(
     let Some(mut stored) = view.dispatch(id)? else {
         return Ok(MailboxChange::unchanged(Err(Error::not_found("dispatch", id))));
     };
-    let mut desk = Desk::open(view, &stored.body.thread, setting.now)?;
-    if let Err(error) = desk.apply(&mut stored, Act::Cancel) {
+    let mut draft = MailboxDraft::open(view, &stored.body.thread, setting.now)?;
+    if let Err(error) = draft.apply(&mut stored, Act::Cancel) {
         return Ok(MailboxChange::unchanged(Err(error)));
     }
     let dispatch = seen(view, &stored)?;
-    desk.put(stored);
-    Ok(desk.finish(Ok(dispatch)))
+    draft.put(stored);
+    Ok(draft.finish(Ok(dispatch)))
 }
 
 /// Interrupts a thread (MB-12, MB-13, MB-53).
@@ -189,17 +192,17 @@ pub fn interrupt(
     request: &Interrupt,
     setting: Setting<'_>,
 ) -> Result<MailboxChange<Interrupted>> {
-    let mut desk = Desk::open(view, &request.thread, setting.now)?;
-    let before = desk.interrupt(desk.mailbox().epoch)?;
+    let mut draft = MailboxDraft::open(view, &request.thread, setting.now)?;
+    let before = draft.interrupt(draft.mailbox().epoch)?;
     let mut recent = before.as_ref().map(|before| before.recent.clone()).unwrap_or_default();
     let known = recent.iter().find(|known| Some(&known.key) == request.key.as_ref());
-    if let Some(first) = known.map(|known| desk.interrupt(known.epoch)).transpose()?.flatten() {
+    if let Some(first) = known.map(|known| draft.interrupt(known.epoch)).transpose()?.flatten() {
         return Ok(MailboxChange::unchanged(Ok(interrupted(&first, true))));
     }
-    let running = desk.mailbox().running.clone();
-    let (now, old) = (desk.now, desk.mailbox().epoch);
-    let take_over = if request.take_over { Some(take_over(&mut desk, request, setting)?) } else { None };
-    let mailbox = desk.mailbox_mut();
+    let running = draft.mailbox().running.clone();
+    let (now, old) = (draft.now, draft.mailbox().epoch);
+    let take_over = if request.take_over { Some(take_over(&mut draft, request, setting)?) } else { None };
+    let mailbox = draft.mailbox_mut();
     let superseded = std::mem::take(&mut mailbox.counts.queued);
     mailbox.counts.superseded += superseded;
     mailbox.epoch += 1;
@@ -222,15 +225,15 @@ pub fn interrupt(
         extra: Extra::default(),
     };
     let answer = interrupted(&interrupt, false);
-    desk.put_interrupt(epoch, Some(interrupt));
+    draft.put_interrupt(epoch, Some(interrupt));
     for epoch in doubtful {
-        if let Some(old) = desk.interrupt(epoch)?
-            && !desk.is_needed(&old)?
+        if let Some(old) = draft.interrupt(epoch)?
+            && !draft.is_needed(&old)?
         {
-            desk.put_interrupt(epoch, None);
+            draft.put_interrupt(epoch, None);
         }
     }
-    Ok(desk.finish(Ok(answer)))
+    Ok(draft.finish(Ok(answer)))
 }
 
 fn reason(request: &Interrupt, limits: &Limits) -> Option<String> {
@@ -242,33 +245,33 @@ fn reason(request: &Interrupt, limits: &Limits) -> Option<String> {
 
 /// Ends the claimed dispatch of the thread, if there is one, and uses up a claim number.
 fn take_over<V: MailboxView + ?Sized>(
-    desk: &mut Desk<'_, V>,
+    draft: &mut MailboxDraft<'_, V>,
     request: &Interrupt,
     setting: Setting<'_>,
 ) -> Result<TakeOver> {
-    let held = match &desk.mailbox().running {
-        Some(running) => desk.view.dispatch(&running.dispatch)?,
+    let running_dispatch = match &draft.mailbox().running {
+        Some(running) => draft.view.dispatch(&running.dispatch)?,
         None => None,
     };
-    let dispatch = match held {
-        Some(mut stored) if stored.state.epoch < desk.mailbox().epoch => {
-            desk.supersede(&mut stored, Act::TakeOver)?;
+    let dispatch = match running_dispatch {
+        Some(mut stored) if stored.state.epoch < draft.mailbox().epoch => {
+            draft.supersede(&mut stored, Act::TakeOver)?;
             let id = stored.id().clone();
-            desk.put(stored);
+            draft.put(stored);
             id
         }
         Some(mut stored) => {
-            desk.apply(&mut stored, Act::TakeOver)?;
-            desk.end_attempt(&mut stored, AttemptEnd::Superseded, None);
+            draft.apply(&mut stored, Act::TakeOver)?;
+            draft.end_attempt(&mut stored, AttemptEnd::Superseded, None);
             stored.state.reason = reason(request, setting.limits);
             let id = stored.id().clone();
-            desk.put(stored);
+            draft.put(stored);
             id
         }
         None => DispatchId::new(setting.ids.next_id())?,
     };
     let token = ClaimToken::new(setting.ids.next_id());
-    Ok(TakeOver { dispatch, token, claim: desk.next_claim(), extra: Extra::default() })
+    Ok(TakeOver { dispatch, token, claim: draft.next_claim(), extra: Extra::default() })
 }
 
 fn interrupted(interrupt: &StoredInterrupt, deduplicated: bool) -> Interrupted {

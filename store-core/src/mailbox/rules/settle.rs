@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{MailboxChange, MailboxView, desk::Desk};
+use super::{MailboxChange, MailboxView, draft::MailboxDraft};
 use crate::{
     claim::check_lease,
     codec::{Object, sha256},
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The relation of a token to a dispatch.
-pub(super) enum Hold {
+pub(super) enum TokenStatus {
     /// The token proves the claim of the dispatch.
     Live,
     /// The token proves the claim of the dispatch, but the thread was interrupted.
@@ -28,20 +28,24 @@ pub(super) enum Hold {
 }
 
 /// Returns the relation of the token with this digest to a dispatch.
-pub(super) fn hold<V: MailboxView + ?Sized>(desk: &Desk<'_, V>, stored: &StoredDispatch, digest: &str) -> Hold {
+pub(super) fn token_status<V: MailboxView + ?Sized>(
+    draft: &MailboxDraft<'_, V>,
+    stored: &StoredDispatch,
+    digest: &str,
+) -> TokenStatus {
     if stored.state.claim.as_ref().is_some_and(|claim| claim.token == digest) {
-        return if desk.standing(stored).is_stale { Hold::Stale } else { Hold::Live };
+        return if draft.machine_state(stored).is_stale { TokenStatus::Stale } else { TokenStatus::Live };
     }
     let ended = stored.state.history.iter().rev().find(|ended| ended.token == digest);
     match ended {
-        Some(ended) if ended.attempt.end == AttemptEnd::Superseded => Hold::Superseded,
-        _ => Hold::Lost,
+        Some(ended) if ended.attempt.end == AttemptEnd::Superseded => TokenStatus::Superseded,
+        _ => TokenStatus::Lost,
     }
 }
 
-pub(super) fn stale<V: MailboxView + ?Sized>(desk: &Desk<'_, V>, stored: &StoredDispatch) -> Error {
+pub(super) fn stale<V: MailboxView + ?Sized>(draft: &MailboxDraft<'_, V>, stored: &StoredDispatch) -> Error {
     let epoch = |number: u64| format!("epoch {number}");
-    let actual = desk.mailbox().epoch.max(stored.state.epoch + 1);
+    let actual = draft.mailbox().epoch.max(stored.state.epoch + 1);
     Error::new(Detail::StaleEpoch { expected: epoch(stored.state.epoch), actual: epoch(actual) })
 }
 
@@ -54,7 +58,7 @@ fn act<V: MailboxView + ?Sized, T>(
     view: &V,
     claim: &ClaimRef,
     setting: Setting<'_>,
-    act: impl FnOnce(&mut StoredDispatch, &mut Desk<'_, V>) -> Result<T>,
+    act: impl FnOnce(&mut StoredDispatch, &mut MailboxDraft<'_, V>) -> Result<T>,
 ) -> Result<MailboxChange<T>> {
     match view.dispatch(&claim.dispatch)? {
         Some(stored) => act_on(view, stored, (claim, &claim.token.digest()), setting, act),
@@ -68,25 +72,25 @@ fn act_on<V: MailboxView + ?Sized, T>(
     mut stored: StoredDispatch,
     (claim, token): (&ClaimRef, &str),
     setting: Setting<'_>,
-    act: impl FnOnce(&mut StoredDispatch, &mut Desk<'_, V>) -> Result<T>,
+    act: impl FnOnce(&mut StoredDispatch, &mut MailboxDraft<'_, V>) -> Result<T>,
 ) -> Result<MailboxChange<T>> {
-    let mut desk = Desk::open(view, &stored.body.thread, setting.now)?;
-    match hold(&desk, &stored, token) {
-        Hold::Live => match act(&mut stored, &mut desk) {
+    let mut draft = MailboxDraft::open(view, &stored.body.thread, setting.now)?;
+    match token_status(&draft, &stored, token) {
+        TokenStatus::Live => match act(&mut stored, &mut draft) {
             Ok(answer) => {
-                desk.put(stored);
-                Ok(desk.finish(Ok(answer)))
+                draft.put(stored);
+                Ok(draft.finish(Ok(answer)))
             }
             Err(error) => Ok(MailboxChange::unchanged(Err(error))),
         },
-        Hold::Stale => {
-            let error = stale(&desk, &stored);
-            desk.supersede(&mut stored, Act::Extend)?;
-            desk.put(stored);
-            Ok(desk.finish(Err(error)))
+        TokenStatus::Stale => {
+            let error = stale(&draft, &stored);
+            draft.supersede(&mut stored, Act::Extend)?;
+            draft.put(stored);
+            Ok(draft.finish(Err(error)))
         }
-        Hold::Superseded => Ok(MailboxChange::unchanged(Err(stale(&desk, &stored)))),
-        Hold::Lost => Ok(MailboxChange::unchanged(Err(lost(claim)))),
+        TokenStatus::Superseded => Ok(MailboxChange::unchanged(Err(stale(&draft, &stored)))),
+        TokenStatus::Lost => Ok(MailboxChange::unchanged(Err(lost(claim)))),
     }
 }
 
@@ -103,15 +107,15 @@ pub fn extend(
     if let Err(error) = check_lease(by) {
         return Ok(MailboxChange::unchanged(Err(error)));
     }
-    act(view, claim, setting, |stored, desk| {
-        desk.apply(stored, Act::Extend)?;
-        let lease_until = desk.now.saturating_add(by);
-        if let Some(running) = &mut desk.mailbox_mut().running {
+    act(view, claim, setting, |stored, draft| {
+        draft.apply(stored, Act::Extend)?;
+        let lease_until = draft.now.saturating_add(by);
+        if let Some(running) = &mut draft.mailbox_mut().running {
             running.lease_until = lease_until;
         }
-        let held = held(stored)?;
-        held.lease_until = lease_until;
-        Ok(held.clone())
+        let current_claim = current_claim(stored)?;
+        current_claim.lease_until = lease_until;
+        Ok(current_claim.clone())
     })
 }
 
@@ -125,10 +129,10 @@ pub fn start(
     instance: &InstanceId,
     setting: Setting<'_>,
 ) -> Result<MailboxChange<DispatchClaim>> {
-    act(view, claim, setting, |stored, desk| {
-        desk.apply(stored, Act::Start)?;
-        let held = held(stored)?;
-        if held.instance.as_ref().is_some_and(|started| started != instance) {
+    act(view, claim, setting, |stored, draft| {
+        draft.apply(stored, Act::Start)?;
+        let current_claim = current_claim(stored)?;
+        if current_claim.instance.as_ref().is_some_and(|started| started != instance) {
             return Err(Error::invalid_transition(
                 "dispatch",
                 &claim.dispatch,
@@ -136,15 +140,15 @@ pub fn start(
                 "started by another instance",
             ));
         }
-        held.started_at = held.started_at.or(Some(desk.now));
-        held.instance = Some(instance.clone());
-        Ok(held.clone())
+        current_claim.started_at = current_claim.started_at.or(Some(draft.now));
+        current_claim.instance = Some(instance.clone());
+        Ok(current_claim.clone())
     })
 }
 
-fn held(stored: &mut StoredDispatch) -> Result<&mut DispatchClaim> {
-    let held = stored.state.claim.as_mut().map(|held| &mut held.claim);
-    held.ok_or_else(|| Error::corrupt("a claimed dispatch has no claim"))
+fn current_claim(stored: &mut StoredDispatch) -> Result<&mut DispatchClaim> {
+    let current_claim = stored.state.claim.as_mut().map(|current_claim| &mut current_claim.claim);
+    current_claim.ok_or_else(|| Error::corrupt("a claimed dispatch has no claim"))
 }
 
 /// Refuses a settlement that no store can accept.
@@ -229,9 +233,9 @@ pub fn settle_one(
     if let Some(first) = repeated(&stored, one) {
         return Ok(MailboxChange::unchanged(Ok(first)));
     }
-    act_on(view, stored, (claim, token), setting, |stored, desk| {
-        let end = end(desk, stored, settlement, setting.limits)?;
-        desk.end_attempt(stored, end, Some(digest.clone()));
+    act_on(view, stored, (claim, token), setting, |stored, draft| {
+        let end = end(draft, stored, settlement, setting.limits)?;
+        draft.end_attempt(stored, end, Some(digest.clone()));
         let settled = stored.state.history.last().map(|ended| settled(claim, ended, false));
         settled.ok_or_else(|| Error::corrupt("a claimed dispatch has no claim"))
     })
@@ -255,7 +259,7 @@ fn settled(claim: &ClaimRef, ended: &StoredAttempt, deduplicated: bool) -> Settl
 
 /// Applies a settlement to a dispatch, and returns how the attempt ended.
 fn end<V: MailboxView + ?Sized>(
-    desk: &mut Desk<'_, V>,
+    draft: &mut MailboxDraft<'_, V>,
     stored: &mut StoredDispatch,
     settlement: &Settlement,
     limits: &Limits,
@@ -267,31 +271,31 @@ fn end<V: MailboxView + ?Sized>(
     };
     match settlement {
         Settlement::Ack { result } => {
-            desk.apply(stored, Act::Ack)?;
+            draft.apply(stored, Act::Ack)?;
             stored.state.result.clone_from(result);
             Ok(AttemptEnd::Acked)
         }
         Settlement::Retry { after, error } => {
-            if desk.apply(stored, Act::Retry)? == DispatchStatus::Queued {
-                stored.state.available_at = desk.now.saturating_add(*after);
+            if draft.apply(stored, Act::Retry)? == DispatchStatus::Queued {
+                stored.state.available_at = draft.now.saturating_add(*after);
             }
             stored.state.attempts = stored.state.attempts.saturating_add(1);
             stored.state.last_error = cut(error);
             Ok(AttemptEnd::Retried)
         }
         Settlement::Snooze { after } => {
-            desk.apply(stored, Act::Snooze)?;
-            stored.state.available_at = desk.now.saturating_add(*after);
+            draft.apply(stored, Act::Snooze)?;
+            stored.state.available_at = draft.now.saturating_add(*after);
             Ok(AttemptEnd::Snoozed)
         }
-        Settlement::Release => desk.apply(stored, Act::Release).map(|_| AttemptEnd::Released),
+        Settlement::Release => draft.apply(stored, Act::Release).map(|_| AttemptEnd::Released),
         Settlement::DeadLetter { error } => {
-            desk.apply(stored, Act::DeadLetter)?;
+            draft.apply(stored, Act::DeadLetter)?;
             stored.state.last_error = cut(error);
             Ok(AttemptEnd::DeadLettered)
         }
         Settlement::Cancel { reason } => {
-            desk.apply(stored, Act::GiveUp)?;
+            draft.apply(stored, Act::GiveUp)?;
             stored.state.reason = cut(reason);
             Ok(AttemptEnd::Cancelled)
         }

@@ -14,13 +14,13 @@ use crate::{
 
 /// The mailbox of the only thread.
 #[derive(Default)]
-struct OfThread {
+struct ThreadView {
     record: Option<StoredMailbox>,
     rows: BTreeMap<DispatchId, StoredDispatch>,
     interrupts: BTreeMap<u64, StoredInterrupt>,
 }
 
-impl MailboxView for OfThread {
+impl MailboxView for ThreadView {
     fn claim_incarnation(&self) -> u64 {
         1
     }
@@ -52,7 +52,7 @@ fn time(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis).unwrap()
 }
 
-impl OfThread {
+impl ThreadView {
     /// Makes a decision at a time. Returns the answer, and the time from which a claim of the thread may find
     /// something.
     fn at<T>(
@@ -121,7 +121,7 @@ fn stop() -> Interrupt {
 
 #[test]
 fn a_thread_is_claimable_when_a_dispatch_is_due_or_a_lease_expired() {
-    let mut mailbox = OfThread::default();
+    let mut mailbox = ThreadView::default();
     assert_eq!(mailbox.enqueue(10, "a", 0), Some(10));
     let (held, from) = mailbox.claim(20, 100);
     assert_eq!(from, Some(120));
@@ -141,7 +141,7 @@ fn a_thread_is_claimable_when_a_dispatch_is_due_or_a_lease_expired() {
 
 #[test]
 fn a_refusal_names_the_dispatch_and_its_visible_status() {
-    let mut mailbox = OfThread::default();
+    let mut mailbox = ThreadView::default();
     mailbox.enqueue(10, "a", 0);
     mailbox.interrupted(20, &stop());
     let (limits, ids) = (Limits::default(), Uuids);
@@ -152,7 +152,7 @@ fn a_refusal_names_the_dispatch_and_its_visible_status() {
 
 #[test]
 fn an_interrupt_is_kept_as_long_as_something_needs_it() {
-    let mut mailbox = OfThread::default();
+    let mut mailbox = ThreadView::default();
     mailbox.enqueue(10, "a", 0);
     mailbox.enqueue(10, "b", 0);
     mailbox.interrupted(20, &stop());
@@ -181,7 +181,7 @@ fn an_interrupt_is_kept_as_long_as_something_needs_it() {
 
 #[test]
 fn only_dispatches_that_ended_before_are_purged_mb_49() {
-    let mut mailbox = OfThread::default();
+    let mut mailbox = ThreadView::default();
     mailbox.enqueue(10, "a", 0);
     assert!(mailbox.keeps("a", 100));
     let (held, _) = mailbox.claim(20, 1_000);
@@ -194,7 +194,7 @@ fn only_dispatches_that_ended_before_are_purged_mb_49() {
 
 #[test]
 fn a_take_over_keeps_the_reason_of_an_earlier_interrupt_mb_53() {
-    let mut mailbox = OfThread::default();
+    let mut mailbox = ThreadView::default();
     mailbox.enqueue(10, "a", 0);
     mailbox.claim(20, 1_000);
     mailbox.interrupted(30, &stop().because("first"));
@@ -206,7 +206,7 @@ fn a_take_over_keeps_the_reason_of_an_earlier_interrupt_mb_53() {
 
 #[test]
 fn the_fence_of_a_take_over_proves_only_its_own_claim_mb_53() {
-    let mut mailbox = OfThread::default();
+    let mut mailbox = ThreadView::default();
     mailbox.enqueue(10, "a", 0);
     mailbox.claim(20, 1_000);
     let fence = mailbox.interrupted(30, &stop().taking_over()).fence.unwrap();
@@ -219,8 +219,8 @@ fn the_fence_of_a_take_over_proves_only_its_own_claim_mb_53() {
 
 #[test]
 fn every_change_raises_the_revisions() {
-    let mut mailbox = OfThread::default();
-    let revisions = |mailbox: &OfThread| {
+    let mut mailbox = ThreadView::default();
+    let revisions = |mailbox: &ThreadView| {
         let row = &mailbox.rows[&DispatchId::new("a").unwrap()];
         (row.state.revision, mailbox.record.as_ref().unwrap().revision)
     };
@@ -234,7 +234,7 @@ fn every_change_raises_the_revisions() {
 
 #[test]
 fn claim_numbers_restart_in_a_later_incarnation_mb_25() {
-    let mut mailbox = OfThread::default();
+    let mut mailbox = ThreadView::default();
     mailbox.enqueue(10, "a", 0);
     let number = |incarnation, counter| ClaimNumber { incarnation, counter };
     for (last, next) in [(number(0, 7), number(1, 1)), (number(1, 7), number(1, 8)), (number(2, 7), number(2, 8))] {
@@ -247,7 +247,7 @@ fn claim_numbers_restart_in_a_later_incarnation_mb_25() {
 
 #[test]
 fn dispatches_queued_in_an_earlier_epoch_count_as_superseded_mb_12() {
-    let mut mailbox = OfThread::default();
+    let mut mailbox = ThreadView::default();
     mailbox.enqueue(10, "a", 0);
     mailbox.interrupted(20, &stop());
     let record = mailbox.record.as_ref().unwrap();
@@ -257,9 +257,9 @@ fn dispatches_queued_in_an_earlier_epoch_count_as_superseded_mb_12() {
 
 #[test]
 fn a_dispatch_is_new_until_it_is_claimed() {
-    let mut mailbox = OfThread::default();
+    let mut mailbox = ThreadView::default();
     mailbox.enqueue(10, "a", 0);
-    let stands = |mailbox: &OfThread| {
+    let stands = |mailbox: &ThreadView| {
         let row = &mailbox.rows[&DispatchId::new("a").unwrap()];
         (row.is_new(), row.is_claimed())
     };
@@ -270,7 +270,7 @@ fn a_dispatch_is_new_until_it_is_claimed() {
 
 #[test]
 fn the_claim_number_of_a_take_over_proves_nothing_without_its_token_mb_53() {
-    let mut mailbox = OfThread::default();
+    let mut mailbox = ThreadView::default();
     mailbox.enqueue(10, "a", 0);
     mailbox.claim(20, 1_000);
     let fence = mailbox.interrupted(30, &stop().taking_over()).fence.unwrap();
@@ -280,7 +280,7 @@ fn the_claim_number_of_a_take_over_proves_nothing_without_its_token_mb_53() {
 
 #[test]
 fn a_token_proves_nothing_under_another_claim_number_cm_31() {
-    let mut mailbox = OfThread::default();
+    let mut mailbox = ThreadView::default();
     mailbox.enqueue(10, "a", 0);
     let (held, _) = mailbox.claim(20, 1_000);
     let number = mailbox.record.as_ref().unwrap().last_claim.unwrap();

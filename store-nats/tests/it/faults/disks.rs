@@ -1,5 +1,5 @@
-//! N2: the power goes under load (PR-9), and the disk is full. Only root can mount the disks of these tests: they say
-//! if they are not run.
+//! N2: the power is cut under load (PR-9), and the disk is full. Only root can mount the disks of these tests. If they
+//! are not run, they print that.
 
 use std::{
     sync::{Arc, Mutex},
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use super::given::open;
 use crate::given::{all, enqueue, mailbox, work};
 
-/// What writes until it is told to stop: the ids of what was acknowledged.
+/// The ids of the dispatches that were acknowledged. The writers add to it until they are aborted.
 type Acknowledged = Arc<Mutex<Vec<String>>>;
 
 async fn write(mailbox: Arc<dyn MailboxStore>, name: String, acknowledged: Acknowledged) {
@@ -28,10 +28,10 @@ async fn write(mailbox: Arc<dyn MailboxStore>, name: String, acknowledged: Ackno
     }
 }
 
-/// A server on the disk, with these lines in its configuration.
+/// Starts a server on the disk, with these lines in its configuration.
 fn start(disk: &Disk, settings: &str) -> Nats {
     let server = Nats::start_in(disk.folder().join("server"), settings).unwrap();
-    // Its configuration is not what is to be lost.
+    // The power cut must not lose the server's configuration.
     disk.sync().unwrap();
     server
 }
@@ -67,8 +67,8 @@ async fn acknowledged_data_survives_power_cuts() {
             assert!(begun.elapsed() < Duration::from_secs(30), "nothing is acknowledged within 30 s");
             sleep(Duration::from_millis(1)).await;
         }
-        // A sync that is under way while the file system is stopped may return as if it had done its work, which no
-        // real power cut does.
+        // What is acknowledged from here on does not count. A sync that is in progress when the file system is stopped
+        // may report success without having done its work, which no real power cut does.
         known.append(&mut acknowledged.lock().unwrap());
         cut_power(&mut server, &disk);
         writers.iter().for_each(|writer| writer.abort());
@@ -81,8 +81,8 @@ async fn acknowledged_data_survives_power_cuts() {
     println!("{cycles} power cuts, {} acknowledged dispatches: none lost", known.len());
 }
 
-/// The control: a server that syncs every two minutes, as it does unless told otherwise, loses what it acknowledged. A
-/// store refuses it unasked.
+/// The control: a server that syncs every two minutes, which is its default, loses what it acknowledged. A store
+/// refuses such a server unless it is told otherwise.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_syncs_only_periodically_loses_work() {
     let Some(disk) = Disk::for_a_test("nats-control", 512) else { return };
@@ -90,7 +90,7 @@ async fn a_server_that_syncs_only_periodically_loses_work() {
     let refused = NatsStore::open(NatsConfig::new(&server.url()).unwrap()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::UnsafeDurability);
     let store = open(&server.url(), 1).await;
-    // The streams are not what is to be lost.
+    // The power cut must not lose the streams.
     enqueue(&*mailbox(&*store), work("t")).await.unwrap();
     disk.sync().unwrap();
     for _ in 0..50 {
@@ -103,7 +103,7 @@ async fn a_server_that_syncs_only_periodically_loses_work() {
     assert!(found < 51);
 }
 
-/// Half a megabyte that cannot be made smaller.
+/// Returns a dispatch with a payload of half a megabyte. Its random digits cannot be compressed much.
 fn long(number: usize) -> NewDispatch {
     let mut random = Random::new(number as u64);
     let text: String = (0..62_500).map(|_| format!("{:08x}", random.below(1 << 32))).collect();
@@ -114,7 +114,7 @@ fn long(number: usize) -> NewDispatch {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_loses_nothing() {
     let Some(disk) = Disk::for_a_test("nats-full", 200) else { return };
-    // More than there is: the server learns it from the disk.
+    // The limit is larger than the disk, so that the server learns from the disk that it is full.
     let settings = "jetstream { sync_interval: always, max_file_store: 10GB }";
     let mut server = start(&disk, settings);
     let store = open(&server.url(), 1).await;
@@ -133,7 +133,7 @@ async fn a_full_disk_loses_nothing() {
         assert!(kinds.contains(&refused.kind()), "{refused:?}");
         println!("after {number}: {refused:?}");
         std::fs::remove_file(filler).unwrap();
-        // Out of space a server ends its JetStream, and begins it again when it is started.
+        // A server that is out of space stops its JetStream until it is restarted.
         server.kill().unwrap();
         server.restart().unwrap();
         let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! What the tests of faults do again and again.
+//! Functions that several tests of faults use.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::given::{ack, all, claim, enqueue, mailbox, work};
 
-/// What became of enqueues.
+/// How enqueues ended.
 #[derive(Default)]
 pub(super) struct Ends {
     pub(super) accepted: Vec<String>,
@@ -35,7 +35,7 @@ impl Ends {
     }
 }
 
-/// Enqueues through several stores at once for a while.
+/// Enqueues through several stores at the same time, for the time `lasts`.
 pub(super) async fn write(stores: &[Arc<NatsStore>], round: usize, lasts: Duration) -> Ends {
     let end = Instant::now() + lasts;
     let writers = (0..4).map(|writer| {
@@ -58,7 +58,8 @@ pub(super) async fn write(stores: &[Arc<NatsStore>], round: usize, lasts: Durati
     all
 }
 
-/// All that was accepted is there, nothing that was refused, and each is given out once.
+/// Checks that all accepted dispatches exist, and that no refused ones do. Then works on up to 50 of them, and checks
+/// that they have no earlier attempt.
 pub(super) async fn check(mailbox: &dyn MailboxStore, ends: &Ends) {
     let found: HashSet<_> = all(mailbox).await.into_iter().map(|found| found.id.to_string()).collect();
     let lost: Vec<_> = ends.accepted.iter().filter(|id| !found.contains(*id)).collect();

@@ -1,4 +1,4 @@
-//! Servers that are killed and come back, alone and in a cluster (NA-7).
+//! Servers that are killed and restarted, alone and in a cluster (NA-7).
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use super::given::{Ends, check, open, write};
 use crate::given::{ack, all, claim, enqueue, mailbox, stream, work};
 
-/// What was acknowledged is there when a server that was killed is started again, by the handles that were open; what
-/// was said not to have been applied is not.
+/// After a server was killed and restarted, handles that were open find everything that was acknowledged, and nothing
+/// that was reported as not applied.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_server_loses_nothing() {
     let mut server = Nats::start("").unwrap();
@@ -29,14 +29,14 @@ async fn a_killed_server_loses_nothing() {
         ends.add(tokio::join!(writing, killing).0);
     }
     check(&*mailbox(&*stores[0]), &ends).await;
-    // One round or several.
+    // The first number is for one round, the others are for several.
     assert!(ends.accepted.len() > Length::choose(10, 100, 100), "{} accepted", ends.accepted.len());
     for store in stores {
         store.close().await.unwrap();
     }
 }
 
-/// The same for a cluster of which one after the other is killed.
+/// The same for a cluster whose servers are killed one after the other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_loses_nothing_when_a_server_is_killed() {
     let mut servers = Nats::start_cluster("").unwrap();
@@ -52,19 +52,19 @@ async fn a_cluster_loses_nothing_when_a_server_is_killed() {
             servers[round % 3].restart().unwrap();
         };
         ends.add(tokio::join!(writing, killing).0);
-        // Two of three must be there before the next one goes.
+        // Two of three servers must be available before the next one is killed.
         sleep(Duration::from_secs(4)).await;
     }
     check(&*mailbox(&*stores[1]), &ends).await;
-    // One round or several.
+    // The first number is for one round, the others are for several.
     assert!(ends.accepted.len() > Length::choose(10, 50, 50), "{} accepted", ends.accepted.len());
     for store in stores {
         store.close().await.unwrap();
     }
 }
 
-/// A decision that waits for a majority is made once, and what is said of it is so: who asks the leader meanwhile
-/// learns only that something is on its way (ER-2, ER-3).
+/// A decision that waits for a majority is made once, and what the store reports about it is true. A store that asks
+/// the leader meanwhile learns only that a message is on its way (ER-2, ER-3).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_decision_that_waits_for_a_majority_is_made_once() {
     let servers = Nats::start_cluster("").unwrap();
@@ -79,7 +79,8 @@ async fn a_decision_that_waits_for_a_majority_is_made_once() {
         let run = format!("run-{round}");
         let mut new = work(&format!("t-{}", round % 2));
         new.run = run.parse().unwrap();
-        // Longer than a request waits, shorter than a leader does for the others; and longer than a call may take.
+        // 2.5 s is longer than a request waits, and shorter than a leader waits for the other servers. 6 s is longer
+        // than a call may take.
         let paused = if round % 3 == 2 { 6_000 } else { 2_500 };
         let (enqueued, ()) = tokio::join!(enqueue(&*mailbox, new), async {
             sleep(Duration::from_millis(paused)).await;
@@ -97,8 +98,8 @@ async fn a_decision_that_waits_for_a_majority_is_made_once() {
     store.close().await.unwrap();
 }
 
-/// Servers that lost what they acknowledged are not believed by who knows more: he decides nothing on half a log, and
-/// removes nothing from it that was garbage only by what is lost.
+/// A store that knows more than its servers, because they lost what they acknowledged, makes no decision on the shorter
+/// log. It also removes nothing from that log, because a message may be garbage only by what is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolled_back_log_is_reported() {
     let mut server = Nats::start("").unwrap();
@@ -120,7 +121,7 @@ async fn a_rolled_back_log_is_reported() {
     server.restart().unwrap();
     let refused = enqueue(&*mailbox(&store), work("t")).await.unwrap_err();
     assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Corrupt, Outcome::NotApplied), "{refused}");
-    // Two rounds of its collector.
+    // In this time the first store would remove garbage twice.
     sleep(Duration::from_secs(8)).await;
     let anew = open(&server.url(), 1).await;
     let found = all(&*mailbox(&*anew)).await;
@@ -130,8 +131,8 @@ async fn a_rolled_back_log_is_reported() {
     anew.close().await.unwrap();
 }
 
-/// Shows NA-7: who has a mailbox open whose server lost its storage is told so at once, also when others made it anew
-/// and wrote more to it than he had read; who opens it anew works.
+/// Shows NA-7: if a server loses its storage, a store that is open reports it at once, also if another store created
+/// the log anew and wrote more to it than the first one had read. A store that is opened anew works.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_or_recreated_log_is_reported() {
     let mut server = Nats::start("").unwrap();

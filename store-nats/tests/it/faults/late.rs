@@ -1,5 +1,5 @@
-//! What comes too late: holders whose lease was given to others (N7), and requests that a broken line delivers at last
-//! (PR-21).
+//! What comes too late: calls of holders after another worker has claimed their dispatch (N7), and requests that a
+//! broken connection delivers late (PR-21).
 
 use std::{sync::Arc, time::Duration};
 
@@ -44,17 +44,17 @@ async fn a_holder_that_is_late_is_refused() {
     assert_eq!(refused, rounds);
 }
 
-/// What a line does with what clients send.
+/// What a line does with the data that clients send.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Flow {
     On,
-    /// It goes on, but for the part that so many others come before.
+    /// The line forwards this many pieces of data, and becomes `Held` at the next one.
     HeldAfter(usize),
-    /// What was sent is kept until it goes on. Meanwhile the line is broken for clients.
+    /// The line keeps the data until it is `On` again. Meanwhile it closes its connections to clients.
     Held,
 }
 
-/// A line that can be held up: what clients send then reaches the server when it goes on.
+/// A proxy in front of the server that can hold data back. The data then reaches the server when the line is on again.
 struct Line {
     port: u16,
     flow: Arc<watch::Sender<Flow>>,
@@ -94,7 +94,7 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, flow: Arc<watch::Se
                     drop(client);
                     flow.subscribe().wait_for(|flow| *flow != Flow::Held).await.unwrap();
                     server.write_all(&up[..length]).await.unwrap();
-                    // Whoever waited for the answer is gone.
+                    // The client that waited for the answer is gone.
                     while matches!(server.read(&mut down).await, Ok(1..)) {}
                     return;
                 }
@@ -110,7 +110,7 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, flow: Arc<watch::Se
     }
 }
 
-/// PR-21: what nobody knew the end of when the call ended has no effect later, whenever it reaches the server.
+/// PR-21: a call that ended with an unknown outcome has no effect later, whenever its request reaches the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_arrives_too_late_has_no_effect() {
     let line = Line::new(server().trim_start_matches("nats://").trim_end_matches('/').to_owned()).await;
@@ -127,7 +127,7 @@ async fn a_request_that_arrives_too_late_has_no_effect() {
     let length = async || stream(&client, &prefix).await["state"]["last_seq"].as_u64().unwrap();
     let (mut unknown, mut arrived) = (0, 0);
     for round in 0..Length::choose(2, 6, 20) {
-        // What a call asks, or what it writes.
+        // The line holds either what the call reads with or what it writes.
         line.flow.send_replace(Flow::HeldAfter(round % 2));
         let answer = enqueue(&*writer, work("t")).await;
         let is_unknown = answer.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown);
@@ -139,7 +139,7 @@ async fn a_request_that_arrives_too_late_has_no_effect() {
         assert_eq!(before.0, after.0, "round {round}: a late enqueue took effect");
         unknown += u32::from(is_unknown);
         arrived += u32::from(is_unknown && after.1 > before.1);
-        // The thread goes on behind it, also for who was cut off.
+        // After that, both stores can write to the thread, also the one that was cut off.
         enqueue(&*near, work("t")).await.unwrap();
         let mut tries = 0;
         while let Err(error) = enqueue(&*writer, work("t")).await {

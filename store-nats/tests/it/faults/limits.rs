@@ -1,4 +1,4 @@
-//! N10: the limits of a server (ER-10). They are told by kind, and what was accepted stays.
+//! N10: the limits of a server (ER-10). Each is reported as its own kind of error, and what was accepted stays.
 
 use std::time::Duration;
 
@@ -50,7 +50,6 @@ async fn a_server_whose_messages_are_too_small_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_is_full_drops_nothing() {
-    // The account may hold so much.
     let server = Nats::start("jetstream { max_file_store: 3MB }").unwrap();
     let store = open(&server.url(), 1).await;
     let mailbox = mailbox(&*store);
@@ -68,7 +67,8 @@ async fn a_stream_that_is_full_drops_nothing() {
     store.close().await.unwrap();
 }
 
-/// Whoever does not read what the server sends is cut off by it, or not sent any more. He reads on where he was.
+/// A server disconnects a client that does not read what it is sent, or sends it no more. The client then continues
+/// from where it was.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_is_too_slow_misses_nothing() {
     let server = Nats::start("max_pending: 4MB\nwrite_deadline: \"500ms\"").unwrap();
@@ -87,7 +87,7 @@ async fn a_reader_that_is_too_slow_misses_nothing() {
                     _ = copy(&mut from_server, &mut to_client) => return,
                     _ = stopped.wait_for(|stopped| *stopped) => {}
                 }
-                // Nothing is read any more, for so long that the server has enough of it.
+                // Nothing is read until the test continues, so that the server may disconnect the client.
                 stopped.wait_for(|stopped| !*stopped).await.map(drop).unwrap();
                 let _ended = copy(&mut from_server, &mut to_client).await;
             });
@@ -116,7 +116,7 @@ async fn a_reader_that_is_too_slow_misses_nothing() {
             Err(error) => assert!(begun.elapsed() < Duration::from_secs(60), "{error:?}"),
         }
     }
-    // Flow control may hold the server back before it has enough of him.
+    // Flow control may stop the server before it disconnects the client.
     let log = std::fs::read_to_string(server.folder().join("log")).unwrap();
     let was_cut_off = if log.contains("Slow Consumer") { "was cut off" } else { "was waited for" };
     println!("{count} dispatches, read within {:?} by a reader that {was_cut_off}", begun.elapsed());

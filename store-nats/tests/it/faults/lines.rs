@@ -1,4 +1,4 @@
-//! N6: connections that break behind a request (ER-4, NA-7): whatever was answered is so.
+//! N6: connections that break after a request was sent (ER-4, NA-7). Every answer of the store is true.
 
 use std::{
     collections::HashSet,
@@ -25,10 +25,10 @@ use crate::{
     together::remove,
 };
 
-/// A line to the server that breaks by itself: what the client sent arrives, what the server answers does not.
+/// A proxy whose connections break: what the client has sent arrives, but not what the server answers.
 struct Line {
     port: u16,
-    /// After so many bytes of clients the next line breaks.
+    /// The number of bytes from clients after which a connection breaks. It is `u64::MAX` if none does.
     budget: Arc<AtomicU64>,
 }
 
@@ -63,7 +63,7 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, budget: Arc<AtomicU
                 }
                 budget.store(left.saturating_sub(length as u64), Ordering::SeqCst);
                 if left <= length as u64 {
-                    // It reaches the server, and nothing comes back.
+                    // The request reaches the server, and no answer comes back.
                     budget.store(u64::MAX, Ordering::SeqCst);
                     sleep(Duration::from_millis(20)).await;
                     return;
@@ -92,7 +92,7 @@ async fn the_outcome_of_a_lost_answer_is_looked_up() {
     let (mut ends, rounds) = (Ends::default(), Length::choose(40, 150, 1_500));
     for round in 0..rounds {
         if round % 3 == 0 {
-            // Somewhere in what a call sends.
+            // The connection breaks at some place in what a call sends.
             line.budget.store(1 + (round as u64 * 97) % 1_500, Ordering::SeqCst);
         }
         let run = format!("run-{round}");

@@ -1,5 +1,5 @@
-//! What goes wrong with servers, their disks, and the lines to them. `AGENTSTORE_TEST_LENGTH=long`
-//! makes all of it longer.
+//! Faults of servers, of their disks, and of the connections to them. `AGENTSTORE_TEST_LENGTH=long` makes these tests
+//! longer.
 
 mod disks;
 mod given;

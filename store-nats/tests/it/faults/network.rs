@@ -1,6 +1,6 @@
-//! N4: a cluster of three whose lines are cut, whose servers are stopped, killed and started again, under load (NA-7).
-//! What was acknowledged stays, no thread is held twice, a minority acknowledges nothing, and a majority goes on. It
-//! takes network namespaces, which only root can make: it says if it is not run.
+//! N4: a cluster of three servers under load, whose connections are cut, and whose servers are paused, killed and
+//! restarted (NA-7). What was acknowledged stays, no thread is held twice, a minority acknowledges nothing, and a
+//! majority continues. The test needs network namespaces, which only root can make. If it is not run, it prints that.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,9 +20,9 @@ use tokio::time::{Instant, sleep};
 use crate::given::{ack, all, enqueue, mailbox, work};
 
 const LEASE: Duration = Duration::from_secs(4);
-/// How long a call waits. So much later a majority is asked anew.
+/// The deadline of a call. A caller that is caught by a fault makes its next call at most this much later.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// How soon after a cut a majority goes on: servers elect a leader in 4 to 9 s, if the first election has a winner.
+/// How soon after a fault a majority continues: servers elect a leader in 4 to 9 s, if the first election has a winner.
 const SOON: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,14 +49,14 @@ const ALL: [Fault; 8] = [
     Fault::RollingRestart,
 ];
 
-/// An acknowledged call that wrote something: through which server, and from when till when.
+/// An acknowledged call: the server that it was made through, when it began, and when it ended.
 struct Acknowledged {
     server: usize,
     begun: Instant,
     ended: Instant,
 }
 
-/// Everything that callers heard.
+/// The answers that callers received.
 #[derive(Default)]
 struct Heard {
     acknowledged: Vec<Acknowledged>,
@@ -64,7 +64,7 @@ struct Heard {
     accepted: HashSet<String>,
     refused: HashSet<String>,
     done: HashSet<String>,
-    /// The holder of each thread, until when at least.
+    /// The claim of each thread, and the time until which it is held at least.
     held: HashMap<ThreadId, (ClaimNumber, Instant)>,
     claims: usize,
     unknown: usize,
@@ -113,7 +113,7 @@ async fn produce(load: Arc<Load>, server: usize, mailbox: Arc<dyn MailboxStore>,
     }
 }
 
-/// Asks for barriers (PR-10): a minority gives none.
+/// Asks for barriers (PR-10). A minority must not give any.
 async fn bar(load: Arc<Load>, server: usize, store: NatsStore) {
     while !load.is_over.load(Ordering::SeqCst) {
         let begun = Instant::now();
@@ -143,7 +143,7 @@ async fn consume(load: Arc<Load>, server: usize, mailbox: Arc<dyn MailboxStore>)
             heard.acknowledge(server, begun);
         }
         sleep(Duration::from_millis(5)).await;
-        // From here on others may hold it, whatever is heard of the end.
+        // From here on another worker may hold the thread, whatever the acknowledgement returns.
         load.heard.lock().unwrap().held.remove(&thread);
         let begun = Instant::now();
         if ack(&*mailbox, &held).await.is_ok() {
@@ -186,7 +186,7 @@ async fn leader(network: &Network) -> usize {
     unreachable!("the cycle of servers never ends")
 }
 
-/// Does it. Gives the servers that are in no majority now.
+/// Causes the fault. Returns the servers that are now in no majority.
 fn begin(network: &mut Network, fault: Fault, leader: usize) -> Vec<usize> {
     let (next, last) = ((leader + 1) % 3, (leader + 2) % 3);
     match fault {
@@ -220,8 +220,8 @@ fn end(network: &mut Network, fault: Fault, leader: usize) {
     }
 }
 
-/// A round: a fault, for so long, and what callers heard meanwhile. It begins when every server hears every other
-/// one: two of them that do not are no majority without the third.
+/// Executes a round: it causes a fault for some time, and checks the answers that callers received meanwhile. The round
+/// begins when every server hears every other one, because two servers that do not are no majority without the third.
 async fn round(network: &mut Network, load: &Load, fault: Fault, lasts: Duration) {
     let begun = Instant::now();
     while !network.is_whole().unwrap() {
@@ -259,7 +259,7 @@ async fn round(network: &mut Network, load: &Load, fault: Fault, lasts: Duration
     if minority.len() < 2 {
         assert!(first.is_some_and(|first| first < SOON), "{fault:?}: the majority continued after {first:?}");
     }
-    // All of it goes on, through every server.
+    // Calls must succeed again through every server.
     let mut waiting: HashSet<usize> = (0..3).collect();
     while !waiting.is_empty() {
         assert!(healed.elapsed() < Duration::from_secs(60), "{fault:?}: no call succeeds through {waiting:?}");
@@ -276,7 +276,8 @@ async fn round(network: &mut Network, load: &Load, fault: Fault, lasts: Duration
     );
 }
 
-/// What was accepted is there, through each server the same; what was refused is not; what was done is so.
+/// Checks that every server shows the same: what was accepted exists, what was refused does not, and what was
+/// acknowledged by a worker is done.
 async fn check(load: &Load, stores: &[NatsStore]) {
     let mut views = Vec::new();
     for store in stores {

@@ -1,4 +1,4 @@
-//! N5, N9: reads and conditions through different servers of one cluster (NA-1).
+//! N5, N9: reads and conditional writes through different servers of one cluster (NA-1).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -20,7 +20,7 @@ async fn context(server: &Nats) -> Context {
     jetstream::new(async_nats::connect(server.url()).await.unwrap())
 }
 
-/// The stream of raw messages, with a copy on each server.
+/// Creates the stream of raw messages, with a copy on each server.
 async fn make(context: &Context, allow_direct: bool) {
     let config = Config {
         name: "raw".to_owned(),
@@ -32,7 +32,7 @@ async fn make(context: &Context, allow_direct: bool) {
     let _stream = context.create_stream(config).await.unwrap();
 }
 
-/// What was acknowledged through one server is read through another at once.
+/// What was acknowledged through one server can be read through another at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_through_one_server_is_read_through_another_at_once() {
     let servers = Nats::start_cluster("").unwrap();
@@ -56,7 +56,7 @@ async fn a_write_through_one_server_is_read_through_another_at_once() {
     }
 }
 
-/// Any server may answer a direct read, also one that lags: this is why nothing here is read so.
+/// The control: any server may answer a direct read, also one that lags. This is why a store makes no direct reads.
 async fn control(servers: &[Nats; 3], pairs: usize) {
     let (here, there) = (context(&servers[0]).await, context(&servers[1]).await);
     make(&here, true).await;
@@ -76,7 +76,7 @@ async fn control(servers: &[Nats; 3], pairs: usize) {
     println!("the control: {} of {pairs} direct reads were stale", stale.into_inner());
 }
 
-/// A message that is the last on its subject is found to be so, however much is written on others.
+/// A write whose condition is the last message of its subject is not refused, however much other subjects get.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_condition_that_holds_is_never_refused() {
     let servers = Nats::start_cluster("").unwrap();

@@ -1,5 +1,5 @@
-//! N3: a sync of the server fails. `strace` makes the system say so; where it is missing the test says that it is not
-//! run.
+//! N3: a sync of the server fails. `strace` makes the system report that. Without `strace` the test is not run, and
+//! prints that.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use test_servers::{Nats, can_fail_syncs};
 use super::given::open;
 use crate::given::{all, enqueue, mailbox, work};
 
-/// Of many dispatches one is written while the sync fails. What is acknowledged all the same is counted; all that was
-/// acknowledged is there when the server was killed and started again.
+/// One sync fails while dispatches are written. After the server was killed and restarted, everything that was
+/// acknowledged exists. The test counts the calls that were refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn data_acknowledged_around_a_failed_sync_is_not_lost() {
     if !can_fail_syncs() {

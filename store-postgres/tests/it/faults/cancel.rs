@@ -1,4 +1,4 @@
-//! P4: calls are dropped at every poll. The next one finds no transaction open and nothing locked (PO-9, PR-16).
+//! P4: calls are dropped at every poll. The next call finds no open transaction and no locks (PO-9, PR-16).
 
 use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::fixture::Place;
 
 type Call = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
-/// One call of each kind: one statement, a transaction with locks, one of a whole family.
+/// Returns a call of one of three kinds: one statement, a transaction with locks, or a transaction about a family.
 fn call(stores: &TenantStores, kind: usize, number: usize) -> Call {
     let id = thread(format!("t-{}", number % 7));
     match kind {
@@ -34,14 +34,14 @@ fn call(stores: &TenantStores, kind: usize, number: usize) -> Call {
     }
 }
 
-/// Polls a call so often, and drops it: whether it had ended.
+/// Polls a call `polls` times at most, and drops it. Returns whether it had ended.
 async fn drop_after(mut call: Call, polls: usize) -> bool {
     for _ in 0..polls {
         if poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_ready())).await {
             return true;
         }
         tokio::task::yield_now().await;
-        // Every other call gets the time to be far on.
+        // Every other call gets more time, so that it is further advanced when it is dropped.
         if polls.is_multiple_of(2) {
             tokio::time::sleep(Duration::from_micros(300)).await;
         }
@@ -62,7 +62,7 @@ async fn a_dropped_call_leaves_its_connection_clean() {
         let work = NewDispatch::new(thread(format!("t-{}", number % 7)), "r".parse().unwrap());
         let _queued = mailbox.enqueue(vec![work]).await.unwrap();
         dropped += usize::from(!drop_after(call(&stores, number % 3, number), number / 3 % 12).await);
-        // There is one connection: it is free, and in no transaction of somebody else.
+        // The only connection must be free, and in no transaction of the dropped call.
         let commits = stores.commits.as_ref().unwrap();
         let next = commits.commit(saying(&thread("next"), &number.to_string()));
         let next = tokio::time::timeout(Duration::from_secs(1), next).await;

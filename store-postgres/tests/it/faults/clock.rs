@@ -1,5 +1,5 @@
-//! LK2: a server whose clock jumps. A lease may end early, or last longer by the jump; nobody commits for one that
-//! another has taken (MB-34, PR-22).
+//! LK2: a server whose clock jumps. A lease may end early, or last longer by the jump. No holder commits after another
+//! worker has claimed its dispatch (MB-34, PR-22).
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use super::given::{saying, stores, thread};
 
 const HOUR: i64 = 3_600;
 
-/// A worker: a process of its own, as far as the server can tell.
+/// A worker with a store of its own. To the server it looks like a process of its own.
 struct Worker {
     store: Arc<PostgresStore>,
     name: WorkerId,
@@ -30,14 +30,15 @@ impl Worker {
         stores(&*self.store).mailbox.unwrap().enqueue(vec![new]).await.unwrap().pop().unwrap().unwrap();
     }
 
-    /// A claim for a minute, if there is something to claim.
+    /// Claims a dispatch for a minute, if there is one.
     async fn claim(&self) -> Option<ClaimedDispatch> {
         let request = ClaimRequest::new(self.name.clone(), Duration::from_secs(60));
         let claims = stores(&*self.store).mailbox.unwrap().claim(request).await.unwrap();
         claims.claimed.into_iter().next()
     }
 
-    /// The same as soon as the claim finds it: a process that slept through two jumps may pass it for half a second.
+    /// Claims a dispatch as soon as it is found. A process that made no call during two jumps may miss it for half a
+    /// second.
     async fn claim_soon(&self) -> ClaimedDispatch {
         let began = Instant::now();
         loop {
@@ -73,13 +74,13 @@ async fn no_clock_jump_lets_two_holders_commit() {
         one.enqueue(&to).await;
         let early = one.claim_soon().await;
         server.set_clock(HOUR).unwrap();
-        // The lease is over for everybody, and who had it commits no more.
+        // The lease has ended for every worker, and its holder cannot commit any more.
         let late = two.claim_soon().await;
         assert!(late.number > early.number);
         assert_eq!(one.commit(&to, &early, "early").await, Err(ErrorKind::ClaimLost));
         assert_eq!(one.settle(&early).await, Err(ErrorKind::ClaimLost));
         two.commit(&to, &late, "late").await.unwrap();
-        // Back again: the lease lasts an hour longer, and is still that of two.
+        // The clock goes back: the lease lasts an hour longer, and still belongs to the second worker.
         server.set_clock(0).unwrap();
         assert_eq!(one.claim().await, None);
         assert_eq!(one.commit(&to, &early, "early").await, Err(ErrorKind::ClaimLost));
@@ -88,7 +89,7 @@ async fn no_clock_jump_lets_two_holders_commit() {
         let stored = stores(&*one.store).threads.unwrap().load_thread(&to).await.unwrap().unwrap();
         assert_eq!(stored.version.number(), 2);
     }
-    // A lease of before the jump back ends when the clock has come to its end again.
+    // A lease from before the jump back ends when the clock reaches the end of the lease again.
     let to = thread("last");
     server.set_clock(HOUR).unwrap();
     workers[0].enqueue(&to).await;

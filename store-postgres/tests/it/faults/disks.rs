@@ -1,5 +1,6 @@
-//! P2 and P8: the power goes under load, and the disk is full. What was acknowledged is there, nothing is half there
-//! (PR-9, CM-1, PO-6, PO-7). Only root can mount the disks of these tests: they say if they are not run.
+//! P2 and P8: the power is cut under load, and the disk is full. Everything that was acknowledged exists, and no commit
+//! is partial (PR-9, CM-1, PO-6, PO-7). Only root can mount the disks of these tests. If they are not run, they print
+//! that.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use super::{
     kill::{WRITERS, write_through},
 };
 
-/// A disk with a server on it; nothing where none can be mounted.
+/// Returns a disk with a server on it, or `None` if no disk can be mounted.
 fn disk(name: &str, mib: u64, settings: &[&str]) -> Option<(Postgres, Disk)> {
     let disk = Disk::for_a_test(name, mib)?;
     let server = Postgres::start_in(disk.folder().join("server"), settings).unwrap();
@@ -47,7 +48,8 @@ async fn acknowledged_data_survives_power_cuts() {
     server.stop().unwrap();
 }
 
-/// The control: a server that acknowledges before it writes loses what it acknowledged. A store refuses it unasked.
+/// The control: a server that acknowledges before it writes loses what it acknowledged. A store refuses such a server
+/// unless it is told otherwise.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_acknowledges_too_early_loses_commits() {
     let Some((mut server, disk)) = disk("control", 2_048, &["synchronous_commit=off", "wal_writer_delay=10s"]) else {
@@ -57,7 +59,7 @@ async fn a_server_that_acknowledges_too_early_loses_commits() {
     assert!(PostgresStore::open(config.clone()).await.is_err());
     config.allow_unsafe = true;
     let store = PostgresStore::open(config).await.unwrap();
-    // The schema is not what is to be lost.
+    // The power cut must not lose the schema.
     let mut connection = PgConnection::connect(&server.url()).await.unwrap();
     sqlx::raw_sql("CHECKPOINT").execute(&mut connection).await.unwrap();
     drop(connection);
@@ -83,7 +85,7 @@ async fn a_server_that_acknowledges_too_early_loses_commits() {
     server.stop().unwrap();
 }
 
-/// Half a megabyte that cannot be made smaller.
+/// Returns a commit of half a megabyte. Its random digits cannot be compressed much.
 fn long(number: u64) -> Commit {
     let mut random = Random::new(number);
     let text: String = (0..62_500).map(|_| format!("{:08x}", random.below(1 << 32))).collect();
@@ -97,7 +99,7 @@ async fn a_full_disk_loses_nothing() {
     let mut number = 0;
     for round in 0..2 {
         let filler = disk.fill(30).unwrap();
-        // Without space for its log the server ends.
+        // The server stops when it has no space for its log.
         let refused = loop {
             number += 1;
             if let Err(error) = commits(&store).commit(long(number)).await {
@@ -110,7 +112,7 @@ async fn a_full_disk_loses_nothing() {
         std::fs::remove_file(filler).unwrap();
         server.kill().unwrap();
         server.restart().unwrap();
-        // The same again, with its key: once it is there, whatever became of it before.
+        // The commit is repeated with its key. It then exists once, whatever happened to it before.
         let mut tries = 0;
         while let Err(error) = commits(&store).commit(long(number)).await {
             tries += 1;
@@ -118,7 +120,7 @@ async fn a_full_disk_loses_nothing() {
             sleep(Duration::from_millis(10)).await;
         }
         let found = stores(&store).threads.unwrap().load_thread(&thread("t")).await.unwrap().unwrap();
-        // Each brings two entries.
+        // Each commit appends two entries.
         assert_eq!(found.version.number(), 2 * number);
     }
     println!("a disk that was full twice, {number} commits: none lost");

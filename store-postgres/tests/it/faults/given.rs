@@ -1,4 +1,4 @@
-//! What the fault tests share.
+//! Functions that the tests of faults share.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ pub(crate) fn thread(name: impl std::fmt::Display) -> ThreadId {
     ThreadId::new(name.to_string()).unwrap()
 }
 
-/// A commit with a key that brings one entry.
+/// Returns a commit with a key and one entry.
 pub(crate) fn saying(to: &ThreadId, key: &str) -> Commit {
     Commit::new(to.clone()).with_key(CommitKey::new(key).unwrap()).entry(NewEntry::new(Message::user(key)))
 }
 
-/// The commit with this number, from 1: one of everything, which all say the number.
+/// Returns the commit with this number, from 1. It writes one record of each kind.
 pub(crate) fn whole(to: &ThreadId, number: u64) -> Commit {
     let run = RunId::new(format!("run of {to}")).unwrap();
     let change = RunChange::new(run, RunStatus::Running).with_agent(AgentId::new("a").unwrap());
@@ -38,7 +38,7 @@ pub(crate) fn whole(to: &ThreadId, number: u64) -> Commit {
         .with_outbox([row])
 }
 
-/// An answer that says nothing wrong: what is there is known or unknown, never denied.
+/// Returns whether the answer says that the call had no effect. The effect must then not exist.
 pub(crate) fn was_denied(answer: &Result<impl Sized, Error>) -> bool {
     answer.as_ref().is_err_and(|error| error.outcome() == Outcome::NotApplied)
 }

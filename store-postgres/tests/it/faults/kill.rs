@@ -1,5 +1,5 @@
-//! P1: the server is killed under load. What it acknowledged is there, nothing is half there, and the store goes on by
-//! itself (PR-9, CM-1, PO-7, EV-18).
+//! P1: the server is killed under load. Everything that it acknowledged exists, no commit is partial, and the store
+//! continues by itself (PR-9, CM-1, PO-7, EV-18).
 
 use std::{
     sync::{Arc, OnceLock},
@@ -20,8 +20,8 @@ use super::given::{commits, stores, thread, was_denied, whole};
 
 pub(super) const WRITERS: usize = 16;
 
-/// Commits one after the other; what has no answer is asked for again with its key. Ends after a kill, with the number
-/// of the last commit, at most 10 s after the server is back.
+/// Makes one commit after the other until one fails. Then repeats that commit with its key until it succeeds, at most
+/// 10 s after the server is back. Returns the number of the last commit.
 async fn write(
     commits: Arc<dyn CommitCoordinator>,
     id: ThreadId,
@@ -46,7 +46,8 @@ async fn write(
     }
 }
 
-/// Lets everybody write until something befalls the server, and then until they have an answer.
+/// Lets all writers write while `befall` causes a fault of the server, until each has an answer after it. Then checks
+/// what was written.
 pub(super) async fn write_through(
     store: &PostgresStore,
     random: &mut Random,
@@ -118,7 +119,7 @@ async fn subscriptions_continue_after_kills() {
     println!("{cycles} kills: a subscription received every event once");
 }
 
-/// Everything that commits brought is there once, up to the last one.
+/// Checks that everything that the commits contained exists once, up to the last commit.
 async fn check(store: &PostgresStore, numbers: &[u64]) {
     let found = store.verify(&Silent).await.unwrap();
     assert_eq!(found.findings, []);

@@ -1,4 +1,4 @@
-//! P10: many processes make the schema at once, or are cut off while they do (PO-2, PO-3).
+//! P10: many processes create the schema at the same time, or are cut off while they do (PO-2, PO-3).
 
 use conformance_tests::Length;
 use store_core::{IdSource, Uuids};
@@ -13,7 +13,7 @@ use crate::fixture::server;
 
 const PROCESSES: usize = 8;
 
-/// A schema that is not there yet.
+/// Returns the settings for a schema that does not exist yet.
 fn config(url: &str) -> PostgresConfig {
     let mut config = PostgresConfig::new(url).unwrap();
     config.allow_unsafe = true;
@@ -40,7 +40,7 @@ async fn a_schema_is_created_completely_or_not_at_all() {
     let proxy = Proxy::start(socket()).await;
     let mut cuts = 0;
     for make in [Cut::BeforeClient, Cut::AfterClient, Cut::BeforeServer] {
-        // What the server says in one go makes many messages.
+        // The server sends many messages at a time, so not every one of them is tried.
         for at in (0..).step_by(if make(0) == Cut::BeforeServer(0) { 7 } else { 1 }) {
             let through = config(&proxy.url());
             proxy.cut(make(at));

@@ -1,4 +1,4 @@
-//! What goes wrong on the way to a server, and in it. `AGENTSTORE_TEST_LENGTH=long` makes all of it longer.
+//! Faults on the way to a server, and in the server. `AGENTSTORE_TEST_LENGTH=long` makes these tests longer.
 
 mod cancel;
 mod clock;

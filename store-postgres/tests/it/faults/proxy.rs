@@ -1,4 +1,4 @@
-//! Something between a store and its server that cuts, or goes silent, at a message.
+//! A proxy between a store and its server that cuts a connection at a message, or stops forwarding.
 
 use std::{
     path::PathBuf,
@@ -12,7 +12,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// Where a connection is cut: at the message with this number, from 0, since it was asked for.
+/// Where a connection is cut: at the message with this number, counted from 0 since the cut was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
     BeforeClient(usize),
@@ -59,7 +59,7 @@ impl Shared {
         }
     }
 
-    /// How much of the next message of a side goes on, and whether the connection does.
+    /// Returns how many bytes of a side's next message are forwarded, and whether the connection continues.
     fn pass(&self, of_client: bool, length: usize) -> (usize, bool) {
         let mut state = self.state();
         let number = if of_client { state.client } else { state.server };
@@ -102,7 +102,7 @@ impl Proxy {
                     client.set_nodelay(true).unwrap();
                     let ((from_client, to_client), (from_server, to_server)) =
                         (client.into_split(), server.into_split());
-                    // Both sides end with the first that does.
+                    // If one direction ends, both end.
                     tokio::select! {
                         () = carry(&shared, true, from_client, to_server) => {}
                         () = carry(&shared, false, from_server, to_client) => {}
@@ -113,7 +113,7 @@ impl Proxy {
         Self { port, shared, accepting }
     }
 
-    /// The server as it is reached through this.
+    /// Returns the URL of the server through the proxy.
     pub(crate) fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres?sslmode=disable&allow_unsafe=true", self.port)
     }
@@ -124,19 +124,19 @@ impl Proxy {
         *state = State { cut: Some(at), ..State::default() };
     }
 
-    /// Cuts nothing any more: whether it did.
+    /// Ends the request for a cut. Returns whether a connection was cut.
     pub(crate) fn was_cut(&self) -> bool {
         let mut state = self.shared.state();
         state.cut = None;
         state.was_cut
     }
 
-    /// How many round trips there were since this was asked last.
+    /// Returns how many round trips there were since the last call of this function.
     pub(crate) fn round_trips(&self) -> usize {
         std::mem::take(&mut self.shared.state().round_trips)
     }
 
-    /// Hands nothing on, and closes nothing.
+    /// Stops forwarding, without closing connections, or starts it again.
     pub(crate) fn be_silent(&self, is_silent: bool) {
         self.shared.state().is_silent = is_silent;
         self.shared.changed.notify_waiters();
@@ -149,12 +149,12 @@ impl Drop for Proxy {
     }
 }
 
-/// Hands on message by message. The first of a client has no kind before its length.
+/// Forwards message by message. The first message of a client has no kind in front of its length.
 async fn carry(shared: &Shared, of_client: bool, mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
     let (mut is_first, mut buffer) = (of_client, Vec::new());
     loop {
         let head = if is_first { 4 } else { 5 };
-        // Whether it encrypts a server says in one byte.
+        // The server says in one byte that it does not encrypt.
         if !of_client && buffer.len() == 1 && buffer[0] == b'N' {
             if to.write_all(&buffer).await.is_err() {
                 return;
@@ -163,7 +163,7 @@ async fn carry(shared: &Shared, of_client: bool, mut from: impl AsyncRead + Unpi
         }
         while let Some(length) = length(&buffer, head).filter(|length| *length <= buffer.len()) {
             shared.wait_while_silent().await;
-            // Notifications come when they come.
+            // Notifications are not counted, because they may come at any time.
             let counts = !is_first && buffer[0] != b'A';
             count(shared, of_client && !is_first, buffer[0]);
             let (share, goes_on) = if counts { shared.pass(of_client, length) } else { (length, true) };
@@ -181,14 +181,14 @@ async fn carry(shared: &Shared, of_client: bool, mut from: impl AsyncRead + Unpi
     }
 }
 
-/// `Sync` and `Query` are what a server answers to.
+/// Counts `Sync` and `Query` messages, because the server answers to these.
 fn count(shared: &Shared, of_client: bool, kind: u8) {
     if of_client && matches!(kind, b'S' | b'Q') {
         shared.state().round_trips += 1;
     }
 }
 
-/// The length of the first message, with its kind.
+/// Returns the length of the first message, with its kind. `None` if the length has not been received yet.
 fn length(buffer: &[u8], head: usize) -> Option<usize> {
     let bytes = buffer.get(head - 4..head)?.try_into().ok()?;
     Some(u32::from_be_bytes(bytes) as usize + head - 4)

@@ -1,4 +1,4 @@
-//! SEC6: whatever goes wrong, no error shows the password.
+//! SEC6: no error shows the password, whatever goes wrong.
 
 use std::{error::Error as _, time::Duration};
 
@@ -13,7 +13,7 @@ fn check(said: &str) {
     assert!(!said.contains("canary"), "{said}");
 }
 
-/// All that an error says, with what led to it.
+/// Returns all texts of an error and of its sources.
 fn told(error: &store_core::Error) -> String {
     let mut told = format!("{error} {error:?} {error:#?}");
     let mut source = error.source();
@@ -39,7 +39,7 @@ async fn no_error_shows_the_password() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = silent.local_addr().unwrap();
     let server = Postgres::start(&["password_encryption=scram-sha-256"]).unwrap();
-    // From now on everybody needs a password, and this is not it.
+    // From now on every user needs a password, and `PASSWORD` is a wrong one.
     std::fs::write(server.data().join("pg_hba.conf"), "local all all scram-sha-256\n").unwrap();
     assert!(server.program("pg_ctl").arg("reload").arg("-D").arg(server.data()).output().unwrap().status.success());
     let (user, socket) = (format!("postgres:{PASSWORD}"), server.folder().display().to_string());

@@ -32,7 +32,7 @@ async fn a_standby_is_refused() {
     std::fs::write(server.data().join("standby.signal"), "").unwrap();
     server.restart().unwrap();
     assert_eq!(refusal(&server).await.0, "a standby");
-    // Who asks for one that takes writes is told so by that name, whatever else is allowed.
+    // If the URL asks for a server that accepts writes, the error names that parameter, also with `allow_unsafe`.
     for asked in ["primary", "read-write"] {
         let url = format!("{}&allow_unsafe=true&target_session_attrs={asked}", server.url());
         let refused = PostgresStore::open(PostgresConfig::new(&url).unwrap()).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! P5 and P9: a server that does not answer. Calls end in time, and say what is true (PO-8, ER-4).
+//! P5 and P9: a server that does not answer. Calls end in time, and their outcomes are true (PO-8, ER-4).
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use super::{
 };
 use crate::fixture::Place;
 
-/// A store that is reached through a proxy.
+/// Opens a store that is connected through a proxy.
 async fn through(place: &Place, change: impl FnOnce(&mut PostgresConfig)) -> (Proxy, PostgresStore) {
     let proxy = Proxy::start(socket()).await;
     let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(place.0.config().schema()).unwrap();
-    config.stands_still = true;
+    config.clock_is_fixed = true;
     change(&mut config);
     let store = PostgresStore::open(config).await.unwrap();
     (proxy, store)
@@ -32,7 +32,7 @@ async fn a_call_without_a_connection_fails_in_time() {
     .await;
     let commits = commits(&store);
     let _warm = commits.commit(saying(&thread("warm"), "k")).await.unwrap();
-    // Writes to these wait for each other, those to new ones only for the connection.
+    // Writes to these threads wait for each other. Writes to new threads wait for the connection only.
     for number in 0..50 {
         let _there = commits.commit(saying(&thread(format!("t-{number}")), "before")).await.unwrap();
     }
@@ -56,7 +56,7 @@ async fn a_call_without_a_connection_fails_in_time() {
         assert!(took <= Duration::from_millis(400), "{took:?}");
     }
     proxy.be_silent(false);
-    // The connection may have been with the store itself, which looks for news.
+    // The store itself may have used the connection, to look for notifications. Then this call failed, too.
     let held = holding.await.unwrap();
     assert!(held.as_ref().err().is_none_or(|error| error.outcome() == Outcome::NotApplied));
     let all = stores(&store).threads.unwrap().count_threads(&ThreadFilter::default()).await.unwrap();
@@ -91,7 +91,7 @@ async fn an_enqueue_without_a_connection_fails_in_time() {
         assert!(took <= Duration::from_millis(400), "{took:?}");
     }
     proxy.be_silent(false);
-    // The connection may have been with the store itself, which looks for news.
+    // The store itself may have used the connection, to look for notifications. Then this call failed, too.
     let (_, held) = holding.await.unwrap();
     assert!(held.as_ref().err().is_none_or(|(_, outcome)| *outcome == Outcome::NotApplied));
     let queued = mailbox.count_dispatches(None).await.unwrap().queued;
@@ -111,7 +111,7 @@ async fn calls_end_though_the_server_is_silent() {
     let (threads, mailbox) = (stores.threads.unwrap(), stores.mailbox.unwrap());
     let _warm = commits.commit(saying(&thread("t"), "a")).await.unwrap();
     proxy.be_silent(true);
-    // The second time no connection is left that looks good.
+    // In the second round, no connection is left that looks usable.
     for round in 0..2 {
         let began = Instant::now();
         let commit = commits.commit(saying(&thread("t"), "b")).await.unwrap_err();

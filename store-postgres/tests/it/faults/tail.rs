@@ -1,4 +1,4 @@
-//! P7: writers whose transactions take their time, and who reads behind them (EV-13).
+//! P7: writers with slow transactions, and readers that follow them (EV-13).
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::fixture::{Place, server};
 
 const WRITERS: usize = 32;
 
-/// So many milliseconds pass before a transaction is committed.
+/// Returns how long a transaction waits before it is committed.
 fn delay(random: &mut Random) -> Duration {
     Duration::from_millis(random.below(21) as u64)
 }
@@ -59,7 +59,7 @@ async fn a_follower_of_slow_writers_misses_nothing() {
         distinct.sort();
         distinct.dedup();
         assert_eq!(distinct.len(), kinds.len(), "an event was received twice");
-        // What a writer wrote comes in its order.
+        // The events of one writer come in the order in which it wrote them.
         for writer in 0..WRITERS {
             let own = kinds.iter().filter_map(|kind| kind.strip_prefix(&format!("{writer}-"))?.parse::<usize>().ok());
             assert!(own.is_sorted());
@@ -70,7 +70,7 @@ async fn a_follower_of_slow_writers_misses_nothing() {
     }
 }
 
-/// The control: who trusts numbers of a sequence does miss some.
+/// The control: a reader that relies on the numbers of a sequence misses some rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_of_a_sequence_are_not_in_the_order_of_commits() {
     let place = Place::new(Limits::default()).await.unwrap();

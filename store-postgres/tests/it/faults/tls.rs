@@ -1,4 +1,4 @@
-//! SEC7: a server that must be verified and cannot be is refused, and nothing is sent in the clear instead (PO-11).
+//! SEC7: a server that must be verified and cannot be is refused, and nothing is sent unencrypted instead (PO-11).
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use store_core::{ErrorKind, Store};
 use store_postgres::{PostgresConfig, PostgresStore};
 use test_servers::Postgres;
 
-/// Certificates in a folder that goes with this.
+/// Certificates in a folder that is removed when this value is dropped.
 struct Certificates(PathBuf);
 
 impl Certificates {
@@ -36,7 +36,7 @@ impl Certificates {
         authority
     }
 
-    /// One of `localhost`, for some years.
+    /// Writes a certificate of `localhost` that is valid in these years, and its key.
     fn server(&self, name: &str, by: &CertifiedIssuer<'_, KeyPair>, years: std::ops::Range<i32>) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
@@ -44,7 +44,7 @@ impl Certificates {
         fs::write(self.file(name, "crt"), params.signed_by(&key, by).unwrap().pem()).unwrap();
         let file = self.file(name, "key");
         fs::write(&file, key.serialize_pem()).unwrap();
-        // A server takes no key that others can read.
+        // PostgreSQL refuses a key that other users can read.
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
         let _needed_for_root = chown(&file, Some(65_534), Some(65_534));
     }
@@ -53,7 +53,7 @@ impl Certificates {
         self.0.join(format!("{name}.{kind}"))
     }
 
-    /// A server with the certificate of this name, or with none, and its port.
+    /// Starts a server with the certificate of this name, or without one. Returns the server and its port.
     fn serve(&self, name: Option<&str>) -> (Postgres, u16) {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut settings = vec!["listen_addresses=localhost".to_owned(), format!("port={port}")];

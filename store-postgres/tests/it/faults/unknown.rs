@@ -1,5 +1,5 @@
-//! P3: the connection is cut at every message of a commit. Whatever the answer says is true, and a repetition with the
-//! same key leaves exactly one effect (ER-2, ER-3, ER-4, CM-10).
+//! P3: the connection is cut at every message of a commit. The answer is true, and a repeat with the same key leaves
+//! exactly one effect (ER-2, ER-3, ER-4, CM-10).
 
 use conformance_tests::Length;
 use store_core::{EntryQuery, Limits};
@@ -16,7 +16,7 @@ async fn a_commit_whose_connection_is_cut_has_one_effect() {
     let place = Place::new(Limits::default()).await.unwrap();
     let proxy = Proxy::start(socket()).await;
     let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(place.0.config().schema()).unwrap();
-    (config.connections, config.stands_still) = (1, true);
+    (config.connections, config.clock_is_fixed) = (1, true);
     let (direct, cut) = (place.0.open().await.unwrap(), PostgresStore::open(config).await.unwrap());
     let (direct, cut, entries) = (commits(&direct), commits(&cut), stores(&direct).threads.unwrap());
     let (mut runs, mut lost, mut unknown) = (0, 0, 0);
@@ -47,7 +47,7 @@ async fn a_commit_whose_connection_is_cut_has_one_effect() {
     assert!(lost > 0 && unknown > lost, "all cuts were before or all after the effect");
 }
 
-/// The socket of the server that tests use.
+/// Returns the path of the socket of the server that tests use.
 pub(crate) fn socket() -> std::path::PathBuf {
     let url = url::Url::parse(&server()).unwrap();
     let folder = url.query_pairs().find_map(|(key, value)| (key == "host").then(|| value.into_owned()));

@@ -1,4 +1,4 @@
-//! P6: many writers with one version (CM-5, PO-12).
+//! P6: many writers that expect the same version (CM-5, PO-12).
 
 use std::sync::Arc;
 

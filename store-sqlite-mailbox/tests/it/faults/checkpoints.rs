@@ -1,5 +1,5 @@
-//! S4: the log is brought into the database by several at once while others write, as in the fault of SQLite before
-//! 3.51.3 that damaged files.
+//! S4: several processes checkpoint the log at the same time, while others write. SQLite before 3.51.3 has a fault that
+//! damages files then.
 
 use std::time::Duration;
 

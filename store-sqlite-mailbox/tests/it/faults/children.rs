@@ -1,4 +1,4 @@
-//! Processes of the tests below: each is this test binary, told what to do.
+//! Child processes of the tests of faults. Each runs this test binary, and its environment names its task.
 
 use std::{fmt::Display, path::Path, sync::Arc, time::Duration};
 
@@ -13,10 +13,10 @@ const FILE: &str = "AGENTSTORE_TEST_FILE";
 const NAME: &str = "AGENTSTORE_TEST_NAME";
 const NUMBER: &str = "AGENTSTORE_TEST_NUMBER";
 
-/// Tasks of a child that writes.
+/// The number of concurrent tasks in a child that writes or works.
 const TASKS: usize = 8;
 
-/// Begins a process. What stands before its own command is perhaps `strace`.
+/// Starts a child. `before` is put in front of the child's command, for example `strace`.
 pub(super) fn begin_under(before: &[&str], task: &str, file: &Path, name: impl Display, number: usize) -> Process {
     let told = [(TASK, task), (FILE, file.to_str().unwrap()), (NAME, &name.to_string()), (NUMBER, &number.to_string())];
     Process::begin(before, "faults::children::a_child_process_performs_its_task", &told)
@@ -26,7 +26,7 @@ pub(super) fn begin(task: &str, file: &Path, name: impl Display, number: usize) 
     begin_under(&[], task, file, name, number)
 }
 
-/// The other side of these tests; started by hand it has nothing to do.
+/// What a child does. Without the environment variable it does nothing.
 #[test]
 fn a_child_process_performs_its_task() {
     let Ok(task) = std::env::var(TASK) else { return };
@@ -56,7 +56,7 @@ async fn unsafely(file: &Path) -> SqliteMailbox {
     SqliteMailbox::open(config).await.unwrap()
 }
 
-/// One dispatch after the other is enqueued, claimed, and acked; what was acknowledged is said.
+/// Enqueues, claims and acknowledges a dispatch. Prints each change that the store acknowledged.
 async fn pass(mailbox: &dyn MailboxStore, id: &str) -> store_core::Result<()> {
     mailbox.enqueue(vec![work(id, id)]).await?.remove(0)?;
     say(format_args!("put {id}"));
@@ -66,7 +66,7 @@ async fn pass(mailbox: &dyn MailboxStore, id: &str) -> store_core::Result<()> {
     Ok(())
 }
 
-/// Writes so much, and waits; or until it is killed.
+/// Writes `number` dispatches in each task, and waits. The process may be killed earlier.
 async fn write(store: SqliteMailbox, name: &str, number: usize) {
     let mailbox = mailbox(&store);
     say("open");
@@ -90,7 +90,7 @@ async fn write(store: SqliteMailbox, name: &str, number: usize) {
     store.close().await.unwrap();
 }
 
-/// Writes without syncs, then makes all of it durable, and waits.
+/// Writes without syncs, then makes everything durable, and waits.
 async fn sync(file: &Path, number: usize) {
     let store = unsafely(file).await;
     fill(&store, "s", number).await;
@@ -111,7 +111,7 @@ async fn write_until_it_fails(file: &Path, name: &str) {
         say(format_args!("first {}", error.kind().name()));
         let again = held.enqueue(vec![work("again", &format!("{name}-again"))]).await;
         say(format_args!("then {}", again.map_or_else(|error| error.kind().name(), |_| "ok")));
-        // Reads work.
+        // Reads still work.
         held.load_dispatch(&format!("{name}-a-0").parse().unwrap()).await.unwrap();
         break;
     }
@@ -137,7 +137,7 @@ async fn interrupt(file: &Path, number: usize) {
     store.close().await.unwrap();
 }
 
-/// Claims until there is nothing left.
+/// Claims and settles until no dispatch can be claimed.
 async fn work_off(file: &Path) {
     let store = open(file).await;
     say("open");
@@ -159,7 +159,7 @@ async fn work_off(file: &Path) {
     store.close().await.unwrap();
 }
 
-/// Enqueues under one key after the other, as others do.
+/// Enqueues under one key after the other, while other processes use the same keys.
 async fn take_a_key(file: &Path, name: &str, number: usize) {
     let store = open(file).await;
     say("open");
@@ -175,7 +175,7 @@ async fn take_a_key(file: &Path, name: &str, number: usize) {
     store.close().await.unwrap();
 }
 
-/// Claims a dispatch for a moment, and settles it when it is told to.
+/// Claims a dispatch with a short lease, and settles it when it is told to.
 async fn hold(file: &Path, id: &str) {
     let store = open(file).await;
     let mut request = request().of_dispatch(id.parse().unwrap());
@@ -187,7 +187,7 @@ async fn hold(file: &Path, id: &str) {
     say(end.map_or_else(|error| error.kind().name().to_owned(), |end| format!("{:?}", end.status)));
 }
 
-/// Waits for work and takes it, until its standard input ends.
+/// Waits for work and claims it, until the process is killed.
 async fn wait(file: &Path) {
     let store = open(file).await;
     let wake_ups = stores(&store).wake_ups.unwrap();
@@ -201,7 +201,7 @@ async fn wait(file: &Path) {
     }
 }
 
-/// Brings the log into the database again and again, in every way.
+/// Checkpoints the log again and again, in every mode.
 fn checkpoint(file: &Path) {
     let conn = rusqlite::Connection::open(file).unwrap();
     conn.busy_timeout(Duration::from_millis(50)).unwrap();
@@ -212,7 +212,7 @@ fn checkpoint(file: &Path) {
     }
 }
 
-/// Puts work that nobody else has into a mailbox.
+/// Enqueues `number` dispatches whose ids begin with `name`.
 pub(super) async fn fill(store: &SqliteMailbox, name: &str, number: usize) {
     for at in 0..number {
         put(&*mailbox(store), work(format!("{name}-{}", at % 50), &format!("{name}-{at}"))).await;

@@ -1,5 +1,5 @@
-//! S7: bytes of the file are changed (SQ-6, MB-55, ER-8): nothing wrong is ever read, and one damaged dispatch keeps no
-//! others from being read, claimed and settled.
+//! S7: bytes of the file are changed (SQ-6, MB-55, ER-8). Wrong data is never read, and a damaged dispatch does not
+//! prevent others from being read, claimed and settled.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ use super::{
 
 const DISPATCHES: usize = 60;
 
-/// Reads every dispatch. Gives how many could be read.
+/// Reads every dispatch, and checks that each is right or cannot be read. Returns how many could be read.
 async fn read(store: &SqliteMailbox, wanted: &[(String, String)]) -> usize {
     let mut right = 0;
     for (id, shown) in wanted {
@@ -64,7 +64,7 @@ async fn no_changed_bit_changes_the_data_that_is_read() {
     assert!(unread > 0);
 }
 
-/// What somebody did to the file while nobody had it open.
+/// Changes the file while no store has it open.
 fn change(folder: &Folder, sql: &str) {
     let conn = Connection::open(folder.file()).unwrap();
     assert!(conn.execute(sql, []).unwrap() > 0);
@@ -74,8 +74,8 @@ async fn kind_of(store: &SqliteMailbox, id: &str) -> Option<ErrorKind> {
     mailbox(store).load_dispatch(&id.parse().unwrap()).await.err().map(|error| error.kind())
 }
 
-/// A damaged payload is `Corrupt` for its dispatch alone; a claim names its thread and gives out others; once it is
-/// cancelled its thread goes on.
+/// A damaged payload is `Corrupt` for its dispatch only. A claim reports its thread and returns dispatches of others.
+/// After the dispatch is cancelled, its thread continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_payload_affects_only_its_dispatch() {
     let folder = Folder::new();
@@ -100,7 +100,7 @@ async fn a_damaged_payload_affects_only_its_dispatch() {
     store.close().await.unwrap();
 }
 
-/// What was written for another dispatch, or for another tenant, is as good as damaged.
+/// Data that was written for another dispatch or for another tenant is `Corrupt`.
 #[tokio::test(flavor = "multi_thread")]
 async fn data_of_another_dispatch_or_tenant_is_not_read() {
     let one = "(SELECT body, body_crc FROM dispatches WHERE id = 'd-1')";
@@ -126,8 +126,8 @@ async fn data_of_another_dispatch_or_tenant_is_not_read() {
     }
 }
 
-/// A record that cannot be read at all keeps no claim from other threads; a repair puts it aside, and its thread goes
-/// on, also if it was the one that is claimed.
+/// A record that cannot be read blocks no claim of other threads. A repair sets it aside, and its thread continues,
+/// also if the dispatch was claimed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repair_sets_unreadable_records_aside() {
     for is_claimed in [false, true] {
@@ -156,7 +156,7 @@ async fn a_repair_sets_unreadable_records_aside() {
     }
 }
 
-/// What follows from records is made again (VF-1, VF-5).
+/// Data that is derived from records is rebuilt (VF-1, VF-5).
 #[tokio::test(flavor = "multi_thread")]
 async fn data_derived_from_records_is_rebuilt() {
     for sql in [

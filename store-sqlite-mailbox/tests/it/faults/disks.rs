@@ -1,5 +1,5 @@
-//! S2 and S6: the power goes while a process writes, and the disk is full. Only root can mount the disks of these
-//! tests: they say if they are not run.
+//! S2 and S6: the power is cut while a process writes, and the disk is full. Only root can mount the disks of these
+//! tests. If they are not run, they print that.
 
 use std::{fs, time::Duration};
 
@@ -13,9 +13,9 @@ use super::{
     kill::check,
 };
 
-/// Writes until the power is cut. Gives what was said to be there when the cut began: a sync that is under way while
-/// the file system is stopped may return as if it had done its work, which no real power cut does (a bare SQLite shows
-/// the same).
+/// Lets a process write until the power is cut. Returns the changes that the process had printed when the cut began.
+/// Later ones do not count: a sync that is in progress when the file system is stopped may report success without
+/// having done its work, which no real power cut does. SQLite alone shows the same.
 fn cut_off(disk: &Disk, task: &str, name: impl std::fmt::Display, after: Duration) -> Vec<String> {
     let mut writer = begin(task, &disk.folder().join("mailbox.db"), name, usize::MAX);
     assert_eq!(writer.hear().unwrap(), "open");
@@ -41,13 +41,13 @@ async fn acknowledged_data_survives_power_cuts() {
     assert!(acknowledged > cycles);
 }
 
-/// The control: with `synchronous=NORMAL`, which is refused unasked, acknowledged work is lost.
+/// The control: with `synchronous=NORMAL`, which must be allowed explicitly, acknowledged work is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mailbox_with_relaxed_syncs_loses_work() {
     let Some(disk) = Disk::for_a_test("sqlite-control", 256) else { return };
     let file = disk.folder().join("mailbox.db");
     open(&file).await.close().await.unwrap();
-    // So little that nothing is synced because the log is long.
+    // The writes are so few that the log does not become long enough to be synced.
     let (each, all) = (20, 8 * 20 * 2);
     for cycle in 0..20 {
         let mut writer = begin("write unsafely", &file, cycle, each);
@@ -70,7 +70,7 @@ async fn a_mailbox_with_relaxed_syncs_loses_work() {
     panic!("nothing was lost in 20 power cuts: the test shows nothing");
 }
 
-/// PR-19: after a sync nothing of what came before it is lost, whatever the option.
+/// PR-19: a sync makes everything before it durable, also if the mailbox is opened with relaxed syncs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sync_makes_earlier_writes_durable() {
     let Some(disk) = Disk::for_a_test("sqlite-sync", 256) else { return };
@@ -84,7 +84,7 @@ async fn a_sync_makes_earlier_writes_durable() {
     assert_eq!(check(&file, &said).await, number);
 }
 
-/// S6: nothing is lost on a full disk, reads work, and with space again it goes on.
+/// S6: on a full disk nothing is lost and reads work. When there is space again, writes work, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_loses_nothing() {
     let Some(disk) = Disk::for_a_test("sqlite-full", 40) else { return };

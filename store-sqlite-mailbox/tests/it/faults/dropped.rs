@@ -1,4 +1,4 @@
-//! S8: calls whose futures are dropped, repeated under the same id, have one effect (PR-11, PR-20, MB-3).
+//! S8: a call that is dropped and repeated with the same id has one effect (PR-11, PR-20, MB-3).
 
 use std::{future::Future, pin::pin, task::Poll};
 
@@ -8,7 +8,7 @@ use super::given::{Folder, mailbox, open, put, thread, verify, work};
 
 const CALLS: usize = 200;
 
-/// Polls a call so often, and drops it.
+/// Polls a call `polls` times at most, and drops it.
 async fn cut<F: Future>(call: F, polls: usize) {
     let mut call = pin!(call);
     let mut left = polls;
@@ -34,7 +34,7 @@ async fn a_dropped_enqueue_that_is_repeated_has_one_effect() {
     let listed = store_core::DispatchQuery::new(DispatchFilter::of_thread(thread("t")));
     let listed = held.list_dispatches(listed.with_page(store_core::PageRequest::first(1_000))).await.unwrap();
     assert_eq!(listed.items.len(), CALLS);
-    // Those of one millisecond are listed by their ids.
+    // Dispatches of the same millisecond are listed by their ids.
     let mut numbers: Vec<_> = listed.items.iter().map(|found| found.number).collect();
     numbers.sort_unstable();
     assert!(numbers.into_iter().eq(1..=CALLS as u64), "a number is missing");

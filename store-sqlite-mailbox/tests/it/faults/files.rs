@@ -1,4 +1,4 @@
-//! S0: what is opened is looked at first (SQ-2, SQ-3), and what is not ours stays as it is.
+//! S0: a file is checked before it is used (SQ-2, SQ-3), and a file of another program stays as it is.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
 
@@ -51,7 +51,7 @@ async fn a_mailbox_file_identifies_itself() {
     assert_eq!(pragma(&folder.file(), "application_id"), format!("Integer({})", 0x4167_4d62));
     assert_eq!(pragma(&folder.file(), "user_version"), "Integer(1)");
     store.close().await.unwrap();
-    // For its owner alone, with all that is beside it.
+    // Only the owner may use the file and the files beside it.
     for entry in fs::read_dir(folder.file().parent().unwrap()).unwrap() {
         let entry = entry.unwrap();
         assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{entry:?}");
@@ -72,7 +72,7 @@ async fn a_missing_file_is_made_or_refused() {
     assert_eq!(refusal(SqliteConfig::new(folder.file().parent().unwrap())).await.kind(), ErrorKind::Unavailable);
 }
 
-/// A file of somebody else is refused by its name, and is afterwards what it was before, to the byte.
+/// A file of another program or of a later release is refused, and no byte of it changes.
 #[tokio::test]
 async fn a_foreign_file_is_refused_and_left_unchanged() {
     let others: [(&str, &str); 4] = [
@@ -103,7 +103,7 @@ async fn a_foreign_file_is_refused_and_left_unchanged() {
     }
 }
 
-/// With a clock of its own a process has the file for itself: others are refused, and it is refused beside others.
+/// A store with an injected clock has the file to itself: others are refused, and it is refused beside others.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_with_an_injected_clock_has_the_file_to_itself() {
     let folder = Folder::new();

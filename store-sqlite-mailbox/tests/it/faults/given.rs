@@ -1,4 +1,4 @@
-//! What the fault tests share.
+//! Functions that the tests of faults share.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,7 +12,7 @@ use store_core::{
 };
 use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox};
 
-/// A folder with a mailbox in it.
+/// A folder for a mailbox.
 pub(super) struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -41,7 +41,7 @@ pub(super) fn thread(name: impl std::fmt::Display) -> ThreadId {
     name.to_string().parse().unwrap()
 }
 
-/// Work whose payload tells its id.
+/// Returns work whose payload contains its id.
 pub(super) fn work(thread: impl std::fmt::Display, id: &str) -> NewDispatch {
     let new = NewDispatch::new(self::thread(thread), "r".parse().unwrap()).with_id(id.parse().unwrap());
     new.with_payload(Json::of(&format!("payload of {id}")).unwrap())
@@ -63,7 +63,7 @@ pub(super) async fn settle(mailbox: &dyn MailboxStore, held: &ClaimedDispatch, e
     mailbox.settle(vec![(held.claim(), end)]).await.unwrap().remove(0).unwrap();
 }
 
-/// A dispatch that was enqueued is there as it was given, and acked if that was said.
+/// Returns whether a dispatch exists, and whether it is acknowledged if `acked` is set. Checks its payload and result.
 pub(super) async fn is_there(mailbox: &dyn MailboxStore, id: &str, acked: bool) -> bool {
     let Some(found) = mailbox.load_dispatch(&id.parse().unwrap()).await.unwrap() else { return false };
     assert_eq!(found.payload, Some(Json::of(&format!("payload of {id}")).unwrap()), "{id}");
@@ -73,7 +73,7 @@ pub(super) async fn is_there(mailbox: &dyn MailboxStore, id: &str, acked: bool) 
     !acked || found.status == DispatchStatus::Acked
 }
 
-/// Every record can be read, and everything kept beside them agrees with them.
+/// Checks that every record can be read, and that the derived data agrees with the records.
 pub(super) async fn verify(store: &SqliteMailbox) {
     assert_eq!(store.verify(&Silent).await.unwrap().findings, []);
 }

@@ -1,5 +1,5 @@
-//! S9: somebody who is not of this library reads for long (SQ-5): nobody who writes waits for that, it is told, and the
-//! log is short again afterwards.
+//! S9: another program reads for a long time (SQ-5). No write waits for it, the store reports it, and the log is short
+//! again afterwards.
 
 #![expect(clippy::disallowed_methods, reason = "the test measures real time")]
 
@@ -15,8 +15,8 @@ use store_core::{Json, Store};
 
 use super::given::{Folder, mailbox, open, put, verify, work};
 
-/// What the log stays below while nobody else reads for long: 24 MiB, and what is written until the reads that run have
-/// ended.
+/// The log stays below this size if no other program reads for a long time. The size is 24 MiB, and what is written
+/// until the running reads have ended.
 const BOUND: u64 = 96 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -40,14 +40,15 @@ async fn a_long_read_by_another_program_blocks_no_call() {
                     put(&*mailbox, work(format!("t-{task}"), &id).with_payload(long.clone())).await;
                     slowest = slowest.max(began.elapsed());
                     at += 1;
-                    // As much as makes the log long, and no more than a disk has room for.
+                    // First the log must become long. After that there must be enough space on the disk for what is
+                    // written.
                     tokio::time::sleep(Duration::from_millis(if at < 250 { 0 } else { 100 })).await;
                 }
                 (at, slowest)
             })
         })
         .collect();
-    // All of them end while the other one still reads: nobody waits for it.
+    // All writers end while the other program still reads, so none of them waits for it.
     let mut written = 0;
     let mut slowest = Duration::ZERO;
     for task in tasks {
@@ -57,7 +58,7 @@ async fn a_long_read_by_another_program_blocks_no_call() {
     let held = log();
     assert!(held > 48 << 20, "the log has only {held} bytes: the read did not hold it");
     assert!(store.held_log_bytes() > 48 << 20, "the store does not report it");
-    // Reads of this library wait once for as long as one of them may take, and then no more.
+    // The first read waits for as long as a read of the store may take. Later reads do not wait.
     for most in [8, 1] {
         let began = Instant::now();
         assert!(mailbox(&store).load_dispatch(&"first".parse().unwrap()).await.unwrap().is_some());
@@ -76,7 +77,7 @@ async fn a_long_read_by_another_program_blocks_no_call() {
     store.close().await.unwrap();
 }
 
-/// Without such a reader the log stays short under load, though reads never stop.
+/// Without such a reader the log stays short under load, although reads never stop.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_stays_short_under_load() {
     let folder = Folder::new();

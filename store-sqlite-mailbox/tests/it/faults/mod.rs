@@ -1,4 +1,4 @@
-//! What goes wrong below a mailbox, and beside it. `AGENTSTORE_TEST_LENGTH=long` makes all of it longer.
+//! Faults below a mailbox and beside it. `AGENTSTORE_TEST_LENGTH=long` makes these tests longer.
 
 mod checkpoints;
 mod children;

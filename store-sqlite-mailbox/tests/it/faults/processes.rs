@@ -18,7 +18,7 @@ use super::{
     given::{Folder, ack, mailbox, open, put, request, settle, thread, verify, work},
 };
 
-/// Begins processes that wait for each other, and lets them go on together.
+/// Starts processes that wait until all of them are ready, and then lets them continue at the same time.
 fn together(task: &str, folder: &Folder, many: usize, number: usize) -> Vec<Process> {
     let mut all: Vec<_> = (0..many).map(|at| begin(task, &folder.file(), at, number)).collect();
     for process in &mut all {
@@ -28,7 +28,7 @@ fn together(task: &str, folder: &Folder, many: usize, number: usize) -> Vec<Proc
     all
 }
 
-/// Each interrupt counts once, and nobody hears that the file was busy (SQ-1).
+/// Each interrupt counts once, and no call fails because the file is busy (SQ-1).
 #[tokio::test(flavor = "multi_thread")]
 async fn interrupts_of_many_processes_all_count() {
     let (folder, many, each) = (Folder::new(), Length::choose(4, 4, 8), Length::choose(20, 40, 500));
@@ -42,8 +42,8 @@ async fn interrupts_of_many_processes_all_count() {
     store.close().await.unwrap();
 }
 
-/// The control: whoever reads before it writes, in one transaction that was not begun as one that writes, is told at
-/// once that the file is busy, however long it would wait.
+/// The control: a transaction that was not begun for writing, and that reads before it writes, gets a busy error at
+/// once, however long its timeout is.
 #[tokio::test]
 async fn a_transaction_that_begins_with_a_read_gets_a_busy_error() {
     let folder = Folder::new();
@@ -59,7 +59,7 @@ async fn a_transaction_that_begins_with_a_read_gets_a_busy_error() {
     assert!(began.elapsed() < Duration::from_secs(10), "the write waited");
 }
 
-/// Each dispatch is given out once, whoever asks.
+/// Each dispatch is claimed once, whichever processes claim.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_dispatch_is_claimed_once_among_processes() {
     let (folder, many, number) = (Folder::new(), Length::choose(4, 4, 8), Length::choose(200, 400, 10_000));
@@ -71,7 +71,7 @@ async fn each_dispatch_is_claimed_once_among_processes() {
             *got.entry(line).or_default() += 1;
         }
     }
-    // A thread that one of them had claimed was not ready for the others when they looked for the last time.
+    // At its last claim, a process does not find a thread that another process has claimed. So some work may be left.
     while let Some(held) = mailbox(&store).claim(request()).await.unwrap().claimed.pop() {
         *got.entry(format!("got {}", held.dispatch.id)).or_default() += 1;
         settle(&*mailbox(&store), &held, ack(held.dispatch.id.as_str())).await;
@@ -82,7 +82,7 @@ async fn each_dispatch_is_claimed_once_among_processes() {
     store.close().await.unwrap();
 }
 
-/// Of processes that enqueue under one key at the same time one is accepted.
+/// If several processes enqueue under one key at the same time, one of them is accepted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_has_one_owner_among_processes() {
     let (folder, each) = (Folder::new(), Length::choose(20, 40, 500));
@@ -93,7 +93,7 @@ async fn a_key_has_one_owner_among_processes() {
     }
 }
 
-/// A process that was stopped past its lease comes back and writes nothing: another one has its work.
+/// A process that is stopped past its lease writes nothing when it continues, because another one has its work.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_slept_past_its_lease_writes_nothing() {
     let (folder, rounds) = (Folder::new(), Length::choose(4, 8, 200));
@@ -121,8 +121,8 @@ async fn a_process_that_slept_past_its_lease_writes_nothing() {
     store.close().await.unwrap();
 }
 
-/// A tenant that another process removed is closed for the handles of this one; its name can be used anew (TN-8), and
-/// claim numbers go on above those before (MB-25).
+/// If another process deletes a tenant, the handles of this process are closed. The name can be used again (TN-8), and
+/// the claim numbers continue above the earlier ones (MB-25).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_deleted_by_another_process_is_closed() {
     let folder = Folder::new();

@@ -1,4 +1,5 @@
-//! S5: a sync fails (SQ-7). `strace` makes the system say so; where it is missing the tests say that they are not run.
+//! S5: a sync fails (SQ-7). `strace` makes the system report that. Without `strace` the tests are not run, and print
+//! that.
 
 use conformance_tests::Length;
 use store_core::Store;
@@ -10,8 +11,8 @@ use super::{
     kill::check,
 };
 
-/// A call whose sync failed is not known to be done, and nothing is written behind it; opened anew the mailbox has all
-/// that it acknowledged, and goes on.
+/// A call whose sync failed has an unknown outcome, and nothing is written after it. When the mailbox is opened again,
+/// it has everything that it acknowledged, and it accepts writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_sync_stops_writes_until_the_mailbox_is_reopened() {
     if !can_fail_syncs() {
@@ -20,7 +21,7 @@ async fn a_failed_sync_stops_writes_until_the_mailbox_is_reopened() {
     let (folder, rounds, mut poisoned) = (Folder::new(), Length::choose(2, 5, 50), 0);
     open(&folder.file()).await.close().await.unwrap();
     for round in 0..rounds {
-        // Of each thread that one fails. An opening has fewer.
+        // The sync with this number fails in each thread. An opening makes fewer syncs than that.
         let fails = format!("inject=fsync,fdatasync:error=EIO:when={}", 8 + round);
         let trace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", &fails];
         let said = begin_under(&trace, "write until it fails", &folder.file(), round, 0).end();
@@ -40,7 +41,7 @@ async fn a_failed_sync_stops_writes_until_the_mailbox_is_reopened() {
     assert_eq!(poisoned, rounds);
 }
 
-/// A mailbox that a process left behind a failed sync is renewed by the next one that opens it: both files are new.
+/// A mailbox that a process left after a failed sync is copied to new files by the next process that opens it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mailbox_left_by_a_failed_sync_is_copied_to_new_files() {
     use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! Calls at once share a transaction, and do not disturb each other (SQ-4).
+//! Concurrent calls share a transaction, and do not affect each other (SQ-4).
 
 use std::{fs, path::Path};
 
@@ -8,8 +8,8 @@ use super::given::{Folder, ack, mailbox, open, put, request, settle, thread, ver
 
 const CALLS: usize = 64;
 
-/// How many commits the log of a mailbox tells of, as long as it was not begun anew: frames that end one say how long
-/// the database is.
+/// Returns the number of commits in the log of a mailbox, as long as the log was not restarted. The last frame of each
+/// commit contains the size of the database, which is not 0.
 fn commits(file: &Path) -> usize {
     let log = fs::read(file.with_file_name("mailbox.db-wal")).unwrap();
     log[32..].chunks_exact(24 + 4_096).filter(|frame| frame[4..8] != [0; 4]).count()
@@ -24,7 +24,7 @@ async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
     let calls: Vec<_> = (0..CALLS)
         .map(|at| {
             let mailbox = mailbox(&store);
-            // Every fourth is refused: its id is that of other work.
+            // Every fourth call is refused, because its id belongs to other work.
             let new = if at % 4 == 0 { work("u", "taken") } else { work("t", &format!("d-{at}")) };
             tokio::spawn(async move { mailbox.enqueue(vec![new]).await.unwrap().remove(0) })
         })
@@ -42,7 +42,7 @@ async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
     store.close().await.unwrap();
 }
 
-/// What a process remembers of what it wrote is forgotten when another one writes: each decides about what is there.
+/// When another process writes, a process discards what it has cached. So each decides about what is stored.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_forgets_cached_data_when_another_one_writes() {
     let folder = Folder::new();
@@ -50,7 +50,7 @@ async fn a_process_forgets_cached_data_when_another_one_writes() {
     let (one, other) = (mailbox(&one), mailbox(&other));
     put(&*one, work("t", "first")).await;
     put(&*one, work("t", "second")).await;
-    // What one enqueued and read, the other claims, ends, and claims anew.
+    // The other process claims and settles what the first one enqueued and read.
     let held = other.claim(request()).await.unwrap().claimed.remove(0);
     assert!(one.claim(request()).await.unwrap().claimed.is_empty());
     settle(&*other, &held, ack("first")).await;

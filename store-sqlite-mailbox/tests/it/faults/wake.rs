@@ -1,4 +1,4 @@
-//! LV-9: work of one process wakes who waits in another, soon, and waiting costs next to nothing.
+//! LV-9: work of one process soon wakes a caller that waits in another one, and waiting takes almost no processor time.
 
 #![expect(clippy::disallowed_methods, reason = "the test measures real time")]
 
@@ -15,7 +15,7 @@ use super::{
     given::{Folder, mailbox, open, put, work},
 };
 
-/// Processor time of a process, in hundredths of a second.
+/// Returns the processor time of a process, in hundredths of a second.
 fn processor_time(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let (_, rest) = stat.rsplit_once(") ").unwrap();

@@ -1,0 +1,46 @@
+//! A store that takes the place of one whose last handle was dropped.
+
+use async_trait::async_trait;
+use store_core::{
+    Capabilities, Error, Page, PageRequest, Result, Store, Survives, TenantId, TenantStores, inspect::Inspector,
+};
+
+/// A store that is closed already. A fixture that closes a store before it opens it again has nothing to do here.
+pub(crate) struct ClosedStore(Capabilities);
+
+impl ClosedStore {
+    pub(crate) const fn new() -> Self {
+        Self(Capabilities::new(Survives::Nothing, 0))
+    }
+}
+
+#[async_trait]
+impl Store for ClosedStore {
+    fn tenant(&self, _tenant: &TenantId) -> Result<TenantStores> {
+        Err(Error::closed())
+    }
+
+    async fn list_tenants(&self, _page: PageRequest) -> Result<Page<TenantId>> {
+        Err(Error::closed())
+    }
+
+    async fn delete_tenant(&self, _tenant: &TenantId) -> Result<()> {
+        Err(Error::closed())
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.0
+    }
+
+    async fn sync(&self) -> Result<()> {
+        Err(Error::closed())
+    }
+
+    async fn close(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn inspector(&self) -> Option<&dyn Inspector> {
+        None
+    }
+}

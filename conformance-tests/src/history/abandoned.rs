@@ -1,0 +1,449 @@
+//! Tests dispatches whose workers abandon them or see a clock that jumps. Each has one holder that may write, and
+//! finishes in the end.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use store_core::{
+    ClaimNumber, ClaimRequest, ClaimedDispatch, Commit, CommitCoordinator, DispatchId, EntryQuery, Error, ErrorKind,
+    Interrupt, MailboxStore, NewDispatch, PageRequest, Settlement, ThreadId, Timestamp,
+};
+use tokio::time::{sleep, timeout};
+
+use crate::{
+    case::Contract,
+    check::{Failure, Verdict, expect, expect_eq, expect_some},
+    fixture::Fixture,
+    given::{Given, id, race, said, walk},
+    length::Length,
+    mailbox::draft::{LEASE, ack, mailbox},
+    random::{Random, seed},
+    sweep::poll_then_drop,
+};
+
+/// The number of dispatches that one call enqueues.
+const BATCH: usize = 500;
+/// How long the good workers may take to finish the dispatches that are left.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How far the clock jumps. This is longer than every lease of the test.
+const JUMP: Duration = Duration::from_hours(1);
+
+fn work(number: usize, threads: usize) -> NewDispatch {
+    NewDispatch::new(id(&format!("t-{}", number % threads)), id("r")).with_id(id(&format!("d-{number}")))
+}
+
+async fn enqueue(mailbox: &dyn MailboxStore, dispatches: usize, threads: usize) -> Verdict {
+    for first in (0..dispatches).step_by(BATCH) {
+        let numbers = first..dispatches.min(first + BATCH);
+        for answer in mailbox.enqueue(numbers.map(|number| work(number, threads)).collect()).await? {
+            answer?;
+        }
+    }
+    Ok(())
+}
+
+/// A test of bad workers, which drop their calls, keep what they claimed, and interrupt threads. After them, good
+/// workers must find and finish every dispatch that is left, without any other help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AbandonedWork {
+    /// The number of dispatches.
+    pub dispatches: usize,
+    /// The number of threads that have these dispatches.
+    pub threads: usize,
+    /// The number of bad workers, and of good workers after them.
+    pub workers: usize,
+    /// Decides what the bad workers do. It does not decide the schedule of the tasks.
+    pub seed: u64,
+}
+
+impl Default for AbandonedWork {
+    /// Returns a test of 16 workers with 200 dispatches (500 at lengths `full` and `long`) and a tenth as many
+    /// threads. The seed comes from `AGENTSTORE_HISTORY_SEED`: a number (1 if it is not set), or `random`.
+    fn default() -> Self {
+        let dispatches = Length::choose(200, 500, 500);
+        Self { dispatches, threads: dispatches / 10, workers: 16, seed: seed("AGENTSTORE_HISTORY_SEED") }
+    }
+}
+
+impl AbandonedWork {
+    /// Returns a test for a fast store, of 64 workers with 300 dispatches (1,000 at length `full`, 10,000 at length
+    /// `long`) and a tenth as many threads.
+    #[must_use]
+    pub fn many() -> Self {
+        let dispatches = Length::choose(300, 1_000, 10_000);
+        Self { dispatches, threads: dispatches / 10, workers: 64, ..Self::default() }
+    }
+}
+
+/// The figures of a test that passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AbandonedFigures {
+    /// The test.
+    pub test: AbandonedWork,
+    /// The number of dispatches that had not finished when the bad workers stopped.
+    pub left: u64,
+    /// The number of dispatches that were acknowledged. The others were superseded by interrupts, or used up their
+    /// attempts.
+    pub acked: u64,
+    /// The number of calls that the bad workers dropped before they ended.
+    pub dropped: u64,
+    /// The number of claims that workers received.
+    pub claims: u64,
+}
+
+impl fmt::Display for AbandonedFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { test: AbandonedWork { dispatches, workers, seed, .. }, left, acked, dropped, claims } = self;
+        write!(f, "AGENTSTORE_HISTORY_SEED={seed}: {workers} bad workers left {left} of {dispatches} dispatches ")?;
+        write!(f, "unfinished and dropped {dropped} calls; all finished unaided, {acked} acknowledged, each once; ")?;
+        write!(f, "{claims} claims, never two of one thread at a time")
+    }
+}
+
+/// A claim as its holder received it.
+#[derive(Debug, Clone, Copy)]
+struct Grant {
+    from: Timestamp,
+    until: Timestamp,
+    /// Whether the holder has not tried to settle the claim. Then no other claim may begin before the lease has
+    /// expired.
+    kept: bool,
+}
+
+/// The data that all workers share: the claims that they received and the acknowledgements that were accepted.
+#[derive(Default)]
+struct ClaimLedger {
+    grants: Mutex<BTreeMap<(ThreadId, ClaimNumber), Grant>>,
+    acked: Mutex<BTreeMap<DispatchId, u64>>,
+    dropped: AtomicU64,
+    at_work: AtomicU64,
+}
+
+impl ClaimLedger {
+    /// Notes that a worker received a claim. Fails if the claim was received before.
+    fn take(&self, held: &ClaimedDispatch) -> Verdict {
+        let claim = expect_some(held.dispatch.claim.as_ref(), "claim")?;
+        let grant = Grant { from: claim.claimed_at, until: claim.lease_until, kept: true };
+        let mut grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = grants.insert((held.dispatch.thread.clone(), held.number), grant);
+        expect(before.is_none(), format!("claim {} of {} was given twice", held.number, held.dispatch.thread))
+    }
+
+    /// Notes that the holder may settle its claim from now on.
+    fn give(&self, held: &ClaimedDispatch) {
+        let mut grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        grants.entry((held.dispatch.thread.clone(), held.number)).and_modify(|grant| grant.kept = false);
+    }
+
+    /// Notes that a worker was told that its acknowledgement of a dispatch was accepted.
+    fn ack(&self, id: &DispatchId) {
+        *self.acked.lock().unwrap_or_else(PoisonError::into_inner).entry(id.clone()).or_default() += 1;
+    }
+
+    fn count_dropped<T>(&self, ended: Option<T>) -> Option<T> {
+        self.dropped.fetch_add(u64::from(ended.is_none()), Ordering::SeqCst);
+        ended
+    }
+
+    /// Checks that no claim began before the lease of an earlier claim of the thread had expired, unless the holder
+    /// of that one tried to settle it, and that no dispatch was acknowledged twice. Returns the number of claims that
+    /// were received.
+    fn judge(&self, acked: u64) -> Result<u64, Failure> {
+        let grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        for (((thread, number), one), ((other, next), two)) in grants.iter().zip(grants.iter().skip(1)) {
+            let why = format!("{thread}: claim {next} began at {}, but {number} lasted until {}", two.from, one.until);
+            expect(thread != other || !one.kept || two.from >= one.until, why)?;
+        }
+        let told = self.acked.lock().unwrap_or_else(PoisonError::into_inner);
+        expect(told.values().all(|times| *times == 1), "a dispatch was acknowledged twice")?;
+        expect(told.len() as u64 <= acked, format!("{} acks succeeded, but {acked} dispatches are acked", told.len()))?;
+        Ok(grants.len() as u64)
+    }
+}
+
+impl AbandonedWork {
+    /// Runs the test on a new store of `fixture`. The fixture must be able to move the store's time.
+    ///
+    /// # Errors
+    /// If a call fails, if a claim is given to two holders, or if a dispatch has not finished half a minute after the
+    /// last fault.
+    pub async fn run(self, fixture: impl Fixture) -> Result<AbandonedFigures, Failure> {
+        let given = Arc::new(Given::open(Contract::MailboxStore, Arc::new(fixture)).await?);
+        let store = mailbox(&given)?;
+        enqueue(&*store, self.dispatches, self.threads).await?;
+        let mut random = Random::new(self.seed);
+        let seeds: Vec<Random> = (0..self.workers).map(|_| random.fork()).collect();
+        let about = |failure: Failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
+        let ledger = Arc::new(ClaimLedger::default());
+        let ends = race(self.workers, |task| {
+            self.run_bad_worker((Arc::clone(&given), Arc::clone(&ledger)), seeds[task].clone())
+        });
+        ends.await.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;
+        ledger.judge(self.dispatches as u64).map_err(about)?;
+        let counts = store.count_dispatches(None).await?;
+        let left = counts.queued + counts.claimed;
+        expect(left > 0, "the bad workers left no work")?;
+        let dropped = ledger.dropped.load(Ordering::SeqCst);
+        expect(dropped > 0, "no call was dropped").map_err(about)?;
+        let ends = race(self.workers, |_| Self::end(Arc::clone(&given), Arc::clone(&ledger)));
+        let ends = timeout(PATIENCE, ends).await.map_err(|_| about(Failure::new("not all work was done in time")))?;
+        ends.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;
+        let counts = store.count_dispatches(None).await?;
+        expect_eq((counts.queued + counts.claimed, counts.total()), (0, self.dispatches as u64)).map_err(about)?;
+        let claims = ledger.judge(counts.acked).map_err(about)?;
+        given.store().close().await?;
+        Ok(AbandonedFigures { test: self, left, acked: counts.acked, dropped, claims })
+    }
+
+    /// Runs a bad worker. It stops when a quarter of the dispatches is left, so that the good workers have work.
+    async fn run_bad_worker(self, (given, ledger): (Arc<Given>, Arc<ClaimLedger>), mut random: Random) -> Verdict {
+        let store = mailbox(&given)?;
+        for _ in 0..self.dispatches / self.workers {
+            let counts = store.count_dispatches(None).await?;
+            if counts.queued + counts.claimed < self.dispatches as u64 / 4 {
+                break;
+            }
+            let claim = store.claim(ClaimRequest::new(id("bad"), LEASE).up_to(3));
+            let claims = ledger.count_dropped(poll_then_drop(claim, random.below(12)).await?);
+            let claimed = claims.map(|claims| claims.claimed).unwrap_or_default();
+            for held in &claimed {
+                ledger.take(held)?;
+            }
+            for held in &claimed {
+                Self::mistreat((&*store, &ledger), held, &mut random).await?;
+            }
+            if random.once_in(40) {
+                given.advance(LEASE).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn mistreat(
+        (store, ledger): (&dyn MailboxStore, &ClaimLedger),
+        held: &ClaimedDispatch,
+        random: &mut Random,
+    ) -> Verdict {
+        let settlement = match random.below(8) {
+            0 => ack(),
+            1 => Settlement::Retry { after: Duration::from_secs(5), error: "it failed".to_owned() },
+            2 => Settlement::Snooze { after: Duration::from_secs(20) },
+            3 => {
+                let interrupt = store.interrupt(Interrupt::new(held.dispatch.thread.clone()));
+                ledger.count_dropped(poll_then_drop(interrupt, random.below(6)).await?);
+                return Ok(());
+            }
+            4 => {
+                let _lost = poll_then_drop(store.extend(&held.claim(), LEASE), random.below(6)).await;
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        let is_ack = settlement == ack();
+        ledger.give(held);
+        let ended = ledger
+            .count_dropped(poll_then_drop(store.settle(vec![(held.claim(), settlement)]), random.below(8)).await?);
+        if is_ack && ended.is_some_and(|answers| answers.iter().all(Result::is_ok)) {
+            ledger.ack(&held.dispatch.id);
+        }
+        Ok(())
+    }
+
+    /// Runs a good worker, which acknowledges what it claims. If there is nothing to claim and no good worker is at
+    /// work, it moves the store's time forward.
+    async fn end(given: Arc<Given>, ledger: Arc<ClaimLedger>) -> Verdict {
+        let store = mailbox(&given)?;
+        loop {
+            let claims = store.claim(ClaimRequest::new(id("good"), LEASE).up_to(3)).await?;
+            expect(claims.unreadable.is_empty(), "a claimed record cannot be read")?;
+            if claims.claimed.is_empty() {
+                let counts = store.count_dispatches(None).await?;
+                if counts.queued + counts.claimed == 0 {
+                    return Ok(());
+                }
+                if ledger.at_work.load(Ordering::SeqCst) == 0 {
+                    given.advance(Duration::from_secs(1)).await;
+                }
+                sleep(Duration::from_millis(1)).await;
+                continue;
+            }
+            ledger.at_work.fetch_add(1, Ordering::SeqCst);
+            for held in &claims.claimed {
+                ledger.take(held)?;
+            }
+            for held in claims.claimed {
+                ledger.give(&held);
+                match expect_some(store.settle(vec![(held.claim(), ack())]).await?.pop(), "answer")? {
+                    Ok(_) => ledger.ack(&held.dispatch.id),
+                    // Other workers moved the time past the end of the lease before this worker was noted as being at
+                    // work.
+                    Err(error) => expect_eq(error.kind(), ErrorKind::ClaimLost)?,
+                }
+            }
+            ledger.at_work.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// A test of workers that end their claims while the store's clock jumps forward and back by more than a lease. They
+/// use a commit if the store has threads, and otherwise a settlement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JumpingClock {
+    /// The number of dispatches. Each is ended once.
+    pub dispatches: usize,
+    /// The number of threads that have these dispatches.
+    pub threads: usize,
+    /// The number of workers.
+    pub workers: usize,
+}
+
+impl Default for JumpingClock {
+    /// Returns a test of 64 workers with 200 dispatches (500 at length `full`, 2,000 at length `long`) and a tenth as
+    /// many threads.
+    fn default() -> Self {
+        let dispatches = Length::choose(200, 500, 2_000);
+        Self { dispatches, threads: dispatches / 10, workers: 64 }
+    }
+}
+
+/// The figures of a test that passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JumpingFigures {
+    /// The test.
+    pub test: JumpingClock,
+    /// The number of times that the clock jumped.
+    pub jumps: u64,
+    /// The number of holders that were refused because they had lost their claims.
+    pub refused: u64,
+}
+
+impl fmt::Display for JumpingFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { test: JumpingClock { dispatches, workers, .. }, jumps, refused } = self;
+        write!(f, "{dispatches} dispatches for {workers} workers, the clock jumped {jumps} times by an hour: ")?;
+        write!(f, "each finished once, {refused} holders were refused")
+    }
+}
+
+/// The data that all tasks share.
+struct Shared {
+    given: Given,
+    mailbox: Arc<dyn MailboxStore>,
+    commits: Option<Arc<dyn CommitCoordinator>>,
+    test: JumpingClock,
+    done: Mutex<BTreeMap<DispatchId, u64>>,
+    refused: AtomicU64,
+    is_done: AtomicBool,
+}
+
+impl JumpingClock {
+    /// Runs the test on a new store of `fixture`. The fixture must be able to move the store's time. If the store has
+    /// commits, they must be able to settle claims.
+    ///
+    /// # Errors
+    /// If a call fails, or if a dispatch is done twice or not at all.
+    pub async fn run(self, fixture: impl Fixture) -> Result<JumpingFigures, Failure> {
+        let given = Given::open(Contract::MailboxStore, Arc::new(fixture)).await?;
+        let (mailbox, commits) = (mailbox(&given)?, given.stores()?.commits);
+        enqueue(&*mailbox, self.dispatches, self.threads).await?;
+        let (done, refused, is_done) = (Mutex::default(), AtomicU64::new(0), AtomicBool::new(false));
+        let shared = Arc::new(Shared { given, mailbox, commits, test: self, done, refused, is_done });
+        let jumps = Arc::new(AtomicU64::new(0));
+        let ends = race(self.workers + 1, |task| {
+            let (shared, jumps) = (Arc::clone(&shared), Arc::clone(&jumps));
+            async move { if task == 0 { shared.jump(&jumps).await } else { shared.consume().await } }
+        });
+        ends.await.into_iter().collect::<Result<Vec<()>, Failure>>()?;
+        shared.judge().await?;
+        shared.given.store().close().await?;
+        let (jumps, refused) = (jumps.load(Ordering::SeqCst), shared.refused.load(Ordering::SeqCst));
+        expect(jumps > 0 && refused > 0, format!("the clock jumped {jumps} times, {refused} holders were refused"))?;
+        Ok(JumpingFigures { test: self, jumps, refused })
+    }
+}
+
+impl Shared {
+    fn is_done(&self) -> bool {
+        self.is_done.load(Ordering::SeqCst)
+    }
+
+    /// Moves the clock. It jumps forward twice for each jump back, so that a lease that a jump back makes longer
+    /// still ends.
+    async fn jump(&self, jumps: &AtomicU64) -> Verdict {
+        while !self.is_done() {
+            match jumps.fetch_add(1, Ordering::SeqCst) % 3 {
+                0 | 1 => self.given.advance(JUMP).await,
+                _ => self.given.set_back(JUMP).await,
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+
+    async fn consume(&self) -> Verdict {
+        while !self.is_done() {
+            let Some(held) = self.mailbox.claim(ClaimRequest::new(id("w"), LEASE)).await?.claimed.pop() else {
+                let counts = self.mailbox.count_dispatches(None).await?;
+                self.is_done.fetch_or(counts.queued + counts.claimed == 0, Ordering::SeqCst);
+                sleep(Duration::from_millis(1)).await;
+                continue;
+            };
+            sleep(Duration::from_millis(1)).await;
+            let dispatch = &held.dispatch;
+            match self.end(&held).await? {
+                Ok(()) => {
+                    let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+                    *done.entry(dispatch.id.clone()).or_default() += 1;
+                }
+                Err(error) => {
+                    let lost = matches!(error.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch);
+                    expect(lost, format!("settling {} failed: {error}", dispatch.id))?;
+                    self.refused.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a claim with an acknowledgement. The inner error is the refusal of the store.
+    async fn end(&self, held: &ClaimedDispatch) -> Result<Result<(), Error>, Failure> {
+        let Some(commits) = &self.commits else {
+            let answer = self.mailbox.settle(vec![(held.claim(), ack())]).await?.pop();
+            return Ok(expect_some(answer, "answer")?.map(drop));
+        };
+        let commit = Commit::new(held.dispatch.thread.clone())
+            .with_key(id(&format!("{} {}", held.dispatch.id, held.number)))
+            .entry(said(held.dispatch.id.as_str()))
+            .fenced(held.fence())
+            .settling(ack());
+        Ok(commits.commit(commit).await.map(drop))
+    }
+
+    /// Checks that each dispatch was acknowledged once, with one entry, or became a dead letter, with no entry.
+    async fn judge(&self) -> Verdict {
+        let counts = self.mailbox.count_dispatches(None).await?;
+        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        expect(done.values().all(|times| *times == 1), "a dispatch was settled twice")?;
+        expect_eq(done.len() as u64, counts.acked)?;
+        expect_eq(counts.acked + counts.dead_letter, self.test.dispatches as u64)?;
+        let Some(threads) = self.commits.as_ref().map(|commits| commits.threads()) else { return Ok(()) };
+        let mut entries = 0;
+        for at in 0..self.test.threads {
+            let thread: ThreadId = id(&format!("t-{at}"));
+            if threads.load_thread(&thread).await?.is_some() {
+                let list = |page| threads.list_entries(&thread, EntryQuery::all().with_page(page));
+                entries += walk(PageRequest::first(100), list).await?.len() as u64;
+            }
+        }
+        expect_eq(entries, counts.acked)
+    }
+}

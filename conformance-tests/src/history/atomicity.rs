@@ -1,0 +1,201 @@
+//! Tests commits that have every part, with readers that look at one part after the other. No part may be behind one
+//! that was read earlier.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use store_core::{
+    AppendEvents, ClaimRequest, Commit, ContextRequest, NewDispatch, NewEvent, NewOutboxRow, OutboxFilter, RunChange,
+    RunFilter, RunOutcome, RunStatus, Scope, StateChange, StateOp, TenantStores, ThreadId,
+};
+
+use crate::{
+    case::{Contract, Need},
+    check::{Failure, Verdict, expect, expect_some},
+    fixture::Fixture,
+    given::{Given, id, race, said},
+    length::Length,
+    log::draft::json,
+    mailbox::draft::{LEASE, ack},
+    random::{Random, seed},
+};
+
+/// A test of commits that have every part, while other tasks read. No reader may see only a part of a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommitAtomicity {
+    /// The number of commits to all threads together.
+    pub commits: u64,
+    /// The number of threads, each with a writer.
+    pub threads: usize,
+    /// The number of tasks that read.
+    pub readers: usize,
+    /// Decides what is read. It does not decide the schedule of the tasks.
+    pub seed: u64,
+}
+
+/// The figures of a test that passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AtomicityFigures {
+    /// The test.
+    pub test: CommitAtomicity,
+    /// The number of parts that were read.
+    pub reads: u64,
+}
+
+impl fmt::Display for AtomicityFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { test: CommitAtomicity { commits, seed, .. }, reads } = self;
+        write!(
+            f,
+            "AGENTSTORE_HISTORY_SEED={seed}: {commits} commits with all parts, {reads} reads, none shows half a commit"
+        )
+    }
+}
+
+impl Default for CommitAtomicity {
+    /// Returns a test of 200 commits (1,000 at length `full`, 5,000 at length `long`) to 4 threads, with 8 readers.
+    /// The seed comes from `AGENTSTORE_HISTORY_SEED`: a number (1 if it is not set), or `random`.
+    fn default() -> Self {
+        let commits = Length::choose(200, 1_000, 5_000);
+        Self { commits, threads: 4, readers: 8, seed: seed("AGENTSTORE_HISTORY_SEED") }
+    }
+}
+
+/// The data that all tasks share.
+struct Shared {
+    stores: TenantStores,
+    /// Whether the commits also settle claims.
+    settles: bool,
+    writers: AtomicU64,
+    is_done: AtomicBool,
+    reads: AtomicU64,
+}
+
+impl CommitAtomicity {
+    /// Runs the test on a new store of `fixture`.
+    ///
+    /// # Errors
+    /// If a call fails, or if a reader sees one part of a commit and then not another part.
+    pub async fn run(self, fixture: impl Fixture) -> Result<AtomicityFigures, Failure> {
+        let settles = fixture.lack(Need::Fenced).is_none() && fixture.capabilities().fenced;
+        let given = Given::open(Contract::CommitCoordinator, Arc::new(fixture)).await?;
+        let shared = Arc::new(Shared {
+            stores: given.stores()?,
+            settles,
+            writers: AtomicU64::new(self.threads as u64),
+            is_done: AtomicBool::new(false),
+            reads: AtomicU64::new(0),
+        });
+        let mut random = Random::new(self.seed);
+        let seeds: Vec<Random> = (0..self.threads + self.readers).map(|_| random.fork()).collect();
+        let ends = race(self.threads + self.readers, |task| {
+            let (shared, random) = (Arc::clone(&shared), seeds[task].clone());
+            async move {
+                if task < self.threads {
+                    let written = shared.write(&name(task), self.commits / self.threads as u64).await;
+                    if shared.writers.fetch_sub(1, Ordering::SeqCst) == 1 || written.is_err() {
+                        shared.is_done.store(true, Ordering::SeqCst);
+                    }
+                    written
+                } else {
+                    shared.read(self.threads, random).await
+                }
+            }
+        });
+        let about = |failure: Failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
+        ends.await.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;
+        given.store().close().await?;
+        let reads = shared.reads.load(Ordering::SeqCst);
+        expect(reads > 0, "no read was made")?;
+        Ok(AtomicityFigures { test: self, reads })
+    }
+}
+
+fn name(at: usize) -> ThreadId {
+    id(&format!("t-{at}"))
+}
+
+impl Shared {
+    /// Makes one commit after the other. Each adds one to what every part of the thread shows.
+    async fn write(&self, thread: &ThreadId, commits: u64) -> Verdict {
+        let coordinator = expect_some(self.stores.commits.as_ref(), "coordinator")?;
+        for number in 1..=commits {
+            let row = NewOutboxRow::new(id(thread.as_str()), id("target"), json(&number.to_string()));
+            let run = RunChange::new(id(&format!("{thread} {number}")), RunStatus::done(RunOutcome::NaturalEnd))
+                .with_agent(id("agent"));
+            let mut commit = Commit::new(thread.clone())
+                .with_key(id(&format!("{thread} {number}")))
+                .entry(said(&format!("{thread} {number}")))
+                .with_state(StateChange::new().with("n", StateOp::Add(1)))
+                .with_run(run)
+                .with_events(AppendEvents::new([NewEvent::new(id("fact"), [Scope::Thread(thread.clone())])]))
+                .with_outbox([row]);
+            if self.settles {
+                let mailbox = expect_some(self.stores.mailbox.as_ref(), "mailbox")?;
+                mailbox.enqueue(vec![NewDispatch::new(thread.clone(), id("r"))]).await?.remove(0)?;
+                let request = ClaimRequest::new(id("w"), LEASE).of_thread(thread.clone());
+                let held = expect_some(mailbox.claim(request).await?.claimed.pop(), "dispatch")?;
+                commit = commit.fenced(held.fence()).settling(ack());
+            }
+            drop(coordinator.commit(commit).await?);
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// Reads one part after the other. A part must show at least as many commits as any part that was read earlier.
+    async fn read(&self, threads: usize, mut random: Random) -> Verdict {
+        let mut seen = vec![(0, "nothing"); threads];
+        while !self.is_done.load(Ordering::SeqCst) {
+            let at = random.below(threads);
+            let (thread, part) = (name(at), random.below(6));
+            let (number, what) = self.look(&thread, part).await?;
+            let (before, earlier) = seen[at];
+            let why = || format!("{thread}: {what} show {number} commits after {earlier} showed {before}");
+            expect(number >= before, why())?;
+            seen[at] = (number, what);
+            self.reads.fetch_add(1, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// Returns how many commits a part of a thread shows, and the name of the part.
+    async fn look(&self, thread: &ThreadId, part: usize) -> Result<(u64, &'static str), Failure> {
+        let threads = expect_some(self.stores.threads.as_ref(), "threads")?;
+        let Some(found) = threads.load_thread(thread).await? else { return Ok((0, "threads")) };
+        Ok(match part {
+            0 => (found.version.number(), "entries"),
+            1 => {
+                let mut filter = RunFilter::default();
+                filter.thread = Some(thread.clone());
+                (threads.count_runs(&filter).await?, "runs")
+            }
+            2 => {
+                let context = threads.load_context(thread, ContextRequest::head()).await?;
+                let state = context.state.get("n").map(|value| value.to::<u64>()).transpose()?;
+                (state.unwrap_or_default(), "values of the state")
+            }
+            3 => {
+                let events = expect_some(self.stores.events.as_ref(), "events")?;
+                (events.load_scope(&Scope::Thread(thread.clone())).await?.appended, "events")
+            }
+            4 => {
+                let outbox = expect_some(self.stores.outbox.as_ref(), "outbox")?;
+                let filter = OutboxFilter::default().of_lane(id(thread.as_str()));
+                (outbox.count_outbox(&filter).await?.pending, "rows of the outbox")
+            }
+            _ if self.settles => {
+                let mailbox = expect_some(self.stores.mailbox.as_ref(), "mailbox")?;
+                (mailbox.count_dispatches(Some(thread)).await?.acked, "settlements")
+            }
+            _ => (found.version.number(), "entries"),
+        })
+    }
+}

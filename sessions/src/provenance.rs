@@ -1,0 +1,260 @@
+//! Facts: what a thread remembers of the files that it was imported from, in its `import.line` entries.
+
+use store_core::{Custom, Entry, EntryId, ImportOrigin, Json, NewEntry, ParentRef, codec::Object as Writer};
+
+use crate::{json::Object, source::hex};
+
+/// The kind of entries that contain facts of files, or lines that are no part of the conversation.
+pub(crate) const IMPORT_LINE: &str = "import.line";
+
+/// Line numbers as ranges, both ends included.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Ranges(Vec<(u64, u64)>);
+
+impl Ranges {
+    /// Adds a line. It must come after all others.
+    pub(crate) fn push(&mut self, line: u64) {
+        match self.0.last_mut() {
+            Some((_, to)) if *to + 1 == line => *to = line,
+            _ => self.0.push((line, line)),
+        }
+    }
+
+    pub(crate) fn contains(&self, line: u64) -> bool {
+        let at = self.0.partition_point(|(_, to)| *to < line);
+        self.0.get(at).is_some_and(|(from, _)| *from <= line)
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The number of lines.
+    pub(crate) fn count(&self) -> u64 {
+        self.0.iter().map(|(from, to)| to - from + 1).sum()
+    }
+}
+
+/// What is remembered of one file: the length and the hash of its imported bytes, and what its lines alone do not
+/// show.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct FileProvenance {
+    /// The name of the file in its folder. It is absent if the source is a single file.
+    pub(crate) name: Option<String>,
+    pub(crate) bytes: u64,
+    pub(crate) sha256: String,
+    pub(crate) lines: u64,
+    pub(crate) bom: bool,
+    /// Lines that end in CR LF.
+    pub(crate) crlf: Ranges,
+    /// Blank lines.
+    pub(crate) blank: Ranges,
+    /// The white space of those blank lines that contain some.
+    pub(crate) spaces: Vec<(u64, String)>,
+    /// How the last line ends.
+    pub(crate) last: LastLine,
+    /// Lines that were imported before they were complete, and whose content differed later.
+    pub(crate) retaken: Vec<Retaken>,
+}
+
+/// How the imported bytes end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum LastLine {
+    /// With a line end.
+    #[default]
+    Ended,
+    /// With a complete line that has no line end.
+    Open,
+    /// With part of a line.
+    Torn,
+}
+
+impl LastLine {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ended => "ended",
+            Self::Open => "open",
+            Self::Torn => "torn",
+        }
+    }
+}
+
+/// A line that was imported while the file ended within it, and that later became a different line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Retaken {
+    pub(crate) line: u64,
+    /// Whether that import saw only a part of the line, which was no JSON object.
+    pub(crate) torn: bool,
+}
+
+impl FileProvenance {
+    fn write(&self, out: &mut String) {
+        let pairs = |ranges: &Ranges| {
+            let pairs: Vec<_> = ranges.0.iter().map(|(from, to)| vec![*from, *to]).collect();
+            (!pairs.is_empty()).then_some(pairs)
+        };
+        let mut object = Writer::open(out);
+        object.maybe("name", self.name.as_ref()).field("bytes", &self.bytes).field("sha256", &self.sha256);
+        object.field("lines", &self.lines).maybe("bom", self.bom.then_some(&true));
+        object.maybe("crlf", pairs(&self.crlf).as_ref()).maybe("blank", pairs(&self.blank).as_ref());
+        if !self.spaces.is_empty() {
+            let out = object.key("spaces");
+            let mut spaces = Writer::open(out);
+            for (line, text) in &self.spaces {
+                spaces.field(&line.to_string(), text);
+            }
+            spaces.close();
+        }
+        if self.last != LastLine::Ended {
+            object.field("last", &self.last.name().to_owned());
+        }
+        if !self.retaken.is_empty() {
+            let list: Vec<_> = self.retaken.iter().map(|r| vec![r.line, u64::from(r.torn)]).collect();
+            object.field("retaken", &list);
+        }
+        object.close();
+    }
+
+    fn read(raw: &str) -> Option<Self> {
+        let object = Object::parse(raw)?;
+        let pairs = |name: &str| -> Option<Vec<(u64, u64)>> {
+            let Some(raw) = object.raw(name) else { return Some(Vec::new()) };
+            serde_json::from_str(raw).ok()
+        };
+        let spaces = object.object("spaces").map_or_else(Vec::new, |spaces| {
+            let read = |(line, raw): (&str, &str)| Some((line.parse().ok()?, crate::json::text(raw)?));
+            spaces.iter().filter_map(read).collect()
+        });
+        Some(Self {
+            name: object.text("name"),
+            bytes: object.number("bytes")?,
+            sha256: object.text("sha256")?,
+            lines: object.number("lines")?,
+            bom: object.bool("bom").unwrap_or_default(),
+            crlf: Ranges(pairs("crlf")?),
+            blank: Ranges(pairs("blank")?),
+            spaces,
+            last: match object.text("last").as_deref() {
+                Some("open") => LastLine::Open,
+                Some("torn") => LastLine::Torn,
+                _ => LastLine::Ended,
+            },
+            retaken: pairs("retaken")?.into_iter().map(|(line, torn)| Retaken { line, torn: torn == 1 }).collect(),
+        })
+    }
+
+    /// The white space of a blank line.
+    pub(crate) fn spaces_of(&self, line: u64) -> &str {
+        self.spaces.iter().find(|(at, _)| *at == line).map_or("", |(_, text)| text)
+    }
+}
+
+/// The facts of all files of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Provenance(pub(crate) Vec<FileProvenance>);
+
+impl Provenance {
+    /// The facts of a single file.
+    pub(crate) fn of(file: FileProvenance) -> Self {
+        Self(vec![file])
+    }
+
+    /// The only file, or the first of several.
+    pub(crate) fn file(&self) -> Option<&FileProvenance> {
+        self.0.first()
+    }
+
+    /// The file with this name.
+    pub(crate) fn named(&self, name: &str) -> Option<&FileProvenance> {
+        self.0.iter().find(|file| file.name.as_deref() == Some(name))
+    }
+
+    /// The SHA-256 of the imported bytes: that of a single file, or that of the names and hashes of all files.
+    pub(crate) fn digest(&self) -> String {
+        if let [file] = self.0.as_slice()
+            && file.name.is_none()
+        {
+            return file.sha256.clone();
+        }
+        use sha2::{Digest, Sha256};
+        let mut hash = Sha256::new();
+        for file in &self.0 {
+            hash.update(format!("{}\n{}\n", file.name.as_deref().unwrap_or_default(), file.sha256));
+        }
+        hex(&hash.finalize())
+    }
+
+    /// The body of an entry that stores these facts.
+    pub(crate) fn to_custom(&self) -> Custom {
+        let mut out = "{\"files\":[".to_owned();
+        for (at, file) in self.0.iter().enumerate() {
+            if at > 0 {
+                out.push(',');
+            }
+            file.write(&mut out);
+        }
+        out.push_str("]}");
+        Custom::new(IMPORT_LINE, Json::parse(&out).unwrap_or_else(|_| Json::null()))
+    }
+
+    /// The facts that an entry stores, if it stores any.
+    pub(crate) fn read(entry: &Entry) -> Option<Self> {
+        let store_core::Body::Custom(custom) = &*entry.body else { return None };
+        if custom.kind != IMPORT_LINE {
+            return None;
+        }
+        let object = Object::parse(custom.data.as_str())?;
+        object.list("files")?.into_iter().map(FileProvenance::read).collect::<Option<_>>().map(Self)
+    }
+
+    /// An entry that stores these facts and corresponds to no line. It is used for a file without a header, and for a
+    /// file that has grown.
+    pub(crate) fn to_entry(&self, id: EntryId, format: &str) -> NewEntry {
+        NewEntry::new(self.to_custom())
+            .with_id(id)
+            .with_parent(ParentRef::Root)
+            .with_side(true)
+            .with_origin(ImportOrigin::new(format, 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FileProvenance, LastLine, Ranges, Retaken};
+
+    #[test]
+    fn facts_come_back() {
+        let mut provenance =
+            FileProvenance { bytes: 9, sha256: "00".to_owned(), lines: 4, ..FileProvenance::default() };
+        let check = |provenance: &FileProvenance, text: &str| {
+            let mut out = String::new();
+            provenance.write(&mut out);
+            assert_eq!(out, text);
+            assert_eq!(FileProvenance::read(&out).as_ref(), Some(provenance));
+        };
+        check(&provenance, r#"{"bytes":9,"sha256":"00","lines":4}"#);
+        provenance.bom = true;
+        for line in [1, 2, 3, 7] {
+            provenance.crlf.push(line);
+        }
+        provenance.blank.push(3);
+        provenance.spaces.push((3, " \t".to_owned()));
+        provenance.last = LastLine::Torn;
+        provenance.retaken.push(Retaken { line: 2, torn: true });
+        check(
+            &provenance,
+            r#"{"bytes":9,"sha256":"00","lines":4,"bom":true,"crlf":[[1,3],[7,7]],"blank":[[3,3]],"spaces":{"3":" \t"},"last":"torn","retaken":[[2,1]]}"#,
+        );
+        assert_eq!(provenance.spaces_of(3), " \t");
+    }
+
+    #[test]
+    fn ranges_contain_exactly_their_lines() {
+        let mut ranges = Ranges::default();
+        for line in [2, 3, 4, 9] {
+            ranges.push(line);
+        }
+        let inside: Vec<_> = (0..12).filter(|line| ranges.contains(*line)).collect();
+        assert_eq!((inside, ranges.count()), (vec![2, 3, 4, 9], 4));
+    }
+}

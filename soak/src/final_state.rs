@@ -1,0 +1,219 @@
+//! Reads what the store holds at the end of a run, and ended dispatches before they are removed from it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    time::Duration,
+};
+
+use agentstore::{
+    AttemptEnd, Body, ClaimNumber, Direction, Dispatch, DispatchOrder, DispatchQuery, DispatchStatus, EntryQuery,
+    LogReader, MailboxStore, PageRequest, Purge, TenantStores, Timestamp,
+};
+use anyhow::{Context, Result};
+use tokio::time::sleep;
+
+use crate::{
+    producer::again,
+    record::{Name, thread_id, thread_of},
+    worker::{DONE, DoneBy},
+};
+
+/// The number of records in a page: the largest that is allowed.
+const PAGE: u32 = 1_000;
+/// The number of attempts that a store keeps of each dispatch.
+const HISTORY: usize = 20;
+/// How long an ended dispatch stays in the store at least. After this time no call about it is repeated, and every
+/// decision that was made at an earlier time has been written.
+const STAYS: Duration = Duration::from_secs(30);
+/// The time between two removals of ended dispatches.
+const ROUND: Duration = Duration::from_secs(5);
+
+/// What the check needs to know of a dispatch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FinalDispatch {
+    pub(crate) thread: u32,
+    pub(crate) epoch: u64,
+    pub(crate) status: DispatchStatus,
+    /// The claim that the result of the dispatch names.
+    pub(crate) done_by: Option<DoneBy>,
+    /// The claim number of each attempt, and how the attempt ended.
+    pub(crate) history: Vec<(ClaimNumber, AttemptEnd)>,
+}
+
+impl FinalDispatch {
+    fn read(dispatch: Dispatch) -> Result<(Name, Self)> {
+        let name = dispatch.id.as_str().parse()?;
+        let final_state = Self {
+            thread: thread_of(&dispatch.thread)?,
+            epoch: dispatch.epoch,
+            status: dispatch.status,
+            done_by: dispatch.result.map(|result| result.to()).transpose()?,
+            history: dispatch.history.iter().map(|attempt| (attempt.claim, attempt.end)).collect(),
+        };
+        Ok((name, final_state))
+    }
+
+    /// Returns the claim under which the dispatch was acknowledged.
+    pub(crate) fn acked_by(&self) -> Option<ClaimNumber> {
+        self.history.iter().rev().find(|(_, end)| *end == AttemptEnd::Acked).map(|(claim, _)| *claim)
+    }
+
+    /// Returns whether the history contains all attempts.
+    pub(crate) const fn is_whole(&self) -> bool {
+        self.history.len() < HISTORY
+    }
+}
+
+/// What the store holds of a thread at the end of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct FinalThread {
+    pub(crate) epoch: u64,
+    /// The claims that wrote the entries of the thread, in their order. `None` if the store keeps no threads.
+    pub(crate) said: Option<Vec<DoneBy>>,
+}
+
+/// Dispatches that were read after they had ended, and then removed from the store. The store thus holds what a
+/// store in use holds.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    dispatches: BTreeMap<Name, FinalDispatch>,
+    /// Dispatches that were in the store again, or had changed, after they were read and removed.
+    came_back: BTreeSet<Name>,
+}
+
+impl Ended {
+    /// Reads and removes the dispatches that ended at least [`STAYS`] before the latest end. Repeats this until the
+    /// future is dropped.
+    ///
+    /// # Errors
+    /// The errors of the store.
+    pub(crate) async fn follow(&mut self, mailbox: &dyn MailboxStore) -> Result<()> {
+        loop {
+            sleep(ROUND).await;
+            if let Some(newest) = newest_end(mailbox).await? {
+                self.take(mailbox, newest.saturating_sub(STAYS)).await?;
+            }
+        }
+    }
+
+    /// Reads and removes all dispatches that ended. No dispatch may be in progress any more.
+    ///
+    /// # Errors
+    /// The errors of the store.
+    pub(crate) async fn take_all(&mut self, mailbox: &dyn MailboxStore) -> Result<()> {
+        match newest_end(mailbox).await? {
+            Some(newest) => self.take(mailbox, newest.saturating_add(Duration::from_millis(1))).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Reads and removes the dispatches that ended before a time.
+    async fn take(&mut self, mailbox: &dyn MailboxStore, before: Timestamp) -> Result<()> {
+        let by_end = DispatchQuery::default().ordered(DispatchOrder::End, Direction::Forward);
+        let is_meant = |dispatch: &Dispatch| dispatch.finished_at.is_some_and(|end| end < before);
+        for (name, final_state) in read(mailbox, by_end, is_meant).await? {
+            // The record is there again, and equal, if an earlier removal did not complete.
+            if *self.dispatches.entry(name).or_insert_with(|| final_state.clone()) != final_state {
+                self.came_back.insert(name);
+            }
+        }
+        let request = Purge::new(before);
+        while again(|| mailbox.purge(request.clone())).await?.removed == u64::from(request.limit) {}
+        Ok(())
+    }
+
+    /// Returns all dispatches: the removed ones, and those that are still in the store.
+    ///
+    /// # Errors
+    /// The errors of the store.
+    pub(crate) async fn and_kept(&self, mailbox: &dyn MailboxStore) -> Result<BTreeMap<Name, FinalDispatch>> {
+        let mut all = read(mailbox, DispatchQuery::default(), |_| true).await?;
+        all.extend(self.dispatches.iter().map(|(name, final_state)| (*name, final_state.clone())));
+        Ok(all)
+    }
+
+    /// Returns all dispatches after [`take_all`](Self::take_all), and those that were in the store again after their
+    /// removal.
+    ///
+    /// # Errors
+    /// The errors of the store.
+    pub(crate) async fn and_rest(
+        mut self,
+        mailbox: &dyn MailboxStore,
+    ) -> Result<(BTreeMap<Name, FinalDispatch>, BTreeSet<Name>)> {
+        for (name, final_state) in read(mailbox, DispatchQuery::default(), |_| true).await? {
+            match self.dispatches.entry(name) {
+                Entry::Occupied(_) => _ = self.came_back.insert(name),
+                Entry::Vacant(free) => _ = free.insert(final_state),
+            }
+        }
+        Ok((self.dispatches, self.came_back))
+    }
+}
+
+/// Returns when the last dispatch ended.
+async fn newest_end(mailbox: &dyn MailboxStore) -> Result<Option<Timestamp>> {
+    let last =
+        DispatchQuery::default().ordered(DispatchOrder::End, Direction::Backward).with_page(PageRequest::first(1));
+    let found = again(|| mailbox.list_dispatches(last.clone())).await?;
+    Ok(found.items.first().and_then(|dispatch| dispatch.finished_at))
+}
+
+/// Reads the dispatches in the order of the query, up to the first for which `is_meant` is false.
+async fn read(
+    mailbox: &dyn MailboxStore,
+    query: DispatchQuery,
+    is_meant: impl Fn(&Dispatch) -> bool,
+) -> Result<BTreeMap<Name, FinalDispatch>> {
+    let (mut all, first) = (BTreeMap::new(), PageRequest::first(PAGE));
+    let mut page = first.clone();
+    loop {
+        let found = again(|| mailbox.list_dispatches(query.clone().with_page(page.clone()))).await?;
+        for dispatch in found.items {
+            if !is_meant(&dispatch) {
+                return Ok(all);
+            }
+            let (name, final_state) = FinalDispatch::read(dispatch)?;
+            all.insert(name, final_state);
+        }
+        match found.next {
+            Some(cursor) => page = first.after(cursor),
+            None => return Ok(all),
+        }
+    }
+}
+
+/// Reads what the store holds of each thread.
+pub(crate) async fn threads(stores: &TenantStores, count: u32) -> Result<BTreeMap<u32, FinalThread>> {
+    let mailbox = stores.mailbox.as_ref().context("the store has no mailbox")?;
+    let mut all = BTreeMap::new();
+    for thread in 0..count {
+        let id = thread_id(thread)?;
+        let said = match &stores.threads {
+            Some(threads) => Some(said(&**threads, &id).await?),
+            None => None,
+        };
+        let epoch = again(|| mailbox.load_epoch(&id)).await?;
+        all.insert(thread, FinalThread { epoch, said });
+    }
+    Ok(all)
+}
+
+async fn said(threads: &(impl LogReader + ?Sized), id: &agentstore::ThreadId) -> Result<Vec<DoneBy>> {
+    let (mut all, first) = (Vec::new(), PageRequest::first(PAGE));
+    let mut page = first.clone();
+    loop {
+        let found = again(|| threads.list_entries(id, EntryQuery::all().with_page(page.clone()))).await?;
+        for entry in found.items {
+            if let Body::Custom(custom) = &*entry.body
+                && custom.kind == DONE
+            {
+                all.push(custom.data.to()?);
+            }
+        }
+        match found.next {
+            Some(cursor) => page = first.after(cursor),
+            None => return Ok(all),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The worker processes, and the faults that they are exposed to.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use conformance_tests::Random;
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Serialize;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::{options::Options, run::Soak};
+
+/// The environment variable that makes a process a worker, and names the store. A URL may hold a password, so it is
+/// not passed as an argument.
+pub(crate) const STORE: &str = "AGENTSTORE_SOAK_STORE";
+/// The environment variable that names another store for the mailbox.
+pub(crate) const MAILBOX: &str = "AGENTSTORE_SOAK_MAILBOX";
+
+/// The clocks of the workers, as `libfaketime` reads them. Some are years off, and one stands still.
+const CLOCKS: [&str; 6] = ["+0", "+1h", "-1h", "+10y", "-10y", "2020-02-02 02:02:02"];
+
+/// The number of faults of each kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Faults {
+    pub(crate) kills: u32,
+    pub(crate) stops: u32,
+}
+
+/// The worker processes. They are killed when this value is dropped.
+pub(crate) struct WorkerPool<'a> {
+    soak: &'a Soak,
+    workers: Vec<Process>,
+    begun: u32,
+    random: Random,
+    pub(crate) faults: Faults,
+}
+
+struct Process {
+    child: Child,
+    log: PathBuf,
+    /// When the process continues, if it is stopped.
+    asleep: Option<Instant>,
+}
+
+impl Process {
+    /// Returns whether the worker has claimed anything. Its log is empty until then.
+    fn has_worked(&self) -> bool {
+        std::fs::metadata(&self.log).is_ok_and(|log| log.len() > 0)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+impl<'a> WorkerPool<'a> {
+    pub(crate) fn start(soak: &'a Soak) -> Result<Self> {
+        let Options { workers, seed, .. } = soak.options;
+        let (random, faults) = (Random::new(seed), Faults::default());
+        let mut worker_pool = Self { soak, workers: Vec::new(), begun: 0, random, faults };
+        for _ in 0..workers {
+            let worker = worker_pool.begin()?;
+            worker_pool.workers.push(worker);
+        }
+        Ok(worker_pool)
+    }
+
+    fn begin(&mut self) -> Result<Process> {
+        let Soak { options, tenant, logs, .. } = self.soak;
+        let name = format!("w-{}", self.begun);
+        let log = log_of(logs, &name);
+        self.begun += 1;
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .args(["work", tenant.as_str(), &name, &options.lease.as_millis().to_string()])
+            .arg(&log)
+            .env(STORE, &options.place.store)
+            .stdin(Stdio::piped());
+        if let Some(mailbox) = &options.place.mailbox {
+            command.env(MAILBOX, mailbox);
+        }
+        if let Some(library) = &options.skew {
+            let clock = CLOCKS.get(self.random.below(CLOCKS.len())).copied().unwrap_or_default();
+            command.env("LD_PRELOAD", library).env("FAKETIME", clock).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        }
+        Ok(Process { child: command.spawn().context("a worker cannot be started")?, log, asleep: None })
+    }
+
+    /// Kills and stops workers at random, until the future is dropped.
+    ///
+    /// # Errors
+    /// A worker ended by itself, or could not be started, killed or stopped.
+    pub(crate) async fn disturb(&mut self) -> Result<()> {
+        loop {
+            sleep(self.pause()).await;
+            self.wake().await?;
+            let at = self.random.below(self.workers.len());
+            // A worker that has claimed nothing is usually spared. Otherwise workers that take long to start would
+            // never claim anything.
+            if !self.workers.get(at).is_some_and(Process::has_worked) && !self.random.once_in(10) {
+                continue;
+            }
+            if self.faults.stops * 3 <= self.faults.kills {
+                self.stop(at)?;
+            } else {
+                self.kill(at)?;
+            }
+        }
+    }
+
+    /// Returns a random pause between zero and twice the time that the options name.
+    fn pause(&mut self) -> Duration {
+        let hundredths = u32::try_from(self.random.below(200)).unwrap_or_default();
+        self.soak.options.kill_every * hundredths / 100
+    }
+
+    fn kill(&mut self, at: usize) -> Result<()> {
+        let next = self.begin()?;
+        if let Some(worker) = self.workers.get_mut(at) {
+            ended_by_itself(worker)?;
+            *worker = next;
+            self.faults.kills += 1;
+        }
+        Ok(())
+    }
+
+    /// Stops a worker until after its leases have expired, so that its next writes come too late.
+    fn stop(&mut self, at: usize) -> Result<()> {
+        let until = Instant::now() + self.soak.options.lease.mul_f32(1.5);
+        if let Some(worker) = self.workers.get_mut(at).filter(|worker| worker.asleep.is_none()) {
+            ended_by_itself(worker)?;
+            kill_process(Pid::from_child(&worker.child), Signal::STOP)?;
+            worker.asleep = Some(until);
+            self.faults.stops += 1;
+        }
+        Ok(())
+    }
+
+    /// Continues the workers that were stopped for long enough.
+    async fn wake(&mut self) -> Result<()> {
+        let now = Instant::now();
+        for worker in self.workers.iter_mut().filter(|worker| worker.asleep.is_some_and(|until| until <= now)) {
+            kill_process(Pid::from_child(&worker.child), Signal::CONT)?;
+            worker.asleep = None;
+        }
+        Ok(())
+    }
+
+    /// Ends the faults. Waits until all stopped workers have continued.
+    pub(crate) async fn leave_alone(&mut self) -> Result<()> {
+        while let Some(next) = self.workers.iter().filter_map(|worker| worker.asleep).min() {
+            sleep_until(next).await;
+            self.wake().await?;
+        }
+        Ok(())
+    }
+
+    /// Returns an error if a worker ended by itself.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        self.workers.iter_mut().try_for_each(ended_by_itself)
+    }
+}
+
+fn ended_by_itself(worker: &mut Process) -> Result<()> {
+    match worker.child.try_wait()? {
+        None => Ok(()),
+        Some(status) => bail!("a worker exited on its own: {status}"),
+    }
+}
+
+fn log_of(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.jsonl"))
+}

@@ -1,0 +1,77 @@
+//! The steps of a dry run: they count what a round would do, and change nothing.
+
+use std::collections::HashSet;
+
+use store_core::{
+    DispatchFilter, DispatchQuery, DispatchStatus, Error, MAX_PAGE, PageRequest, PruneRequest, Purge, PurgeOutbox,
+    Result, ThreadId,
+};
+
+use super::{
+    Maintained,
+    steps::{Did, NOTHING, Notes, STEP, Steps},
+};
+
+impl Steps {
+    /// Does each step once without changing anything, and returns the first error. A step whose records would be
+    /// removed by several calls is counted by one call.
+    pub(super) async fn dry_round(&self, done: &mut Maintained) -> Option<Error> {
+        let mut notes = Notes::default();
+        let mut idle = HashSet::new();
+        notes.note("reclaim", &mut done.reclaimed, Self::counted(self.lapsed().await));
+        let mut full = notes.note("purge dispatches", &mut done.dispatches, Self::counted(self.finished().await));
+        full |= notes.note("purge outbox", &mut done.outbox, Self::counted(self.ended_rows().await));
+        let pruned = self.idle(&mut idle).await;
+        full |= notes.note("prune threads", &mut done.threads, Self::counted(pruned));
+        notes.note("trim events", &mut done.events, self.trim(&idle).await);
+        done.more |= full;
+        notes.end(done)
+    }
+
+    fn counted(counted: Result<u64>) -> Did {
+        match counted {
+            Ok(count) => (count, None),
+            Err(error) => (NOTHING.0, Some(error)),
+        }
+    }
+
+    /// Counts the claims whose lease has expired.
+    async fn lapsed(&self) -> Result<u64> {
+        let Some(mailbox) = self.mailbox() else { return Ok(0) };
+        let query = DispatchQuery::new(DispatchFilter::default().in_status([DispatchStatus::Claimed]));
+        let mut page = PageRequest::first(MAX_PAGE);
+        let mut count = 0;
+        loop {
+            let listed = mailbox.list_dispatches(query.clone().with_page(page.clone())).await?;
+            let now = self.mailbox_clock.now();
+            let claims = listed.items.iter().filter_map(|dispatch| dispatch.claim.as_ref());
+            count += claims.filter(|claim| claim.lease_until <= now).count() as u64;
+            match listed.next {
+                Some(next) if !self.stopping.is_cancelled() => page = page.after(next),
+                _ => return Ok(count),
+            }
+        }
+    }
+
+    async fn finished(&self) -> Result<u64> {
+        let (Some(mailbox), Some(age)) = (self.mailbox(), self.retention.dispatches) else { return Ok(0) };
+        let mut request = Purge::new(self.mailbox_clock.now().saturating_sub(age));
+        request.dry_run = true;
+        Ok(mailbox.purge(request).await?.removed)
+    }
+
+    async fn ended_rows(&self) -> Result<u64> {
+        let (Some(outbox), Some(age)) = (&self.stores.outbox, self.retention.outbox) else { return Ok(0) };
+        let mut request = PurgeOutbox::new(self.clock.now().saturating_sub(age));
+        request.dry_run = true;
+        outbox.purge_outbox(request).await
+    }
+
+    /// Counts and collects the threads that would be pruned. The trim does not count their events.
+    async fn idle(&self, found: &mut HashSet<ThreadId>) -> Result<u64> {
+        let (Some(threads), Some(idle)) = (&self.stores.threads, self.retention.threads) else { return Ok(0) };
+        let pruned = threads.prune_threads(PruneRequest { idle, limit: STEP, dry_run: true }).await?;
+        found.extend(pruned.threads);
+        Ok(found.len() as u64)
+    }
+}

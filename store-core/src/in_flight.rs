@@ -1,0 +1,195 @@
+//! For stores: calls that still run after their callers have stopped waiting. A later call waits until they have taken
+//! effect (PR-16).
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use store_core::in_flight::{AbandonedCalls, start};
+//!
+//! # async fn call() {
+//! let abandoned = Arc::new(AbandonedCalls::default());
+//! // Each call waits for the earlier calls that have no caller any more.
+//! abandoned.wait(&None).await;
+//! let (work, caller) = start(&abandoned, None);
+//! // The code that does the work drops its end when the work has taken effect,
+//! drop(work);
+//! // and the caller reports that it received the answer.
+//! caller.answered();
+//! # }
+//! ```
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, atomic::Ordering},
+};
+
+use crate::{
+    id::ThreadId,
+    sync::{AtomicU8, Mutex, MutexGuard},
+    time::Timestamp,
+    waiting::Waiting,
+};
+
+const RUNNING: u8 = 0;
+const FINISHED: u8 = 1;
+const ABANDONED: u8 = 2;
+
+/// The thread that a call is about, or `None` if it is about several threads.
+pub type CallScope = Option<ThreadId>;
+
+/// The calls of a tenant that still run although no caller waits for them.
+#[derive(Debug, Default)]
+pub struct AbandonedCalls {
+    running: Mutex<HashMap<CallScope, usize>>,
+    finished: Waiting,
+}
+
+/// The end of a call that the work holds. It is dropped when the work has taken effect, or when it never will.
+#[derive(Debug)]
+pub struct WorkGuard(Arc<InFlightCall>);
+
+/// The end of a call that the caller holds. If it is dropped before the answer came, the work becomes abandoned.
+#[derive(Debug)]
+pub struct CallerGuard(Arc<InFlightCall>);
+
+#[derive(Debug)]
+struct InFlightCall {
+    state: AtomicU8,
+    about: CallScope,
+    abandoned: Arc<AbandonedCalls>,
+}
+
+/// Starts a call and returns its two ends.
+#[must_use]
+pub fn start(abandoned: &Arc<AbandonedCalls>, about: CallScope) -> (WorkGuard, CallerGuard) {
+    let in_flight = Arc::new(InFlightCall { state: AtomicU8::new(RUNNING), about, abandoned: Arc::clone(abandoned) });
+    (WorkGuard(Arc::clone(&in_flight)), CallerGuard(in_flight))
+}
+
+impl AbandonedCalls {
+    /// Waits until no abandoned call is left that must take effect before a call about `about`.
+    pub async fn wait(&self, about: &CallScope) {
+        while self.blocks(about) {
+            let place = self.finished.join(Timestamp::MAX);
+            if self.blocks(about) {
+                place.woken().await;
+            }
+        }
+    }
+
+    // A poisoned lock is fine: the code that runs under the lock cannot panic.
+    fn running(&self) -> MutexGuard<'_, HashMap<CallScope, usize>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn blocks(&self, about: &CallScope) -> bool {
+        let running = self.running();
+        match about {
+            None => !running.is_empty(),
+            Some(_) => running.contains_key(&None) || running.contains_key(about),
+        }
+    }
+
+    fn enter(&self, about: &CallScope) {
+        *self.running().entry(about.clone()).or_default() += 1;
+    }
+
+    fn leave(&self, about: &CallScope) {
+        let mut running = self.running();
+        if let Some(count) = running.get_mut(about) {
+            *count -= 1;
+            if *count == 0 {
+                running.remove(about);
+            }
+        }
+        drop(running);
+        self.finished.wake(|_| true);
+    }
+}
+
+impl CallerGuard {
+    /// Records that the answer came.
+    pub fn answered(self) {
+        self.0.state.store(FINISHED, Ordering::SeqCst);
+    }
+}
+
+impl Drop for CallerGuard {
+    fn drop(&mut self) {
+        let InFlightCall { state, about, abandoned } = &*self.0;
+        if state.load(Ordering::SeqCst) == FINISHED {
+            return;
+        }
+        // The abandoned call is counted first, because the work may end at any moment.
+        abandoned.enter(about);
+        if state.compare_exchange(RUNNING, ABANDONED, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            abandoned.leave(about);
+        }
+    }
+}
+
+impl Drop for WorkGuard {
+    fn drop(&mut self) {
+        let InFlightCall { state, about, abandoned } = &*self.0;
+        if state.swap(FINISHED, Ordering::SeqCst) == ABANDONED {
+            abandoned.leave(about);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::Future,
+        pin::pin,
+        sync::Arc,
+        task::{Context, Waker},
+    };
+
+    use super::{AbandonedCalls, start};
+    use crate::ThreadId;
+
+    #[test]
+    fn only_abandoned_calls_are_waited_for() {
+        let abandoned = Arc::new(AbandonedCalls::default());
+        let about = |text: &str| ThreadId::new(text).ok();
+        let (work, caller) = start(&abandoned, about("a"));
+        caller.answered();
+        drop(work);
+        let (work, caller) = start(&abandoned, about("a"));
+        drop(work);
+        drop(caller);
+        assert!(!abandoned.blocks(&None));
+        let (work, caller) = start(&abandoned, about("a"));
+        drop(caller);
+        assert!(abandoned.blocks(&None) && abandoned.blocks(&about("a")) && !abandoned.blocks(&about("b")));
+        drop(work);
+        assert!(!abandoned.blocks(&None));
+        let (work, caller) = start(&abandoned, None);
+        drop(caller);
+        assert!(abandoned.blocks(&about("b")));
+        drop(work);
+        assert!(!abandoned.blocks(&about("b")));
+    }
+
+    #[test]
+    fn an_answered_call_is_not_abandoned() {
+        let abandoned = Arc::new(AbandonedCalls::default());
+        let (work, caller) = start(&abandoned, None);
+        caller.answered();
+        assert!(!abandoned.blocks(&None));
+        drop(work);
+    }
+
+    #[test]
+    fn a_later_call_waits_until_an_abandoned_call_ends() {
+        let abandoned = Arc::new(AbandonedCalls::default());
+        let (work, caller) = start(&abandoned, None);
+        drop(caller);
+        let mut wait = pin!(abandoned.wait(&None));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(wait.as_mut().poll(&mut context).is_pending());
+        drop(work);
+        assert!(wait.as_mut().poll(&mut context).is_ready());
+    }
+}

@@ -1,0 +1,194 @@
+//! Wakes workers that wait for work, inside of one process.
+
+use std::{future::Future, pin::pin, time::Duration};
+
+use futures_util::future::{Either, select};
+
+use super::Waited;
+use crate::{
+    error::Result,
+    time::{Clock, Timestamp, elapsed},
+    waiting::{Place, Waiting},
+};
+
+/// Wakes workers that wait for something to claim, for a backend that only one process opens.
+///
+/// Each tenant has one. The backend rings it with
+/// [`MailboxPlan::claimable_from`](crate::mailbox::MailboxPlan::claimable_from) of each plan that was applied, and also
+/// when the tenant is closed. A waiting worker looks again by itself at the next time that something is due, so no
+/// background task is needed.
+#[derive(Debug, Default)]
+pub struct Notifier(Waiting);
+
+impl Notifier {
+    /// Reports that something may be claimable from this time on. A worker that looks again by itself at that time or
+    /// earlier is not woken.
+    pub fn notify(&self, from: Timestamp) {
+        self.0.wake(|looks_at| from < looks_at);
+    }
+
+    /// Waits until there is something to claim, or until `timeout` has passed (LV-8, LV-10).
+    ///
+    /// `look` returns the time from which on a claim finds something. That is a past time if there is something now.
+    /// Otherwise it is the next time at which a delay or a lease ends, or none if only a change can make something
+    /// claimable.
+    ///
+    /// # Errors
+    /// Those of `look`, such as `Closed`.
+    pub async fn wait<L, F>(&self, clock: &dyn Clock, timeout: Duration, mut look: L) -> Result<Waited>
+    where
+        L: FnMut() -> F + Send,
+        F: Future<Output = Result<Option<Timestamp>>> + Send,
+    {
+        let mut over = pin!(elapsed(timeout));
+        let place = self.0.join(Timestamp::MAX);
+        loop {
+            // From here on every notification counts, because it may be about something that `look` has already passed.
+            place.set_time(Timestamp::MAX);
+            let due = look().await?;
+            if due.is_some_and(|due| due <= clock.now()) {
+                return Ok(Waited::Woken);
+            }
+            place.set_time(due.unwrap_or(Timestamp::MAX));
+            if let Either::Left(_) = select(over.as_mut(), pin!(notified_or_due(&place, clock, due))).await {
+                return Ok(Waited::TimedOut);
+            }
+        }
+    }
+}
+
+async fn notified_or_due(place: &Place<'_>, clock: &dyn Clock, due: Option<Timestamp>) {
+    match due {
+        Some(due) => drop(select(pin!(place.woken()), clock.sleep_until(due)).await),
+        None => place.woken().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+        time::Duration,
+    };
+
+    use tokio::task::{JoinHandle, yield_now};
+
+    use super::{Notifier, Waited};
+    use crate::{Error, ErrorKind, ManualClock, Result, Timestamp};
+
+    const LONG: Duration = Duration::from_hours(1);
+
+    fn time(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis).unwrap()
+    }
+
+    /// A notifier at time 100, and a waiter that finds something at the time `due`.
+    struct Tower {
+        notifier: Arc<Notifier>,
+        clock: ManualClock,
+        due: Arc<std::sync::Mutex<Result<Option<Timestamp>, ErrorKind>>>,
+        looks: Arc<AtomicUsize>,
+    }
+
+    impl Tower {
+        fn new(due: Option<u64>) -> Self {
+            let clock = ManualClock::new(time(100));
+            let due = Arc::new(std::sync::Mutex::new(Ok(due.map(time))));
+            Self { notifier: Arc::default(), clock, due, looks: Arc::default() }
+        }
+
+        fn find(&self, due: u64) {
+            *self.due.lock().unwrap() = Ok(Some(time(due)));
+        }
+
+        async fn waiting(&self, timeout: Duration) -> JoinHandle<Result<Waited>> {
+            let (notifier, clock) = (Arc::clone(&self.notifier), self.clock.clone());
+            let (due, looks) = (Arc::clone(&self.due), Arc::clone(&self.looks));
+            let look = move || {
+                looks.fetch_add(1, Ordering::SeqCst);
+                std::future::ready(due.lock().unwrap().as_ref().map_err(|_| Error::closed()).copied())
+            };
+            let task = tokio::spawn(async move { notifier.wait(&clock, timeout, look).await });
+            settle().await;
+            task
+        }
+
+        fn looks(&self) -> usize {
+            self.looks.load(Ordering::SeqCst)
+        }
+    }
+
+    async fn settle() {
+        for _ in 0..10 {
+            yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_wait_ends_at_once_if_there_is_work() {
+        let tower = Tower::new(Some(100));
+        assert_eq!(tower.waiting(LONG).await.await.unwrap().unwrap(), Waited::Woken);
+        assert_eq!(tower.looks(), 1);
+    }
+
+    #[tokio::test]
+    async fn the_timeout_ends_a_wait() {
+        let tower = Tower::new(Some(101));
+        for timeout in [0, 5] {
+            let waited = tower.waiting(Duration::from_millis(timeout)).await.await.unwrap().unwrap();
+            assert_eq!(waited, Waited::TimedOut);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_notification_ends_a_wait_if_there_is_work_then() {
+        let tower = Tower::new(None);
+        let task = tower.waiting(LONG).await;
+        tower.notifier.notify(Timestamp::MIN);
+        settle().await;
+        assert_eq!((task.is_finished(), tower.looks()), (false, 2));
+        tower.find(100);
+        tower.notifier.notify(Timestamp::MIN);
+        assert_eq!(task.await.unwrap().unwrap(), Waited::Woken);
+    }
+
+    #[tokio::test]
+    async fn a_wait_ends_when_a_dispatch_becomes_due() {
+        let tower = Tower::new(Some(200));
+        let task = tower.waiting(LONG).await;
+        tower.clock.set(time(199));
+        settle().await;
+        assert!(!task.is_finished());
+        tower.clock.set(time(200));
+        assert_eq!(task.await.unwrap().unwrap(), Waited::Woken);
+    }
+
+    #[tokio::test]
+    async fn a_waiter_that_looks_sooner_anyway_is_not_woken() {
+        let tower = Tower::new(Some(200));
+        let task = tower.waiting(LONG).await;
+        for from in [200, 300] {
+            tower.notifier.notify(time(from));
+        }
+        settle().await;
+        assert_eq!(tower.looks(), 1);
+        tower.find(150);
+        tower.notifier.notify(time(150));
+        settle().await;
+        assert_eq!((task.is_finished(), tower.looks()), (false, 2));
+        tower.clock.set(time(150));
+        assert_eq!(task.await.unwrap().unwrap(), Waited::Woken);
+    }
+
+    #[tokio::test]
+    async fn an_error_ends_a_wait() {
+        let tower = Tower::new(None);
+        let task = tower.waiting(LONG).await;
+        *tower.due.lock().unwrap() = Err(ErrorKind::Closed);
+        tower.notifier.notify(Timestamp::MIN);
+        assert_eq!(task.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    }
+}

@@ -1,0 +1,394 @@
+//! What is known of the mailbox, and a view of the mailbox during decisions.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use sqlx::postgres::{PgArguments, PgRow};
+use store_core::{
+    DedupeKey, DispatchId, DispatchStatus, Result, ThreadId, Timestamp, length,
+    mailbox::{
+        DispatchBody, DispatchState, MailboxChange, MailboxPlan, MailboxView, StoredDispatch, StoredInterrupt,
+        StoredMailbox, in_queue,
+    },
+};
+
+use super::{RecordCache, decode};
+use crate::{
+    db::{Connection, add, signed, unsigned},
+    mailbox::{Search, Watermarks},
+    pages::{number, optional, text},
+};
+
+/// The maximum number of threads with due dispatches that a claim makes ready at once.
+const MAX_PROMOTED: i64 = 1_000;
+
+/// The facts to be loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct MailboxLookup {
+    pub(crate) threads: BTreeSet<ThreadId>,
+    pub(crate) dispatches: BTreeSet<DispatchId>,
+    pub(crate) keys: BTreeSet<(ThreadId, DedupeKey)>,
+    pub(crate) interrupts: BTreeSet<(ThreadId, u64)>,
+    /// How many threads with claimable work to find at most.
+    pub(crate) claim: u32,
+    /// How many threads with expired leases to find at most.
+    pub(crate) lapse: u32,
+    /// The parts of the mailbox that need not be searched for these.
+    pub(crate) watermarks: Watermarks,
+    /// Whether the decision may number claims.
+    pub(crate) numbers: bool,
+}
+
+/// A claimed dispatch, and the mailbox of its thread.
+#[derive(Debug, Clone)]
+pub(crate) struct CachedClaim {
+    pub(crate) incarnation: u64,
+    pub(crate) mailbox: StoredMailbox,
+    pub(crate) dispatch: StoredDispatch,
+}
+
+/// The known facts.
+#[derive(Debug, Default)]
+pub(crate) struct MailboxCache {
+    incarnation: u64,
+    /// Whether the facts are remembered from this process's own writes, and not loaded.
+    is_from_claims: bool,
+    threads: HashMap<ThreadId, Option<StoredMailbox>>,
+    dispatches: HashMap<DispatchId, Option<StoredDispatch>>,
+    keys: HashMap<(ThreadId, DedupeKey), Option<DispatchId>>,
+    interrupts: HashMap<(ThreadId, u64), Option<StoredInterrupt>>,
+    firsts: HashMap<(ThreadId, u64), Option<DispatchId>>,
+    /// The threads that were chosen for a claim, in the order of the claim.
+    pub(crate) ready: Vec<ThreadId>,
+    pub(crate) lapsed: Vec<ThreadId>,
+    /// The search that found the threads.
+    pub(crate) search: Option<Search>,
+}
+
+/// Loads missing facts. With `locks`, no other call can decide about them before the transaction ends.
+pub(crate) async fn look(
+    connection: &mut Connection<'_>,
+    cache: &mut RecordCache,
+    look: MailboxLookup,
+    locks: bool,
+) -> Result<()> {
+    let arguments = arguments(cache, &look, locks)?;
+    let mut search = (look.claim > 0).then(|| Search::new(&look.watermarks));
+    let rows = connection.write(|sql| &sql.look_mailbox, arguments).await.map_err(|failed| failed.error)?;
+    search.iter_mut().for_each(Search::end);
+    let known = &mut cache.mailbox;
+    known.threads.extend(look.threads.iter().map(|thread| (thread.clone(), None)));
+    known.dispatches.extend(look.dispatches.iter().map(|id| (id.clone(), None)));
+    known.keys.extend(look.keys.iter().map(|key| (key.clone(), None)));
+    known.interrupts.extend(look.interrupts.iter().map(|key| (key.clone(), None)));
+    known.search = search.or(known.search.take());
+    for row in &rows {
+        known.update(connection, &look, row)?;
+    }
+    Ok(())
+}
+
+impl MailboxCache {
+    fn update(&mut self, connection: &Connection<'_>, look: &MailboxLookup, row: &PgRow) -> Result<()> {
+        let kind = text(row, 0)?;
+        let at = optional::<i64>(row, 1)?.unwrap_or_default();
+        if kind == "clock" {
+            connection.set_server_time(Duration::from_millis(unsigned(at)?));
+            self.searched(look, |search| search.clock = at.unsigned_abs());
+            self.incarnation = optional::<i64>(row, 3)?.map_or(Ok(0), unsigned)?;
+            return Ok(());
+        }
+        if kind == "turned" {
+            self.searched(look, |search| search.full.due = at >= MAX_PROMOTED);
+            return Ok(());
+        }
+        let id = text(row, 2)?;
+        match kind.as_str() {
+            "ready" => {
+                self.ready.push(id.parse()?);
+                let (is_own, found) = (text(row, 4)? == "its own", self.ready.len());
+                let place = (u8::try_from(at).unwrap_or(u8::MAX), unsigned(number(row, 3)?)?);
+                self.searched(look, |search| {
+                    search.ready.extend(is_own.then_some(place));
+                    search.full.ready = length(found) >= u64::from(look.claim);
+                });
+            }
+            "lapsed" => {
+                self.lapsed.push(id.parse()?);
+                let found = self.lapsed.len();
+                self.searched(look, |search| search.full.lapsed = length(found) >= u64::from(look.lapse));
+            }
+            "mailbox" => {
+                let stored = decode::<StoredMailbox>("mailbox", &text(row, 4)?)?;
+                let place = (id.parse::<ThreadId>()?, stored.epoch);
+                // Absent if the epoch has no record of an interrupt.
+                let newest = optional::<String>(row, 5)?;
+                let newest = newest.map(|text| decode::<StoredInterrupt>("interrupt", &text)).transpose()?;
+                self.interrupts.insert(place.clone(), newest);
+                // Facts loaded earlier belong to the mailbox as it was then. If it has changed since, the write is
+                // refused.
+                self.threads.entry(place.0.clone()).or_default().get_or_insert(stored);
+                let first = self.dispatch(row, 6)?;
+                self.firsts.insert(place, first);
+                self.dispatch(row, 8)?;
+            }
+            "dispatch" => _ = self.dispatch(row, 8)?,
+            "key" => {
+                let place = usize::try_from(at - 1).unwrap_or(usize::MAX);
+                let found = Some(id.parse()?);
+                self.keys.extend(look.keys.iter().nth(place).map(|key| (key.clone(), found)));
+            }
+            "interrupt" => {
+                let stored = decode::<StoredInterrupt>("interrupt", &text(row, 5)?)?;
+                self.interrupts.insert((id.parse()?, unsigned(number(row, 3)?)?), Some(stored));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Returns facts from what this process wrote before. Other processes may have written since.
+    pub(crate) fn from_claims(claimed: Vec<CachedClaim>) -> Self {
+        let mut known = Self { is_from_claims: !claimed.is_empty(), ..Self::default() };
+        for CachedClaim { incarnation, mailbox, dispatch } in claimed {
+            known.incarnation = incarnation;
+            known.threads.insert(dispatch.body.thread.clone(), Some(mailbox));
+            known.dispatches.insert(dispatch.id().clone(), Some(dispatch));
+        }
+        known
+    }
+
+    /// Returns the number above which claims are numbered, if the facts are remembered.
+    pub(crate) fn claims_numbered_above(&self) -> Option<u64> {
+        self.is_from_claims.then_some(self.incarnation)
+    }
+
+    fn searched(&mut self, look: &MailboxLookup, update: impl FnOnce(&mut Search)) {
+        if let Some(search) = self.search.as_mut().filter(|_| look.claim > 0) {
+            update(search);
+        }
+    }
+
+    /// Decodes a dispatch whose body and state are in two columns of a row. Returns `None` if the columns are empty.
+    fn dispatch(&mut self, row: &PgRow, at: usize) -> Result<Option<DispatchId>> {
+        let (Some(body), Some(state)) = (optional::<String>(row, at)?, optional::<String>(row, at + 1)?) else {
+            return Ok(None);
+        };
+        let body = Arc::new(decode::<DispatchBody>("dispatch", &body)?);
+        let id = body.id.clone();
+        let stored = StoredDispatch::new(body, decode::<DispatchState>("dispatch", &state)?);
+        self.dispatches.insert(id.clone(), Some(stored));
+        Ok(Some(id))
+    }
+}
+
+fn arguments(cache: &RecordCache, look: &MailboxLookup, locks: bool) -> Result<PgArguments> {
+    let mut arguments = PgArguments::default();
+    let to = &mut arguments;
+    add(to, cache.fixed.tenant.as_str())?;
+    add(to, locks)?;
+    add(to, look.numbers)?;
+    add(to, look.threads.iter().map(ThreadId::as_str).collect::<Vec<_>>())?;
+    add(to, look.dispatches.iter().map(DispatchId::as_str).collect::<Vec<_>>())?;
+    add(to, look.keys.iter().map(|(thread, _)| thread.as_str()).collect::<Vec<_>>())?;
+    add(to, look.keys.iter().map(|(_, key)| key.as_str()).collect::<Vec<_>>())?;
+    add(to, look.interrupts.iter().map(|(thread, _)| thread.as_str()).collect::<Vec<_>>())?;
+    add(to, look.interrupts.iter().map(|(_, epoch)| signed(*epoch)).collect::<Result<Vec<_>>>()?)?;
+    add(to, i32::try_from(look.claim).unwrap_or(i32::MAX))?;
+    add(to, i32::try_from(look.lapse).unwrap_or(i32::MAX))?;
+    look.watermarks.add_to(to)?;
+    Ok(arguments)
+}
+
+impl MailboxView for RecordCache {
+    fn claim_incarnation(&self) -> u64 {
+        self.mailbox.incarnation
+    }
+
+    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
+        self.find(&self.mailbox.threads, thread, |look| _ = look.mailbox.threads.insert(thread.clone()))
+    }
+
+    fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>> {
+        if self.made.has(id.as_str()) {
+            return Ok(None);
+        }
+        self.find(&self.mailbox.dispatches, id, |look| _ = look.mailbox.dispatches.insert(id.clone()))
+    }
+
+    fn last_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
+        let named = (thread.clone(), key.clone());
+        self.find(&self.mailbox.keys, &named, |look| _ = look.mailbox.keys.insert(named.clone()))
+    }
+
+    fn first_available(&self, thread: &ThreadId, epoch: u64, _now: Timestamp) -> Result<Option<DispatchId>> {
+        let named = (thread.clone(), epoch);
+        match self.mailbox.firsts.get(&named) {
+            Some(first) => Ok(first.clone()),
+            // The answer contains the first dispatch of the thread's own epoch only. Other epochs have none.
+            None if self.mailbox.threads.contains_key(thread) => Ok(None),
+            None => Err(self.lacks(|look| _ = look.mailbox.threads.insert(thread.clone()))),
+        }
+    }
+
+    fn interrupt(&self, thread: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>> {
+        let named = (thread.clone(), epoch);
+        self.find(&self.mailbox.interrupts, &named, |look| _ = look.mailbox.interrupts.insert(named.clone()))
+    }
+}
+
+/// The mailbox during decisions: the known facts, and the changes of the decisions made so far.
+#[derive(Debug)]
+pub(crate) struct MailboxDraft<'a> {
+    pub(crate) cache: &'a RecordCache,
+    changes: MailboxChanges,
+    keys: BTreeMap<(ThreadId, DedupeKey), DispatchId>,
+    /// The changed dispatches of each thread.
+    changed: HashMap<ThreadId, BTreeSet<DispatchId>>,
+}
+
+/// The changes to the mailbox.
+#[derive(Debug, Default)]
+pub(crate) struct MailboxChanges {
+    /// The changed mailboxes of threads, each with its previous revision; 0 if there was none.
+    pub(crate) threads: BTreeMap<ThreadId, (u64, StoredMailbox)>,
+    pub(crate) dispatches: BTreeMap<DispatchId, DispatchChange>,
+    pub(crate) interrupts: BTreeMap<(ThreadId, u64), Option<StoredInterrupt>>,
+    /// The time from which a claim may find what these changes bring.
+    pub(crate) claimable_from: Option<Timestamp>,
+}
+
+/// A dispatch before and after all decisions. `None` if it does not exist.
+#[derive(Debug)]
+pub(crate) struct DispatchChange {
+    pub(crate) before: Option<StoredDispatch>,
+    pub(crate) after: Option<StoredDispatch>,
+}
+
+impl MailboxChanges {
+    /// Adds the changes of a plan.
+    pub(crate) fn apply(&mut self, cache: &RecordCache, plan: MailboxPlan) -> Result<()> {
+        self.claimable_from = [self.claimable_from, plan.claimable_from()].into_iter().flatten().min();
+        let thread = plan.thread;
+        let before = match self.threads.get(&thread) {
+            Some((before, _)) => *before,
+            None => MailboxView::mailbox(cache, &thread)?.map_or(0, |stored| stored.revision),
+        };
+        self.threads.insert(thread.clone(), (before, plan.mailbox));
+        for stored in plan.dispatches {
+            let (id, is_new) = (stored.id().clone(), stored.is_new());
+            self.dispatch(cache, id, is_new, Some(stored))?;
+        }
+        if let Some(id) = plan.purged {
+            self.dispatch(cache, id, false, None)?;
+        }
+        self.interrupts.extend(plan.interrupts.into_iter().map(|(epoch, stored)| ((thread.clone(), epoch), stored)));
+        Ok(())
+    }
+
+    fn dispatch(
+        &mut self,
+        cache: &RecordCache,
+        id: DispatchId,
+        is_new: bool,
+        after: Option<StoredDispatch>,
+    ) -> Result<()> {
+        if let Some(change) = self.dispatches.get_mut(&id) {
+            change.after = after;
+            return Ok(());
+        }
+        let before = if is_new { None } else { cache.dispatch(&id)? };
+        self.dispatches.insert(id, DispatchChange { before, after });
+        Ok(())
+    }
+}
+
+impl<'a> MailboxDraft<'a> {
+    pub(crate) fn new(cache: &'a RecordCache) -> Self {
+        Self { cache, changes: MailboxChanges::default(), keys: BTreeMap::new(), changed: HashMap::new() }
+    }
+
+    /// Makes one decision. The next decision sees its changes.
+    pub(crate) fn change<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<Result<T>> {
+        let change = decide(self)?;
+        if let Some(plan) = change.plan {
+            for stored in plan.dispatches.iter().filter(|stored| in_queue(stored).is_some()) {
+                let key = stored.body.dedupe_key.clone().map(|key| (plan.thread.clone(), key));
+                self.keys.extend(key.map(|key| (key, stored.id().clone())));
+            }
+            let ids = plan.dispatches.iter().map(|stored| stored.id().clone());
+            self.changed.entry(plan.thread.clone()).or_default().extend(ids);
+            self.changes.apply(self.cache, *plan)?;
+        }
+        Ok(change.answer)
+    }
+
+    /// Returns the claims made by these decisions, as they will be written.
+    pub(crate) fn claimed(&self) -> Vec<CachedClaim> {
+        let changed = self.changes.dispatches.values().filter_map(|change| change.after.as_ref());
+        let claimed = changed.filter(|stored| stored.state.status == DispatchStatus::Claimed).filter_map(|stored| {
+            let (_, mailbox) = self.changes.threads.get(&stored.body.thread)?;
+            let incarnation = self.cache.mailbox.incarnation;
+            Some(CachedClaim { incarnation, mailbox: mailbox.clone(), dispatch: stored.clone() })
+        });
+        claimed.collect()
+    }
+
+    pub(crate) fn into_changes(self) -> MailboxChanges {
+        self.changes
+    }
+}
+
+impl MailboxView for MailboxDraft<'_> {
+    fn claim_incarnation(&self) -> u64 {
+        self.cache.claim_incarnation()
+    }
+
+    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
+        match self.changes.threads.get(thread) {
+            Some((_, stored)) => Ok(Some(stored.clone())),
+            None => MailboxView::mailbox(self.cache, thread),
+        }
+    }
+
+    fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>> {
+        match self.changes.dispatches.get(id) {
+            Some(change) => Ok(change.after.clone()),
+            None => self.cache.dispatch(id),
+        }
+    }
+
+    fn last_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
+        match self.keys.get(&(thread.clone(), key.clone())) {
+            Some(id) => Ok(Some(id.clone())),
+            None => self.cache.last_with_key(thread, key),
+        }
+    }
+
+    fn first_available(&self, thread: &ThreadId, epoch: u64, now: Timestamp) -> Result<Option<DispatchId>> {
+        let place = |stored: &StoredDispatch| {
+            let at = in_queue(stored).filter(|at| at.epoch == epoch && at.due <= now)?;
+            Some((at.priority, at.number, stored.id().clone()))
+        };
+        let after = |id: &DispatchId| self.changes.dispatches.get(id)?.after.as_ref();
+        let mut first = self.changed.get(thread).into_iter().flatten().filter_map(after).filter_map(place).min();
+        if let Some(id) = self.cache.first_available(thread, epoch, now)?
+            && !self.changes.dispatches.contains_key(&id)
+        {
+            let stored = self.cache.dispatch(&id)?.filter(|it| it.state.status == DispatchStatus::Queued);
+            let known = stored.as_ref().and_then(place);
+            first = [first, known].into_iter().flatten().min();
+        }
+        Ok(first.map(|(.., id)| id))
+    }
+
+    fn interrupt(&self, thread: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>> {
+        match self.changes.interrupts.get(&(thread.clone(), epoch)) {
+            Some(stored) => Ok(stored.clone()),
+            None => self.cache.interrupt(thread, epoch),
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! What is known of a thread and its surroundings: the facts about which the rules of core decide.
+//!
+//! A rule asks for facts one by one. A missing fact is noted and ends the rule. The noted facts are loaded in one
+//! statement, and the rule runs again. Facts that no other call has changed since are kept from one decision to the
+//! next.
+
+mod load;
+mod mailbox;
+mod outbox;
+mod view;
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    hash::Hash,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use store_core::{
+    CommitKey, CursorKey, EntryId, Error, EventId, EventKey, IdSource, Json, Result, Run, RunId, Scope, TenantId,
+    ThreadId, WriterId,
+    commit::{KeyRecord, Plan},
+    event::{EventKeyRecord, EventPlan, ScopeState, StoredEvent},
+    log::{Marks, Node},
+    pending::{DecisionRecord, QueuePlan, StoredInput},
+    thread::{IdRecord, StoredThread},
+};
+
+use crate::decide::CacheUpdate;
+
+pub(crate) use self::{
+    load::{decode, event, look, row, scope_key, way_up},
+    mailbox::{
+        CachedClaim, DispatchChange, MailboxCache, MailboxChanges, MailboxDraft, MailboxLookup, look as load_mailbox,
+    },
+    outbox::{OutboxCache, OutboxChanges, OutboxDraft, OutboxLookup, look as load_outbox},
+};
+
+/// The facts to be loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Lookup {
+    /// The thread itself.
+    pub(crate) thread: bool,
+    /// Its head, with the parts of the log that the next entry needs.
+    pub(crate) head: bool,
+    pub(crate) threads: BTreeSet<ThreadId>,
+    /// Threads whose ancestors are needed.
+    pub(crate) lineage: BTreeSet<ThreadId>,
+    pub(crate) runs: BTreeSet<RunId>,
+    pub(crate) keys: BTreeSet<CommitKey>,
+    pub(crate) entries: BTreeSet<EntryId>,
+    /// Entries from which a path continues.
+    pub(crate) paths: BTreeSet<u64>,
+    pub(crate) marks: BTreeSet<u64>,
+    pub(crate) names: BTreeSet<String>,
+    pub(crate) states: BTreeSet<String>,
+    pub(crate) inputs: BTreeSet<EntryId>,
+    pub(crate) queue: bool,
+    pub(crate) decisions: BTreeSet<(RunId, String)>,
+    pub(crate) scopes: BTreeSet<Scope>,
+    pub(crate) events: BTreeSet<EventId>,
+    pub(crate) event_keys: BTreeSet<(WriterId, EventKey)>,
+    pub(crate) outbox: OutboxLookup,
+    pub(crate) mailbox: MailboxLookup,
+}
+
+/// The properties of a tenant that every decision uses.
+#[derive(Debug)]
+pub(crate) struct TenantConstants {
+    pub(crate) tenant: TenantId,
+    pub(crate) incarnation: u64,
+    pub(crate) cursors: CursorKey,
+}
+
+/// The known facts about a thread.
+#[derive(Debug)]
+pub(crate) struct RecordCache {
+    pub(crate) fixed: Arc<TenantConstants>,
+    pub(crate) id: Option<ThreadId>,
+    /// The row of the thread; `None` if it was not loaded.
+    pub(crate) row: Option<Row>,
+    threads: HashMap<ThreadId, bool>,
+    lineages: HashMap<ThreadId, Vec<ThreadId>>,
+    runs: HashMap<RunId, Option<Run>>,
+    keys: HashMap<CommitKey, Option<KeyRecord>>,
+    entries: HashMap<EntryId, Option<u64>>,
+    nodes: HashMap<u64, (Node, EntryId)>,
+    marks: HashMap<u64, CachedMarks>,
+    names: HashMap<String, Option<u64>>,
+    states: HashMap<String, Option<Json>>,
+    inputs: HashMap<EntryId, Option<StoredInput>>,
+    queue: Option<Vec<EntryId>>,
+    decisions: HashMap<(RunId, String), Option<DecisionRecord>>,
+    scopes: HashMap<Scope, Option<ScopeState>>,
+    events: HashMap<EventId, Option<StoredEvent>>,
+    event_keys: HashMap<(WriterId, EventKey), Option<EventKeyRecord>>,
+    outbox: OutboxCache,
+    pub(crate) mailbox: MailboxCache,
+    missing: RefCell<Lookup>,
+    /// The ids that were generated for this decision. No stored record has them.
+    pub(crate) made: Arc<GeneratedIds>,
+    /// Whether all facts were loaded since the decision began. If not, they may be outdated.
+    pub(crate) is_fresh: bool,
+    /// Whether a record that may exist was assumed to be absent. If it exists, the write is refused.
+    assumed: Cell<bool>,
+}
+
+/// The row of a thread when it was loaded.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Row {
+    /// The number of the transaction that wrote the row last; 0 if there is no row.
+    pub(crate) stamp: i64,
+    pub(crate) log: Option<i64>,
+    pub(crate) thread: Option<StoredThread>,
+    pub(crate) id: IdRecord,
+}
+
+/// The known marks of an entry.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CachedMarks {
+    pub(crate) marks: Marks,
+    /// Whether the marks have a row of their own.
+    pub(crate) has_row: bool,
+    /// Whether the next entry of the log is a child of this one, and no side entry.
+    pub(crate) hangs: bool,
+}
+
+impl RecordCache {
+    pub(crate) fn new(fixed: Arc<TenantConstants>, id: Option<ThreadId>) -> Self {
+        Self {
+            fixed,
+            id,
+            row: None,
+            threads: HashMap::new(),
+            lineages: HashMap::new(),
+            runs: HashMap::new(),
+            keys: HashMap::new(),
+            entries: HashMap::new(),
+            nodes: HashMap::new(),
+            marks: HashMap::new(),
+            names: HashMap::new(),
+            states: HashMap::new(),
+            inputs: HashMap::new(),
+            queue: None,
+            decisions: HashMap::new(),
+            scopes: HashMap::new(),
+            events: HashMap::new(),
+            event_keys: HashMap::new(),
+            outbox: OutboxCache::default(),
+            mailbox: MailboxCache::default(),
+            missing: RefCell::default(),
+            made: Arc::default(),
+            is_fresh: false,
+            assumed: Cell::new(false),
+        }
+    }
+
+    /// Forgets all facts.
+    pub(crate) fn forget(&mut self) {
+        let made = Arc::clone(&self.made);
+        *self = Self::new(Arc::clone(&self.fixed), self.id.take());
+        self.made = made;
+    }
+
+    /// Returns the facts that a rule asked for and that are missing, if any.
+    pub(crate) fn take_missing(&mut self) -> Option<Lookup> {
+        let missing = self.missing.take();
+        (missing != Lookup::default()).then_some(missing)
+    }
+
+    /// Notes facts to be loaded together with those that the rule asks for when it runs again.
+    pub(crate) fn note(&mut self, look: Lookup) {
+        self.missing = RefCell::new(look);
+    }
+
+    /// Prepares another run of the rule.
+    pub(crate) fn rewind(&self) {
+        self.made.rewind();
+        self.assumed.set(false);
+    }
+
+    /// Returns whether a record that may exist was assumed to be absent.
+    pub(crate) fn has_assumed(&self) -> bool {
+        self.assumed.get()
+    }
+
+    /// Returns whether an answer or an error can be relied on: no fact is outdated and none was assumed.
+    pub(crate) fn is_certain(&self) -> bool {
+        self.is_fresh && !self.assumed.get()
+    }
+
+    fn find<K: Eq + Hash, V: Clone>(
+        &self,
+        known: &HashMap<K, V>,
+        key: &K,
+        note: impl FnOnce(&mut Lookup),
+    ) -> Result<V> {
+        known.get(key).cloned().ok_or_else(|| self.lacks(note))
+    }
+
+    /// Does the same for a record that most often does not exist, and that a unique key refuses if it does. Until it is
+    /// loaded, it is assumed to be absent.
+    fn find_new<K: Eq + Hash, V: Clone>(
+        &self,
+        known: &HashMap<K, Option<V>>,
+        key: &K,
+        note: impl FnOnce(&mut Lookup),
+    ) -> Result<Option<V>> {
+        match known.get(key) {
+            Some(found) => Ok(found.clone()),
+            None if self.is_fresh => Err(self.lacks(note)),
+            None => {
+                self.assumed.set(true);
+                Ok(None)
+            }
+        }
+    }
+
+    fn lacks(&self, note: impl FnOnce(&mut Lookup)) -> Error {
+        note(&mut self.missing.borrow_mut());
+        Error::unavailable("the record was not loaded yet")
+    }
+
+    /// Returns a thread and its ancestors, the thread first; nothing if it does not exist.
+    pub(crate) fn lineage(&self, of: &ThreadId) -> Result<Vec<ThreadId>> {
+        self.find(&self.lineages, of, |look| _ = look.lineage.insert(of.clone()))
+    }
+
+    fn row(&self) -> Result<&Row> {
+        self.row.as_ref().ok_or_else(|| self.lacks(|look| look.thread = true))
+    }
+
+    fn has_log(&self) -> Result<bool> {
+        self.row().map(|row| row.log.is_some())
+    }
+
+    /// Replaces all facts by the row that another call wrote, because the other facts are outdated.
+    pub(crate) fn renew(&mut self, row: Row, keys: Vec<(CommitKey, Option<KeyRecord>)>) {
+        self.forget();
+        self.keys.extend(keys);
+        self.row = Some(row);
+        self.is_fresh = true;
+    }
+
+    /// Sets the row of the thread after a write, and forgets the facts that the write does not determine.
+    fn after(&mut self, stamp: i64, log: Option<i64>, thread: Option<StoredThread>, id: IdRecord) {
+        self.row = Some(Row { stamp, log, thread, id });
+        self.is_fresh = false;
+        self.assumed.set(false);
+        // These also depend on other threads or writers.
+        self.threads.clear();
+        self.lineages.clear();
+        self.keys.clear();
+        self.entries.clear();
+        self.names.clear();
+        self.events.clear();
+        self.outbox = OutboxCache::default();
+        self.mailbox = MailboxCache::default();
+        self.event_keys.clear();
+    }
+
+    /// Starts a decision. The known facts are older than it.
+    pub(crate) fn begin(&mut self) {
+        self.is_fresh = false;
+        self.assumed.set(false);
+        self.made = Arc::default();
+    }
+
+    /// Updates the facts after a write.
+    pub(crate) fn wrote(&mut self, place: (i64, Option<i64>), after: CacheUpdate) {
+        let (stamp, log) = place;
+        match after {
+            CacheUpdate::Commit(plan) => self.commit(stamp, log, *plan),
+            CacheUpdate::Queue(plan) => self.queued(stamp, log, *plan),
+            CacheUpdate::Thread(thread, id) => self.after(stamp, log, thread.map(|thread| *thread), id),
+            CacheUpdate::Nothing => {}
+            CacheUpdate::Events(plan, None) => self.appended(Some(*plan)),
+            CacheUpdate::Events(plan, Some(id)) => {
+                self.appended(Some(*plan));
+                let thread = self.row.take().and_then(|row| row.thread);
+                self.after(stamp, log, thread, id);
+            }
+        }
+    }
+
+    fn commit(&mut self, stamp: i64, log: Option<i64>, mut plan: Plan) {
+        self.appended(plan.events.take());
+        let head = plan.thread.as_ref().and_then(|thread| thread.head_seq);
+        let marks = head.and_then(|head| self.marks_after(head, &plan));
+        self.marks.clear();
+        self.marks.extend(head.zip(marks));
+        for planned in plan.entries {
+            self.nodes.insert(planned.node.seq, (planned.node, planned.entry.id));
+        }
+        self.keep_around(head);
+        if plan.state.clear {
+            self.states.values_mut().for_each(|value| *value = None);
+        }
+        self.states.extend(plan.state.values);
+        let own: Vec<_> = plan.runs.into_iter().map(|run| (run.id.clone(), Some(run))).collect();
+        let id = self.id.clone();
+        self.runs.retain(|_, run| run.as_ref().is_some_and(|run| Some(&run.thread) == id.as_ref() && run.is_open()));
+        self.runs.extend(own);
+        self.queue = None;
+        self.inputs.clear();
+        self.after(stamp, log, plan.thread, plan.id);
+    }
+
+    /// Updates the facts about scopes after an append of events.
+    fn appended(&mut self, plan: Option<EventPlan>) {
+        self.scopes.clear();
+        self.scopes.extend(plan.into_iter().flat_map(|plan| plan.scopes).map(|(scope, state)| (scope, Some(state))));
+    }
+
+    /// Takes over the states of scopes that other calls wrote.
+    pub(crate) fn renew_scopes(&mut self, scopes: Vec<(Scope, ScopeState)>) {
+        self.scopes.extend(scopes.into_iter().map(|(scope, state)| (scope, Some(state))));
+    }
+
+    /// Returns the state of a scope before the decision.
+    pub(crate) fn scope_before(&self, scope: &Scope) -> ScopeState {
+        self.scopes.get(scope).cloned().flatten().unwrap_or_default()
+    }
+
+    /// Keeps the nodes that the next entry needs: the head and those reached by its jumps.
+    fn keep_around(&mut self, head: Option<u64>) {
+        let mut kept = BTreeMap::new();
+        let mut next = head;
+        while let Some((node, id)) = next.and_then(|seq| self.nodes.remove(&seq)) {
+            next = node.jump;
+            kept.insert(node.seq, (node, id));
+        }
+        self.nodes = kept.into_iter().collect();
+    }
+
+    /// Updates the facts after a change of the queue.
+    fn queued(&mut self, stamp: i64, log: Option<i64>, plan: QueuePlan) {
+        for stored in plan.write.put {
+            if let Some((decision, record)) = stored.input.decision() {
+                self.decisions.insert((decision.run.clone(), decision.ticket.clone()), Some(record));
+            }
+        }
+        self.queue = None;
+        self.inputs.clear();
+        self.after(stamp, log, Some(plan.thread), plan.id);
+    }
+
+    /// Returns the marks of an entry after a plan, or `None` if they are not known.
+    pub(crate) fn marks_after(&self, seq: u64, plan: &Plan) -> Option<CachedMarks> {
+        let node = |seq: u64| plan.entries.iter().map(|planned| &planned.node).find(|node| node.seq == seq);
+        let before = match (self.marks.get(&seq), node(seq)) {
+            (Some(known), _) => known.clone(),
+            (None, Some(_)) => CachedMarks::default(),
+            (None, None) => return None,
+        };
+        let marks = plan.marks.get(&seq).cloned().unwrap_or(before.marks);
+        let hangs = node(seq + 1).map_or(before.hangs, |next| next.parent == Some(seq) && !next.side);
+        // Marks that follow from the next entry need no row.
+        let has_row = before.has_row || marks != implied(u32::from(hangs));
+        Some(CachedMarks { marks, has_row, hangs })
+    }
+
+    /// Returns whether an entry is a side entry, if that is known.
+    pub(crate) fn is_side(&self, seq: u64) -> Option<bool> {
+        self.nodes.get(&seq).map(|(node, _)| node.side)
+    }
+
+    pub(crate) fn is_known_run(&self, id: &RunId) -> bool {
+        self.runs.get(id).is_some_and(Option::is_some)
+    }
+}
+
+/// The ids generated for a decision. Each run of its rule gets the same ids again.
+#[derive(Debug, Default)]
+pub(crate) struct GeneratedIds(Mutex<Made>);
+
+#[derive(Debug, Default)]
+struct Made {
+    ids: Vec<String>,
+    /// The same ids, for lookups.
+    known: HashSet<String>,
+    /// How many ids the present run has used.
+    given: usize,
+}
+
+impl GeneratedIds {
+    fn lock(&self) -> MutexGuard<'_, Made> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts again with the first id.
+    fn rewind(&self) {
+        self.lock().given = 0;
+    }
+
+    pub(crate) fn has(&self, id: &str) -> bool {
+        self.lock().known.contains(id)
+    }
+
+    fn next(&self, source: &dyn IdSource) -> String {
+        let mut made = self.lock();
+        let id = made.ids.get(made.given).cloned().unwrap_or_else(|| source.next_id());
+        if made.given == made.ids.len() {
+            made.ids.push(id.clone());
+            made.known.insert(id.clone());
+        }
+        made.given += 1;
+        id
+    }
+}
+
+/// The source of the ids of a decision.
+#[derive(Debug)]
+pub(crate) struct Ids<'a> {
+    pub(crate) made: &'a GeneratedIds,
+    pub(crate) source: &'a dyn IdSource,
+}
+
+impl IdSource for Ids<'_> {
+    fn next_id(&self) -> String {
+        self.made.next(self.source)
+    }
+}
+
+/// Returns the marks of an entry with this number of children and no other marks.
+fn implied(children: u32) -> Marks {
+    let mut marks = Marks::default();
+    marks.children = children;
+    marks
+}

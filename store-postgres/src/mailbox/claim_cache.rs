@@ -1,0 +1,57 @@
+//! Claims that this process made and has not settled yet, as they were written. A call of the holder of such a claim
+//! need not load it first.
+//!
+//! Other processes may have written since. Then the mailbox of the thread has another revision, or the claims of the
+//! tenant are numbered differently. In that case the result is not written, and the decision is repeated with the
+//! stored data.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use store_core::DispatchId;
+
+use crate::cache::CachedClaim;
+
+/// The maximum number of claims remembered.
+const CLAIMS: usize = 2_048;
+/// The maximum size of a payload in bytes. Claims with larger ones are not remembered.
+const PAYLOAD_BYTES: usize = 4 * 1024;
+
+/// The remembered claims of a tenant.
+#[derive(Debug, Default)]
+pub(crate) struct ClaimCache(Mutex<HashMap<DispatchId, CachedClaim>>);
+
+impl ClaimCache {
+    fn cached(&self) -> MutexGuard<'_, HashMap<DispatchId, CachedClaim>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds claims that were made. If there are too many, the earlier ones are forgotten: most of them will have ended
+    /// in other processes.
+    pub(crate) fn put(&self, claims: Vec<CachedClaim>) {
+        let mut cached = self.cached();
+        if cached.len() + claims.len() > CLAIMS {
+            cached.clear();
+        }
+        let is_small = |claim: &CachedClaim| {
+            claim.dispatch.body.payload.as_ref().is_none_or(|payload| payload.as_str().len() <= PAYLOAD_BYTES)
+        };
+        cached.extend(claims.into_iter().filter(is_small).map(|claim| (claim.dispatch.id().clone(), claim)));
+    }
+
+    /// Removes and returns claims on which their holders act. Returns none if one of them is not known, or if they were
+    /// numbered in different incarnations. Also returns none if two belong to one thread, because at most one of the
+    /// two is still valid.
+    pub(crate) fn take(&self, ids: &[&DispatchId]) -> Vec<CachedClaim> {
+        let mut cached = self.cached();
+        let taken: Vec<Option<CachedClaim>> = ids.iter().map(|id| cached.remove(*id)).collect();
+        drop(cached);
+        let taken: Vec<CachedClaim> = taken.into_iter().collect::<Option<_>>().unwrap_or_default();
+        let first = taken.first().map(|claim| claim.incarnation);
+        let is_of_one_life = taken.iter().all(|claim| Some(claim.incarnation) == first);
+        let threads: HashSet<_> = taken.iter().map(|claim| &claim.dispatch.body.thread).collect();
+        if is_of_one_life && threads.len() == taken.len() { taken } else { Vec::new() }
+    }
+}

@@ -1,0 +1,218 @@
+//! Parts of the mailbox's indexes that claims can skip. A dead row stays in the indexes as long as any transaction may
+//! still see it, so claims do not search again where they found nothing.
+//!
+//! A writer flags a row that it adds to a skipped part. It cannot do so if the row was written shortly before the
+//! search and not visible yet, so the last moments before a search are always searched again. A row that stays
+//! invisible for longer, such as one of a transaction that was suspended or rolled back, is found when all parts are
+//! searched, which happens from time to time.
+
+#![expect(clippy::disallowed_methods, reason = "the interval between full searches is real time")]
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use sqlx::postgres::PgArguments;
+use store_core::Result;
+
+use crate::db::{add, signed};
+
+/// How many milliseconds before a search never count as searched. Rows written before that are visible.
+const VISIBILITY_LAG_MS: u64 = 750;
+/// The minimum time between two searches of all parts.
+const FULL_SCAN_INTERVAL: Duration = Duration::from_millis(500);
+/// The minimum time between two searches of all parts, as a multiple of the time that one takes.
+const FULL_SCAN_FACTOR: u32 = 20;
+
+/// The times up to which nothing is left to find. 0 means that nothing can be skipped.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Watermarks {
+    /// The server's time at the last search.
+    at: u64,
+    /// For threads with dispatches that become due.
+    due: u64,
+    /// For leases.
+    lease: u64,
+    /// For ready threads, by each priority that occurred.
+    ready: BTreeMap<u8, u64>,
+}
+
+impl Watermarks {
+    /// Adds the five arguments of a statement.
+    pub(crate) fn add_to(&self, arguments: &mut PgArguments) -> Result<()> {
+        add(arguments, (self.at > 0).then(|| signed(self.at)).transpose()?)?;
+        add(arguments, signed(self.due)?)?;
+        add(arguments, signed(self.lease)?)?;
+        add(arguments, self.ready.keys().map(|priority| i16::from(*priority)).collect::<Vec<_>>())?;
+        add(arguments, self.ready.values().map(|since| signed(*since)).collect::<Result<Vec<_>>>()?)
+    }
+}
+
+/// Kinds of candidates for which the query hit its limit, so that more may exist.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LimitReached {
+    pub(crate) due: bool,
+    pub(crate) lapsed: bool,
+    pub(crate) ready: bool,
+}
+
+/// A search for something to claim, and its result.
+#[derive(Debug, Clone)]
+pub(crate) struct Search {
+    /// The time of the search whose results this one relied on; 0 if it searched all parts.
+    watermarks_at: u64,
+    began: Instant,
+    took: Duration,
+    /// The server's time.
+    pub(crate) clock: u64,
+    pub(crate) full: LimitReached,
+    /// The priorities and times of the threads found in parts that were not skipped, in order.
+    pub(crate) ready: Vec<(u8, u64)>,
+}
+
+impl Search {
+    /// Starts a search that skips these parts.
+    pub(crate) fn new(watermarks: &Watermarks) -> Self {
+        Self {
+            watermarks_at: watermarks.at,
+            began: Instant::now(),
+            took: Duration::ZERO,
+            clock: 0,
+            full: LimitReached::default(),
+            ready: Vec::new(),
+        }
+    }
+
+    /// Ends the search.
+    pub(crate) fn end(&mut self) {
+        self.took = self.began.elapsed();
+    }
+
+    /// Returns the parts that the next search can skip, given those known before.
+    fn watermarks(&self, known: &Watermarks) -> Watermarks {
+        let seen = self.clock.saturating_sub(VISIBILITY_LAG_MS);
+        // If the clock was set back, the known times are useless. A concurrent search that ended first may know more.
+        let is_full_scan = self.watermarks_at == 0 || self.watermarks_at > self.clock;
+        let mut watermarks = if is_full_scan && known.at > self.clock { Watermarks::default() } else { known.clone() };
+        watermarks.at = watermarks.at.max(self.clock);
+        if !self.full.due {
+            watermarks.due = seen;
+        }
+        if !self.full.lapsed {
+            watermarks.lease = seen;
+        }
+        for (priority, _) in &self.ready {
+            watermarks.ready.entry(*priority).or_default();
+        }
+        // The last priority found, and those after it, were not searched completely.
+        let last = self.full.ready.then(|| self.ready.last().map_or(0, |(last, _)| *last));
+        for (priority, since) in &mut watermarks.ready {
+            let first = self.ready.iter().find(|(found, _)| found == priority).map(|(_, since)| *since);
+            let nothing = if last.is_some_and(|last| *priority >= last) { *since } else { seen };
+            *since = first.map_or(nothing, |first| first.min(seen));
+        }
+        watermarks
+    }
+}
+
+/// The parts of the mailbox that the claims of a tenant can skip.
+#[derive(Debug, Default)]
+pub(crate) struct ScanState(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    watermarks: Watermarks,
+    /// When all parts must be searched again.
+    full_scan_at: Option<Instant>,
+}
+
+impl ScanState {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what the next claim can skip: nothing if it must search all parts.
+    pub(crate) fn for_claim(&self) -> Watermarks {
+        let state = self.state();
+        let is_full_scan = state.full_scan_at.is_none_or(|at| at <= Instant::now());
+        if is_full_scan { Watermarks::default() } else { state.watermarks.clone() }
+    }
+
+    /// Returns what a caller that waits for the next claim can skip.
+    pub(crate) fn known(&self) -> Watermarks {
+        self.state().watermarks.clone()
+    }
+
+    /// Records the search of a claim that was written.
+    pub(crate) fn record(&self, search: &Search) {
+        let mut state = self.state();
+        if search.watermarks_at == 0 {
+            state.full_scan_at = Some(Instant::now() + FULL_SCAN_INTERVAL.max(search.took * FULL_SCAN_FACTOR));
+        }
+        state.watermarks = search.watermarks(&state.watermarks);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LimitReached, ScanState, Search, VISIBILITY_LAG_MS, Watermarks};
+
+    const NOW: u64 = 1_000_000;
+    const ALL: LimitReached = LimitReached { due: false, lapsed: false, ready: false };
+    const SOME: LimitReached = LimitReached { due: true, lapsed: true, ready: true };
+
+    fn search(ready: &[(u8, u64)], full: LimitReached) -> Search {
+        Search { clock: NOW, ready: ready.to_vec(), full, ..Search::new(&Watermarks::default()) }
+    }
+
+    fn known(ready: &[(u8, u64)]) -> Watermarks {
+        Watermarks { at: NOW - 10, due: 5, lease: 6, ready: ready.iter().copied().collect() }
+    }
+
+    #[test]
+    fn the_watermark_stays_below_places_that_may_be_unseen() {
+        let watermarks = search(&[(1, NOW - 1), (2, NOW - 5_000)], ALL).watermarks(&Watermarks::default());
+        let seen = NOW - VISIBILITY_LAG_MS;
+        assert_eq!((watermarks.at, watermarks.due, watermarks.lease), (NOW, seen, seen));
+        assert_eq!(watermarks.ready, [(1, seen), (2, NOW - 5_000)].into());
+    }
+
+    #[test]
+    fn the_watermark_of_an_empty_priority_advances_to_now() {
+        assert_eq!(search(&[], ALL).watermarks(&known(&[(3, 7)])).ready, [(3, NOW - VISIBILITY_LAG_MS)].into());
+    }
+
+    #[test]
+    fn the_watermark_does_not_pass_unsearched_places() {
+        let watermarks = search(&[(2, 100), (2, 200)], SOME).watermarks(&known(&[(1, 7), (2, 8), (4, 9)]));
+        assert_eq!(watermarks.ready, [(1, NOW - VISIBILITY_LAG_MS), (2, 100), (4, 9)].into());
+        assert_eq!((watermarks.due, watermarks.lease), (5, 6));
+        assert_eq!(search(&[], SOME).watermarks(&known(&[(1, 7)])).ready, [(1, 7)].into());
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_resets_the_watermark() {
+        let ahead = Watermarks { at: NOW + 1, ..known(&[(1, NOW)]) };
+        assert_eq!(search(&[(2, 3)], ALL).watermarks(&ahead).ready, [(2, 3)].into());
+    }
+
+    #[test]
+    fn a_search_that_ends_late_does_not_lower_the_watermark() {
+        let known = Watermarks { at: NOW + 5, ..known(&[(1, NOW - 900)]) };
+        let late = Search { watermarks_at: NOW - 10, ..search(&[], ALL) };
+        let watermarks = late.watermarks(&known);
+        assert_eq!((watermarks.at, watermarks.ready), (NOW + 5, [(1, NOW - VISIBILITY_LAG_MS)].into()));
+    }
+
+    #[test]
+    fn the_first_claim_and_periodic_ones_search_everything() {
+        let scan_state = ScanState::default();
+        assert_eq!(scan_state.for_claim(), Watermarks::default());
+        scan_state.record(&search(&[], ALL));
+        assert_eq!(scan_state.for_claim().at, NOW);
+        scan_state.state().full_scan_at = Some(std::time::Instant::now());
+        assert_eq!((scan_state.for_claim(), scan_state.known().at), (Watermarks::default(), NOW));
+    }
+}

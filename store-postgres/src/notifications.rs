@@ -1,0 +1,155 @@
+//! Notifications for other processes: which scopes have new events, and which tenants have work. They are sent after
+//! the writes that they announce, many at once. A lost notification does no harm, because waiting callers also poll
+//! (PO-13).
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use sqlx::postgres::{PgArguments, PgListener, PgPoolOptions};
+use store_core::{Result, RunId, Scope, TenantId, ThreadId, Timestamp};
+use tokio::{sync::Notify, task::JoinHandle};
+
+use crate::{
+    cache::scope_key,
+    config::Pooler,
+    db::{Db, add},
+    live,
+    tenant::{Common, Tenant},
+};
+
+/// How long notifications are collected before they are sent together.
+const BATCH_DELAY: Duration = Duration::from_millis(5);
+/// How long the listener waits before it connects again, and how often waiting callers poll without a listener.
+const RECONNECT_DELAY: Duration = Duration::from_secs(1);
+/// The maximum length of a notification. PostgreSQL allows fewer than 8,000 bytes; longer ones are found by polling.
+const MAX_PAYLOAD: usize = 7_900;
+
+/// The open tenants of a store.
+pub(crate) type Tenants = Mutex<HashMap<TenantId, Arc<Tenant>>>;
+
+/// Notifications that are still to be sent.
+#[derive(Debug, Default)]
+pub(crate) struct Notifications {
+    waiting: Mutex<BTreeSet<String>>,
+    some: Notify,
+}
+
+impl Notifications {
+    fn waiting(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Announces that a scope has new events.
+    pub(crate) fn events(&self, tenant: &TenantId, scope: &Scope) {
+        let (kind, id) = scope_key(scope);
+        self.add(format!("{}\n{kind}\n{id}", tenant.as_str()));
+    }
+
+    /// Announces that a tenant has work.
+    pub(crate) fn work(&self, tenant: &TenantId) {
+        self.add(format!("{}\nwork\n", tenant.as_str()));
+    }
+
+    fn add(&self, text: String) {
+        if text.len() < MAX_PAYLOAD {
+            self.waiting().insert(text);
+            self.some.notify_one();
+        }
+    }
+}
+
+/// The tasks that send and receive notifications. They are aborted when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Tasks([JoinHandle<()>; 3]);
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.0.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Starts the tasks that send and receive notifications.
+pub(crate) fn begin(common: &Arc<Common>, tenants: &Arc<Tenants>) -> Tasks {
+    let sending = common.runtime.spawn(send(Arc::downgrade(common)));
+    let hearing = common.runtime.spawn(receive(Arc::clone(common), Arc::downgrade(tenants)));
+    let carrying = common.runtime.spawn(live::carry(Arc::clone(common), Arc::downgrade(tenants)));
+    Tasks([sending, hearing, carrying])
+}
+
+pub(crate) fn channel(schema: &str) -> String {
+    format!("agentstore_{schema}")
+}
+
+async fn send(common: Weak<Common>) {
+    while let Some(common) = common.upgrade() {
+        common.notifications.some.notified().await;
+        tokio::time::sleep(BATCH_DELAY).await;
+        let texts: Vec<String> = std::mem::take(&mut *common.notifications.waiting()).into_iter().collect();
+        // Other processes find by polling what could not be announced.
+        let _lost = notify(&common.db, &channel(&common.config.schema), texts).await;
+    }
+}
+
+async fn notify(db: &Db, channel: &str, texts: Vec<String>) -> Result<()> {
+    let mut with = PgArguments::default();
+    add(&mut with, channel)?;
+    add(&mut with, texts)?;
+    db.any().read(|sql| &sql.notify, with).await.map(drop)
+}
+
+/// Listens for notifications. Where that is impossible, wakes all waiting callers from time to time so that they poll.
+async fn receive(common: Arc<Common>, tenants: Weak<Tenants>) {
+    loop {
+        if common.config.pooler == Pooler::None {
+            let _ended = listen(&common, &tenants).await;
+        }
+        tokio::time::sleep(RECONNECT_DELAY).await;
+        notify_all(&common, &tenants);
+    }
+}
+
+/// Listens until the connection is lost. Notifications sent before it listened are made up for by a poll of all waiting
+/// callers.
+async fn listen(common: &Common, tenants: &Weak<Tenants>) -> Result<(), sqlx::Error> {
+    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(common.config.server.clone());
+    let mut listener = PgListener::connect_with(&pool).await?;
+    listener.listen(&channel(&common.config.schema)).await?;
+    loop {
+        notify_all(common, tenants);
+        while let Some(notification) = listener.try_recv().await? {
+            dispatch(common, tenants, notification.payload());
+        }
+    }
+}
+
+fn dispatch(common: &Common, tenants: &Weak<Tenants>, text: &str) {
+    let mut parts = text.splitn(3, '\n');
+    let (Some(tenant), Some(kind), Some(id)) = (parts.next(), parts.next(), parts.next()) else { return };
+    if matches!(kind, "live" | "answer") {
+        return common.live_state.wake_if(id);
+    }
+    let Some(tenants) = tenants.upgrade() else { return };
+    let tenants = tenants.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(tenant) = tenant.parse::<TenantId>().ok().and_then(|tenant| tenants.get(&tenant)) else { return };
+    let scope = match kind {
+        "thread" => ThreadId::new(id).ok().map(Scope::Thread),
+        "run" => RunId::new(id).ok().map(Scope::Run),
+        _ => {
+            tenant.notifier.notify(Timestamp::MIN);
+            None
+        }
+    };
+    tenant.followers.notify(scope.iter());
+}
+
+fn notify_all(common: &Common, tenants: &Weak<Tenants>) {
+    common.live_state.wake();
+    let Some(tenants) = tenants.upgrade() else { return };
+    for tenant in tenants.lock().unwrap_or_else(PoisonError::into_inner).values() {
+        tenant.followers.notify_all();
+        tenant.notifier.notify(Timestamp::MIN);
+    }
+}

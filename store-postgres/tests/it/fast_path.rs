@@ -1,0 +1,190 @@
+//! Commits that share one statement with others, while another process changes what they depend on.
+
+use std::{sync::Arc, time::Duration};
+
+use sqlx::{Connection as _, PgConnection};
+use store_core::{
+    ClaimRequest, Commit, CommitCoordinator, ErrorKind, Expect, Fence, Interrupt, Json, Limits, NewDispatch,
+    NewOutboxRow, OutboxQuery, PageRequest, Receipt, Result, StateChange, Store, TenantId, ThreadFilter, ThreadId,
+};
+
+use crate::{
+    faults::given::{commits, saying, stores, thread, whole},
+    fixture::{Place, server},
+};
+
+const THREADS: usize = 16;
+
+/// Two stores on one schema, and threads that the first one wrote to.
+struct Given {
+    here: Arc<dyn Store>,
+    there: Arc<dyn Store>,
+    ids: Vec<ThreadId>,
+    place: Place,
+}
+
+impl Given {
+    async fn new() -> Self {
+        let place = Place::new(Limits::default()).await.unwrap();
+        let (here, there) = (place.store().await.unwrap(), place.store().await.unwrap());
+        let ids: Vec<_> = (0..THREADS).map(|at| thread(format!("t-{at}"))).collect();
+        for id in &ids {
+            let _known = commits(&*here).commit(whole(id, 1)).await.unwrap();
+        }
+        Self { here, there, ids, place }
+    }
+}
+
+/// Makes the commits at the same time. Returns their answers in the order of `asked`.
+async fn together(commits: &Arc<dyn CommitCoordinator>, asked: Vec<Commit>) -> Vec<Result<Receipt>> {
+    let running: Vec<_> = asked
+        .into_iter()
+        .map(|commit| {
+            let commits = Arc::clone(commits);
+            tokio::spawn(async move { commits.commit(commit).await })
+        })
+        .collect();
+    let mut answers = Vec::new();
+    for one in running {
+        answers.push(one.await.unwrap());
+    }
+    answers
+}
+
+/// CM-31, PO-4: if another process ends a claim, the commits that the claim fences are refused, and no others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_lost_in_another_process_refuses_only_its_own_commits() {
+    let given = Given::new().await;
+    let (here, mailbox) = (commits(&*given.here), stores(&*given.here).mailbox.unwrap());
+    let work = given.ids.iter().map(|id| NewDispatch::new(id.clone(), "r".parse().unwrap())).collect();
+    mailbox.enqueue(work).await.unwrap().into_iter().for_each(|queued| drop(queued.unwrap()));
+    let request = ClaimRequest::new("w".parse().unwrap(), Duration::from_mins(10)).up_to(100);
+    let held = mailbox.claim(request).await.unwrap().claimed;
+    let fence = |id: &ThreadId| -> Fence { held.iter().find(|held| held.dispatch.thread == *id).unwrap().fence() };
+    for round in 0..10 {
+        if round == 3 {
+            let elsewhere = stores(&*given.there).mailbox.unwrap();
+            elsewhere.interrupt(Interrupt::new(given.ids[5].clone())).await.unwrap();
+        }
+        let fenced = given.ids.iter().map(|id| saying(id, &format!("round-{round}")).fenced(fence(id)));
+        for (at, answer) in together(&here, fenced.collect()).await.into_iter().enumerate() {
+            let refused = answer.err().map(|error| error.kind());
+            let expected = (at == 5 && round >= 3).then_some(ErrorKind::StaleEpoch);
+            assert_eq!(refused, expected, "round {round}, thread {at}");
+        }
+    }
+    let threads = stores(&*given.there).threads.unwrap();
+    for (at, id) in given.ids.iter().enumerate() {
+        let found = threads.load_thread(id).await.unwrap().unwrap().version.number();
+        assert_eq!(found, if at == 5 { 4 } else { 11 }, "{id}");
+    }
+}
+
+/// TN-8, CM-5: what another process deleted does not come back because this process still has it in its cache.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_deleted_by_another_process_stays_deleted() {
+    let given = Given::new().await;
+    let here = commits(&*given.here);
+    let threads = stores(&*given.here).threads.unwrap();
+    let mut asked = Vec::new();
+    for id in &given.ids {
+        let version = threads.load_thread(id).await.unwrap().unwrap().version;
+        asked.push(saying(id, "late").expecting(Expect::Version(version)));
+    }
+    given.there.delete_tenant(&TenantId::default_tenant()).await.unwrap();
+    for answer in together(&here, asked).await {
+        assert_eq!(answer.unwrap_err().kind(), ErrorKind::Conflict);
+    }
+    assert_eq!(threads.count_threads(&ThreadFilter::default()).await.unwrap(), 0);
+}
+
+/// CM-5, PO-4: what another transaction writes to a thread is not overwritten by commits that wait for the thread.
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_of_others_while_commits_wait_are_not_overwritten() {
+    const ROUNDS: u64 = 5;
+    let given = Given::new().await;
+    let there = given.place.0.open().await.unwrap();
+    let mut connection = PgConnection::connect(&server()).await.unwrap();
+    let shared = given.ids.last().unwrap();
+    for round in 0..ROUNDS {
+        let mut transaction = connection.begin().await.unwrap();
+        let commit = saying(shared, &format!("round-{round}"));
+        let _receipt = there.commit_in(&TenantId::default_tenant(), &mut transaction, commit).await.unwrap();
+        let state = |id: &ThreadId| Commit::new(id.clone()).with_state(StateChange::new().set("n", Json::null()));
+        let (here, asked) = (commits(&*given.here), given.ids.iter().map(state).collect());
+        let waiting = tokio::spawn(async move { together(&here, asked).await });
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(!waiting.is_finished());
+        transaction.commit().await.unwrap();
+        waiting.await.unwrap().into_iter().for_each(|answer| drop(answer.unwrap()));
+    }
+    let threads = stores(&*given.there).threads.unwrap();
+    assert_eq!(threads.load_thread(shared).await.unwrap().unwrap().version.number(), 1 + ROUNDS);
+}
+
+/// OB-11: rows of one order key get a number each, also if many threads and two processes write them at the same time.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_an_order_key_are_numbered_across_threads_and_processes() {
+    const ROUNDS: usize = 20;
+    let given = Given::new().await;
+    let (lane, target, key) = ("o".parse().unwrap(), "x".parse().unwrap(), "k".parse().unwrap());
+    let row = NewOutboxRow::new(lane, target, Json::null()).with_order_key(key);
+    let writers = given.ids.iter().enumerate().map(|(at, id)| {
+        let commits = commits(if at % 2 == 0 { &*given.here } else { &*given.there });
+        let commit = Commit::new(id.clone()).with_outbox([row.clone()]);
+        tokio::spawn(async move {
+            for _ in 0..ROUNDS {
+                let _receipt = commits.commit(commit.clone()).await.unwrap();
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap();
+    }
+    let query = OutboxQuery::default().with_page(PageRequest::first(1_000));
+    let rows = stores(&*given.here).outbox.unwrap().list_outbox(query).await.unwrap().items;
+    assert_eq!(rows.iter().filter(|row| row.order_key.is_some()).count(), THREADS * ROUNDS);
+}
+
+/// PO-4: in a schema for which the server has no statistics yet, a group commit looks up by key what it changes. It
+/// reads no other rows.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_commit_reads_only_the_rows_that_it_changes() {
+    const MANY: usize = 1_000;
+    const TOGETHER: usize = 200;
+    const ROUNDS: usize = 8;
+    let place = Place::new(Limits::default()).await.unwrap();
+    let mut read = Vec::new();
+    for rounds in [1, ROUNDS] {
+        let store = place.store().await.unwrap();
+        let commits = commits(&*store);
+        for round in 0..rounds {
+            // The first store writes many threads that the second one does not touch.
+            let count = if rounds == 1 { MANY } else { THREADS };
+            let number = u64::try_from(rounds + round).unwrap();
+            let asked: Vec<_> = (0..count).map(|at| whole(&thread(format!("t-{at}")), number)).collect();
+            for asked in asked.chunks(TOGETHER) {
+                together(&commits, asked.to_vec()).await.into_iter().for_each(|answer| drop(answer.unwrap()));
+            }
+        }
+        store.close().await.unwrap();
+        read.push(rows_read(&place).await);
+    }
+    let each = (read[1] - read[0]) / i64::try_from(ROUNDS * THREADS).unwrap();
+    assert!(each < 20, "each commit read {each} rows");
+}
+
+/// Returns how many rows of threads, runs and scopes were read through indexes in total. Waits until the connections
+/// that read them have ended.
+async fn rows_read(place: &Place) -> i64 {
+    const ARE_THERE: &str =
+        "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND strpos(query, $1) > 0)";
+    const READ: &str = "SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes \
+        WHERE schemaname = $1 AND relname IN ('thread', 'run', 'scope')";
+    let mut connection = PgConnection::connect(&server()).await.unwrap();
+    let schema = place.0.config().schema();
+    while sqlx::query_scalar(ARE_THERE).bind(schema).fetch_one(&mut connection).await.unwrap() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    sqlx::query_scalar(READ).bind(schema).fetch_one(&mut connection).await.unwrap()
+}

@@ -1,0 +1,231 @@
+//! The database file and the files beside it: which processes have it open, which one writes next, and recovery from a
+//! failed sync.
+//!
+//! This module never opens the database file while SQLite has it open in this process: closing it would release the
+//! locks that SQLite holds.
+
+#![expect(clippy::disallowed_methods, reason = "waiting for other processes takes real time")]
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use store_core::{Detail, Error, Result, SchemaMend, Timestamp};
+
+use crate::{
+    config::{Create, SqliteConfig},
+    error,
+};
+
+/// How long to wait for a lock of another process.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long an opening waits for another opening in this process that is being closed.
+const ENDING: Duration = Duration::from_secs(10);
+
+/// The files that are open in this process.
+static OPEN_FILES: Mutex<BTreeMap<PathBuf, Weak<DatabaseFile>>> = Mutex::new(BTreeMap::new());
+
+/// A database file that is open in this process, possibly several times.
+#[derive(Debug)]
+pub(crate) struct DatabaseFile {
+    pub(crate) path: PathBuf,
+    /// Locked while the file is open: shared by all processes, or exclusively by one process.
+    _users: File,
+    /// Locked by the process that writes next. Without it, a process that writes often would starve the others.
+    next: File,
+    is_exclusive: bool,
+    poisoned: AtomicBool,
+}
+
+/// Returns the path of a file beside the database.
+fn sibling(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn open_files() -> MutexGuard<'static, BTreeMap<PathBuf, Weak<DatabaseFile>>> {
+    OPEN_FILES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Opens a file that other processes may also open. A new file is accessible to its owner only.
+fn open(path: &Path) -> Result<File> {
+    let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+    opened.map_err(|e| error::file(path, e))
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    let failed = |e| error::file(path, e);
+    if let Ok(found) = fs::canonicalize(path) {
+        return Ok(found);
+    }
+    let name = path.file_name().ok_or_else(|| Error::invalid("path", "it does not name a file"))?;
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    Ok(fs::canonicalize(folder).map_err(failed)?.join(name))
+}
+
+impl DatabaseFile {
+    /// Returns the file of a configuration, ready to be opened. The first opening in this process checks the header and
+    /// recovers from a failed sync.
+    pub(crate) fn open(config: &SqliteConfig) -> Result<Arc<Self>> {
+        let path = absolute(&config.path)?;
+        let is_exclusive = config.clock.is_some();
+        let until = Instant::now() + ENDING;
+        loop {
+            let mut open_files = open_files();
+            match open_files.get(&path).and_then(Weak::upgrade) {
+                None => {
+                    let database_file = Arc::new(Self::first(&path, is_exclusive, config.create)?);
+                    open_files.retain(|_, database_file| database_file.strong_count() > 0);
+                    open_files.insert(path, Arc::downgrade(&database_file));
+                    return Ok(database_file);
+                }
+                Some(database_file) if !database_file.is_poisoned() && database_file.is_exclusive == is_exclusive => {
+                    return Ok(database_file);
+                }
+                Some(database_file) if Instant::now() > until => {
+                    let reason = match database_file.is_poisoned() {
+                        true => "it has been open since before a sync failed: close it in all processes first",
+                        false => "it is open in this process with another clock",
+                    };
+                    return Err(Error::unavailable(reason));
+                }
+                Some(_) => {}
+            }
+            drop(open_files);
+            sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn first(path: &Path, is_exclusive: bool, create: Create) -> Result<Self> {
+        if create == Create::Never && !path.exists() {
+            return Err(Error::schema_mismatch("none", "a mailbox created by agentstore", SchemaMend::Make));
+        }
+        check_header(path)?;
+        let users = open(&sibling(path, "-users"))?;
+        let poisoned = sibling(path, "-poisoned");
+        // Recovery needs exclusive access first.
+        if poisoned.exists() {
+            lock(|| users.try_lock(), ENDING, "after a failed sync, all processes must close it first")?;
+            copy_to_new_files(path)?;
+            fs::remove_file(&poisoned).map_err(|e| error::file(&poisoned, e))?;
+            users.unlock().map_err(|e| error::file(path, e))?;
+        }
+        if is_exclusive {
+            lock(|| users.try_lock(), ENDING, "another process has it open")?;
+        } else {
+            lock(|| users.try_lock_shared(), ENDING, "another process has exclusive use of it")?;
+        }
+        if !path.exists() {
+            open(path)?;
+            sync_folder(path)?;
+        }
+        let next = open(&sibling(path, "-next"))?;
+        Ok(Self { path: path.to_owned(), _users: users, next, is_exclusive, poisoned: AtomicBool::new(false) })
+    }
+
+    /// The file that is opened for writing and closed again to announce changes.
+    pub(crate) fn notify_file(&self) -> PathBuf {
+        sibling(&self.path, "-users")
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::SeqCst)
+    }
+
+    /// Stops all writes after a failed sync. The mark is found by the next opening, also after a crash.
+    pub(crate) fn poison(&self) {
+        self.poisoned.store(true, Ordering::SeqCst);
+        // On a failing medium this may fail as well. The flag of the process is set in any case.
+        let _marked = open(&sibling(&self.path, "-poisoned")).map(|mark| mark.sync_all());
+    }
+
+    /// Waits until it is this process's turn to write. If the turn does not come in time, the process writes without
+    /// it: correctness depends on SQLite's own lock only.
+    pub(crate) fn next(&self) -> Turn<'_> {
+        let _in_time = lock(|| self.next.try_lock(), PATIENCE, "other processes write");
+        Turn(&self.next)
+    }
+}
+
+/// The turn of a process to write next.
+pub(crate) struct Turn<'a>(&'a File);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let _unlocked = self.0.unlock();
+    }
+}
+
+fn lock(attempt: impl Fn() -> std::result::Result<(), TryLockError>, patience: Duration, reason: &str) -> Result<()> {
+    let (until, mut pause) = (Instant::now() + patience, Duration::from_micros(100));
+    loop {
+        match attempt() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => sleep(pause),
+            Err(TryLockError::WouldBlock) => return Err(Error::unavailable(reason)),
+            Err(TryLockError::Error(e)) => {
+                return Err(Error::unavailable("the file system does not support locks").with_source(e));
+            }
+        }
+        pause = (pause * 2).min(Duration::from_millis(1));
+    }
+}
+
+/// Refuses a file that is not a mailbox and names it in the error, without changing it (SQ-3). SQLite would also detect
+/// it, but it would first move the log of the foreign database into that database.
+fn check_header(path: &Path) -> Result<()> {
+    let mut header = Vec::new();
+    match File::open(path) {
+        Ok(file) => file.take(100).read_to_end(&mut header).map_err(|e| error::file(path, e))?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(error::file(path, e)),
+    };
+    if header.is_empty() {
+        return Ok(());
+    }
+    if !header.starts_with(b"SQLite format 3\0") {
+        return Err(crate::schema::mismatch("a file that is not an SQLite database"));
+    }
+    let number = |at: usize| header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(i32::from_be_bytes);
+    crate::schema::check(number(68).unwrap_or_default(), number(60).unwrap_or_default())
+}
+
+/// Copies the database and its log to new files, and syncs them. After a failed sync the content of the old files on
+/// the medium is unknown whatever a read returns, because the system forgets what it could not write (SQ-7).
+fn copy_to_new_files(path: &Path) -> Result<()> {
+    for file in [path.to_owned(), sibling(path, "-wal")] {
+        let copy = sibling(&file, "-new");
+        match fs::copy(&file, &copy) {
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(error::file(&file, e)),
+        }
+        let synced = open(&copy)?.sync_all().and_then(|()| fs::rename(&copy, &file));
+        synced.map_err(|e| error::file(&copy, e))?;
+    }
+    sync_folder(path)
+}
+
+fn sync_folder(path: &Path) -> Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| error::file(folder, e))
+}
+
+/// The error that nothing is written any more since a given time.
+pub(crate) fn poisoned(since: Timestamp) -> Error {
+    Error::new(Detail::Poisoned { what: "the mailbox".to_owned(), since })
+}

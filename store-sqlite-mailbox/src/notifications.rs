@@ -1,0 +1,238 @@
+//! Notifies waiting processes of changes.
+//!
+//! After a commit a process opens a file beside the database for writing and closes it, without writing anything.
+//! Waiting processes are notified of that by the system (`inotify`). On systems without `inotify`, a waiting process
+//! checks every few milliseconds whether another process has committed. No process checks while it has no waiting
+//! caller.
+
+use std::{
+    fmt,
+    fs::OpenOptions,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use rusqlite::Connection;
+use store_core::Timestamp;
+
+use crate::{schema, store::Tenants};
+
+/// The shortest interval between two looks of this process's waiting callers for changes by others.
+const PAUSE: Duration = Duration::from_millis(2);
+/// The polling interval on systems without notifications.
+const POLL: Duration = Duration::from_millis(10);
+/// The interval at which, on such systems, the thread checks whether a caller waits.
+const REST: Duration = Duration::from_millis(50);
+
+/// Notifies other processes.
+pub(crate) fn notify(notify_file: &Path) {
+    // A process that misses the notification looks once a second.
+    let _notified = OpenOptions::new().write(true).open(notify_file);
+}
+
+/// Receives notifications of other processes, from the first wait on.
+pub(crate) struct Notifications {
+    listener: Arc<Listener>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Listener {
+    tenants: Weak<Tenants>,
+    notify_file: PathBuf,
+    path: PathBuf,
+    is_over: AtomicBool,
+    waiting: AtomicUsize,
+}
+
+/// A waiting caller.
+pub(crate) struct Waiter<'a>(&'a AtomicUsize);
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl fmt::Debug for Notifications {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Notifications").field("notify_file", &self.listener.notify_file).finish_non_exhaustive()
+    }
+}
+
+impl Notifications {
+    pub(crate) fn new(tenants: Weak<Tenants>, notify_file: PathBuf, path: PathBuf) -> Self {
+        let (is_over, waiting) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Self { listener: Arc::new(Listener { tenants, notify_file, path, is_over, waiting }), thread: Mutex::default() }
+    }
+
+    /// Receives notifications of other processes as long as the returned waiter exists.
+    pub(crate) fn listen(&self) -> Waiter<'_> {
+        self.listener.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() && !self.listener.is_over.load(Ordering::SeqCst) {
+            let listener = Arc::clone(&self.listener);
+            // Without the thread, waiting callers look once a second.
+            *thread = thread::Builder::new().name("agentstore-news".to_owned()).spawn(move || listener.serve()).ok();
+        }
+        Waiter(&self.listener.waiting)
+    }
+
+    /// Ends the thread and, if `waits`, waits for its end.
+    pub(crate) fn close(&self, waits: bool) {
+        self.listener.is_over.store(true, Ordering::SeqCst);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            notify(&self.listener.notify_file);
+            if waits {
+                let _ended = thread.join();
+            }
+        }
+    }
+}
+
+impl Drop for Notifications {
+    fn drop(&mut self) {
+        self.close(false);
+    }
+}
+
+impl Listener {
+    fn serve(&self) {
+        if self.watch().is_err() {
+            self.poll();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst) || self.tenants.strong_count() == 0
+    }
+
+    fn notify_tenants(&self) {
+        if let Some(tenants) = self.tenants.upgrade() {
+            tenants.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|tenant| {
+                tenant.notifier.notify(Timestamp::MIN);
+            });
+        }
+    }
+
+    /// Checks whether another connection has committed. It reads a number that SQLite keeps in shared memory.
+    fn poll(&self) {
+        let Ok(conn) = schema::reader(&self.path) else { return };
+        let version =
+            |conn: &Connection| conn.pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0)).ok();
+        let mut last = version(&conn);
+        while !self.is_over() {
+            if self.waiting.load(Ordering::SeqCst) == 0 {
+                thread::sleep(REST);
+                continue;
+            }
+            let found = version(&conn);
+            if found != last {
+                last = found;
+                self.notify_tenants();
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn watch(&self) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
+    /// Waits for the system to report a notification.
+    #[cfg(target_os = "linux")]
+    fn watch(&self) -> std::io::Result<()> {
+        use std::mem::MaybeUninit;
+
+        use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
+
+        let watcher = inotify::init(CreateFlags::CLOEXEC)?;
+        inotify::add_watch(&watcher, &self.notify_file, WatchFlags::CLOSE_WRITE)?;
+        let mut space = [MaybeUninit::uninit(); 4_096];
+        let mut events = Reader::new(&watcher, &mut space);
+        // Earlier notifications are lost, so waiting callers look once now.
+        self.notify_tenants();
+        while !self.is_over() {
+            events.next()?;
+            if self.is_over() {
+                break;
+            }
+            self.notify_tenants();
+            thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Arc, atomic::Ordering},
+        thread,
+        time::Duration,
+    };
+
+    use store_core::{NewDispatch, Store, SystemClock, TenantId, Waited};
+
+    use super::Notifications;
+    use crate::{SqliteConfig, SqliteMailbox};
+
+    async fn enqueue(store: &SqliteMailbox) {
+        let work = NewDispatch::new("t".parse().unwrap(), "r".parse().unwrap());
+        let mailbox = store.tenant(&TenantId::default_tenant()).unwrap().mailbox.unwrap();
+        mailbox.enqueue(vec![work]).await.unwrap().remove(0).unwrap();
+    }
+
+    /// On systems without notifications, commits of others are found by polling, and only while a caller waits.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn commits_of_other_processes_are_found_by_polling() {
+        let folder = tempfile::tempdir().unwrap();
+        let (config, name) = (SqliteConfig::new(folder.path().join("mailbox.db")), TenantId::default_tenant());
+        let one = SqliteMailbox::open(config.clone()).await.unwrap();
+        let other = SqliteMailbox::open(config.clone()).await.unwrap();
+        let tenant = one.open_tenant(&name);
+        // Its own thread listens only from the first wait on, and no caller has waited.
+        let notifications =
+            Notifications::new(Arc::downgrade(&one.state.tenants), folder.path().into(), config.path().into());
+        let looking = Arc::clone(&notifications.listener);
+        let looking = thread::spawn(move || looking.poll());
+        let waits = || tenant.read(None, |rows| rows.next_claim());
+        let clock = SystemClock;
+        let (waited, ()) = tokio::join!(tenant.notifier.wait(&clock, Duration::from_secs(20), waits), async {
+            let _before = notifications.listener.waiting.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            enqueue(&other).await;
+        });
+        assert_eq!(waited.unwrap(), Waited::Woken);
+        notifications.close(false);
+        looking.join().unwrap();
+        one.close().await.unwrap();
+        other.close().await.unwrap();
+    }
+
+    /// A caller that has only handles of a tenant is notified of changes by others as well (LV-9, PR-8).
+    #[tokio::test(flavor = "multi_thread")]
+    async fn handles_of_a_tenant_are_notified_without_the_store() {
+        let folder = tempfile::tempdir().unwrap();
+        let (config, name) = (SqliteConfig::new(folder.path().join("mailbox.db")), TenantId::default_tenant());
+        let one = SqliteMailbox::open(config.clone()).await.unwrap();
+        let other = SqliteMailbox::open(config).await.unwrap();
+        let tenant = one.open_tenant(&name);
+        drop(one);
+        let _waiter = tenant.common.notifications.listen();
+        let waits = || tenant.read(None, |rows| rows.next_claim());
+        let clock = SystemClock;
+        let (waited, ()) = tokio::join!(tenant.notifier.wait(&clock, Duration::from_secs(20), waits), async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            enqueue(&other).await;
+        });
+        assert_eq!(waited.unwrap(), Waited::Woken);
+        other.close().await.unwrap();
+    }
+}

@@ -1,0 +1,116 @@
+//! A cache of rows that were read or written recently: a claimed dispatch is settled soon, and known rows need not be
+//! read again.
+
+use std::{cell::RefCell, collections::HashMap, hash::Hash};
+
+use store_core::{
+    DispatchId, ThreadId,
+    mailbox::{DispatchState, StoredDispatch},
+};
+
+use super::MailboxRow;
+
+/// The largest number of threads, and of dispatches, in the cache. One thread more clears all threads, and one dispatch
+/// more all dispatches.
+const MAX_ROWS: usize = 4_096;
+/// The longest payload that is kept, in bytes.
+const LONGEST: usize = 4_096;
+
+/// The current content of rows. The owner clears the cache when another connection has written or a write is rolled
+/// back. The keys begin with the number of the tenant.
+#[derive(Debug, Default)]
+pub(crate) struct RowCache {
+    threads: RefCell<HashMap<(i64, ThreadId), Option<MailboxRow>>>,
+    dispatches: RefCell<HashMap<(i64, DispatchId), CachedDispatch>>,
+    /// The dispatch read last, if it is not cached otherwise. A decision asks for it more than once.
+    last: RefCell<Option<((i64, DispatchId), CachedDispatch)>>,
+}
+
+#[derive(Debug)]
+struct CachedDispatch {
+    stored: StoredDispatch,
+    /// Whether the payload is known, too.
+    is_whole: bool,
+}
+
+impl CachedDispatch {
+    fn with(&self, payload: bool) -> Option<StoredDispatch> {
+        (self.is_whole || !payload).then(|| self.stored.clone())
+    }
+}
+
+fn put<K: Eq + Hash, V>(kept: &RefCell<HashMap<K, V>>, key: K, value: V) {
+    let mut kept = kept.borrow_mut();
+    if kept.len() >= MAX_ROWS && !kept.contains_key(&key) {
+        kept.clear();
+    }
+    kept.insert(key, value);
+}
+
+impl RowCache {
+    pub(crate) fn forget(&self) {
+        self.threads.borrow_mut().clear();
+        self.dispatches.borrow_mut().clear();
+        self.forget_last();
+    }
+
+    /// Forgets the dispatch of unbounded size at the end of a call.
+    pub(crate) fn forget_last(&self) {
+        *self.last.borrow_mut() = None;
+    }
+
+    /// Returns the row of a thread. `Some(None)` means that the row is known not to exist.
+    pub(super) fn thread(&self, tenant: i64, thread: &ThreadId) -> Option<Option<MailboxRow>> {
+        self.threads.borrow().get(&(tenant, thread.clone())).cloned()
+    }
+
+    pub(super) fn put_thread(&self, tenant: i64, thread: &ThreadId, row: Option<MailboxRow>) {
+        put(&self.threads, (tenant, thread.clone()), row);
+    }
+
+    /// Returns a dispatch, with its payload if that is requested.
+    pub(super) fn dispatch(&self, tenant: i64, id: &DispatchId, with_payload: bool) -> Option<StoredDispatch> {
+        let key = (tenant, id.clone());
+        match &*self.last.borrow() {
+            Some((last, known)) if *last == key => known.with(with_payload),
+            _ => self.dispatches.borrow().get(&key)?.with(with_payload),
+        }
+    }
+
+    /// Notes a dispatch that was read, with or without its payload. A finished dispatch is not cached, because it is
+    /// rarely read again.
+    pub(super) fn put_read(&self, tenant: i64, stored: &StoredDispatch, is_whole: bool) {
+        let (key, known) = ((tenant, stored.id().clone()), CachedDispatch { stored: stored.clone(), is_whole });
+        let length = stored.body.payload.as_ref().map_or(0, |payload| payload.as_str().len());
+        if length > LONGEST || stored.state.finished_at.is_some() {
+            self.dispatches.borrow_mut().remove(&key);
+            *self.last.borrow_mut() = Some((key, known));
+        } else {
+            self.forget_last();
+            put(&self.dispatches, key, known);
+        }
+    }
+
+    /// Notes a dispatch that is written. Returns its previous state, if it is known.
+    pub(super) fn put_written(&self, tenant: i64, stored: &StoredDispatch) -> Option<DispatchState> {
+        self.forget_last();
+        if stored.state.finished_at.is_some() {
+            return self.remove(tenant, stored.id());
+        }
+        if stored.is_new() {
+            self.put_read(tenant, stored, true);
+            return None;
+        }
+        let mut kept = self.dispatches.borrow_mut();
+        // The decision may have been made without the payload, so only the state is replaced.
+        let known = kept.get_mut(&(tenant, stored.id().clone()))?;
+        Some(std::mem::replace(&mut known.stored.state, stored.state.clone()))
+    }
+
+    /// Forgets a dispatch, and returns its state if it was known.
+    pub(super) fn remove(&self, tenant: i64, id: &DispatchId) -> Option<DispatchState> {
+        self.forget_last();
+        let known = self.dispatches.borrow_mut().remove(&(tenant, id.clone()));
+        known.map(|known| known.stored.state)
+    }
+}

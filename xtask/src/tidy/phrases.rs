@@ -1,0 +1,100 @@
+//! Checks the prose of comments and documentation for phrases that docs/glossary.md rules out.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result};
+
+use super::Source;
+
+/// Phrases in lower case, and what to write instead.
+const PHRASES: &[(&str, &str)] = &[
+    ("whoever", "name the subject: the caller, a reader, another process"),
+    ("somebody", "name the subject: the caller, a reader, another process"),
+    ("nobody", "name the subject: no caller, no reader, no other process"),
+    ("who only reads", "a reader"),
+    ("who drops", "a caller that drops"),
+    ("it is over", "it has ended, finished or expired"),
+    ("what is over", "what has ended, finished or expired"),
+    ("lease is over", "the lease has expired"),
+    ("behind the failure", "after the failure"),
+    ("behind a pause", "after a delay"),
+    ("the last one last", "oldest first"),
+    ("as may be at once", "the limit"),
+    ("is done in part", "is only partly applied"),
+];
+
+/// Pages that name the phrases themselves, or are notes for the authors.
+const PAGES_LEFT_OUT: &[&str] = &["glossary.md", "plan.md"];
+
+/// A crate whose comments are written anew together with its engine.
+const LEFT_OUT: &str = "store-file/";
+
+pub(super) fn check(root: &Path, sources: &[Source]) -> Result<Vec<String>> {
+    let mut objections = Vec::new();
+    for Source { path, text } in sources {
+        if !path.starts_with(LEFT_OUT) && !path.ends_with("tidy/phrases.rs") {
+            let comments = text.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("//"));
+            check_lines(path, comments, &mut objections);
+        }
+    }
+    for page in pages(root)? {
+        let text = fs::read_to_string(root.join(&page)).with_context(|| format!("{page} cannot be read"))?;
+        check_lines(&page, text.lines().enumerate(), &mut objections);
+    }
+    Ok(objections)
+}
+
+fn pages(root: &Path) -> Result<Vec<String>> {
+    let mut pages = Vec::new();
+    for folder in ["", "docs/", "docs/decisions/"] {
+        let read = || format!("`{}` cannot be read", root.join(folder).display());
+        for entry in fs::read_dir(root.join(folder)).with_context(read)? {
+            let name = entry.with_context(read)?.file_name().to_string_lossy().into_owned();
+            if Path::new(&name).extension().is_some_and(|extension| extension == "md")
+                && !PAGES_LEFT_OUT.contains(&name.as_str())
+            {
+                pages.push(format!("{folder}{name}"));
+            }
+        }
+    }
+    pages.sort();
+    Ok(pages)
+}
+
+fn check_lines<'a>(path: &str, lines: impl Iterator<Item = (usize, &'a str)>, objections: &mut Vec<String>) {
+    for (at, line) in lines {
+        let prose = without_code(line).to_lowercase();
+        for (phrase, instead) in PHRASES {
+            if has(&prose, phrase) {
+                objections.push(format!("{path}:{}: \"{phrase}\"; write instead: {instead}", at + 1));
+            }
+        }
+    }
+}
+
+/// Returns the line without what stands between backticks.
+fn without_code(line: &str) -> String {
+    line.split('`').step_by(2).collect::<Vec<_>>().join("`")
+}
+
+/// Returns whether the text has the phrase as whole words.
+fn has(text: &str, phrase: &str) -> bool {
+    text.match_indices(phrase).any(|(at, _)| {
+        let is_word = |near: Option<char>| near.is_some_and(|near| near.is_alphanumeric() || near == '_');
+        let (before, after) = (&text[..at], &text[at + phrase.len()..]);
+        !is_word(before.chars().next_back()) && !is_word(after.chars().next())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{has, without_code};
+
+    #[test]
+    fn a_phrase_is_found_as_whole_words_outside_of_code() {
+        assert!(has("// nobody reads it", "nobody"));
+        assert!(!has("// the user nobody_else", "nobody"));
+        assert!(!has(&without_code("// the user `nobody` reads it"), "nobody"));
+        assert!(has(&without_code("// `a` is read by nobody"), "nobody"));
+    }
+}
