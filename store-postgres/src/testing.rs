@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use store_core::{Error, IdSource, Result, Uuids};
+use tokio::sync::Mutex;
 
 use crate::{
     config::PostgresConfig,
@@ -33,9 +34,10 @@ const EMPTIED: &str = "SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks l 
     UPDATE $schema$.meta SET incarnation = DEFAULT, cursor_key = sha256(convert_to(gen_random_uuid()::text, 'UTF8')); \
     UPDATE $schema$.clock SET now = 1763700000000";
 
-/// The exclusive right of a test to use a schema. Lasts as long as the connection that holds the lock.
+/// The exclusive right of a test to use a schema. Lasts as long as the connection that holds the lock. The connection
+/// also moves the clock, because each new session costs the server milliseconds.
 struct Lease {
-    _connection: PgConnection,
+    connection: Mutex<PgConnection>,
 }
 
 impl std::fmt::Debug for Lease {
@@ -116,7 +118,7 @@ impl TestSchema {
         }
         let prepared = AssertSqlSafe(in_schema(if there { EMPTIED } else { STOPPED }, &name));
         sqlx::raw_sql(prepared).execute(&mut connection).await.map_err(failed)?;
-        Ok(Self { config, lease: Some(Arc::new(Lease { _connection: connection })) })
+        Ok(Self { config, lease: Some(Arc::new(Lease { connection: Mutex::new(connection) })) })
     }
 
     /// Returns the schema that `config` names, with its present content and clock.
@@ -183,8 +185,12 @@ impl TestSchema {
     }
 
     async fn run(&self, sql: &str) -> Result<()> {
-        let mut connection = PgConnection::connect_with(&self.config.server).await.map_err(failed)?;
         let sql = AssertSqlSafe(in_schema(sql, &self.config.schema));
+        if let Some(lease) = &self.lease {
+            sqlx::raw_sql(sql).execute(&mut *lease.connection.lock().await).await.map_err(failed)?;
+            return Ok(());
+        }
+        let mut connection = PgConnection::connect_with(&self.config.server).await.map_err(failed)?;
         sqlx::raw_sql(sql).execute(&mut connection).await.map_err(failed)?;
         connection.close().await.map_err(failed)
     }

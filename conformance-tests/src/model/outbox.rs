@@ -181,7 +181,9 @@ fn is_ready(rows: &[Row], row: &Row, with: (Timestamp, Option<Bug>)) -> bool {
     let is_dead = row.row.status == OutboxStatus::DeadLetter && bug == Some(Bug::DeadLetterClaimed);
     (row.row.status == OutboxStatus::Pending || is_dead)
         && row.row.available_at <= now
-        && (bug == Some(Bug::OrderKeyIgnored) || !rows.iter().any(|other| blocks(&other)))
+        && (row.draft.order_key.is_none()
+            || bug == Some(Bug::OrderKeyIgnored)
+            || !rows.iter().any(|other| blocks(&other)))
 }
 
 fn held<'a>(tenant: &'a mut Tenant, id: &OutboxId, token: &ClaimToken, bug: Option<Bug>) -> Result<&'a mut Row> {

@@ -101,9 +101,9 @@ impl<T: Target> Sweep<T> {
             if swept.ends[0] != swept.ends[1] {
                 changed.insert(swept.name);
             }
-            // Quick tests drop the call alone after every second number of polls, and
-            // beside other calls after the rest.
-            let step = Length::choose(2, 1, 1);
+            // Of three numbers of polls in a row, quick tests drop the call alone after the
+            // first, and beside other calls after the last.
+            let step = Length::choose(3, 1, 1);
             let mut points = swept.at_polls((0..MAX_POLLS).step_by(step), None).await?;
             // The other calls are at a different point in each round.
             for round in 0..Length::choose(1, 3, 3) {

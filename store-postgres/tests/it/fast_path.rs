@@ -143,6 +143,7 @@ async fn rows_of_an_order_key_are_numbered_across_threads_and_processes() {
     }
     let query = OutboxQuery::default().with_page(PageRequest::first(1_000));
     let rows = stores(&*given.here).outbox.unwrap().list_outbox(query).await.unwrap().items;
+    // An index of the table makes the numbers of a key unique.
     assert_eq!(rows.iter().filter(|row| row.order_key.is_some()).count(), THREADS * ROUNDS);
 }
 

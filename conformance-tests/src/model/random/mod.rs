@@ -54,7 +54,7 @@ impl ModelTest {
 
     /// Returns the test that the environment describes.
     ///
-    /// - `AGENTSTORE_MODEL_CASES`: the number of histories. The default is 15, for the length `full` 150 and
+    /// - `AGENTSTORE_MODEL_CASES`: the number of histories. The default is 10, for the length `full` 150 and
     ///   for the length `long` 1,000.
     /// - `AGENTSTORE_MODEL_STEPS`: the number of steps in each. The default is 50.
     /// - `AGENTSTORE_MODEL_SEED`: a number, or `random`. The default is 1, so that each run plays the same histories.
@@ -63,7 +63,7 @@ impl ModelTest {
         let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         let small = |name: &str, default: u32| number(name).map_or(default, |n| u32::try_from(n).unwrap_or(u32::MAX));
         let steps = small("AGENTSTORE_MODEL_STEPS", 50) as usize;
-        let random = Self::new(small("AGENTSTORE_MODEL_CASES", Length::choose(15, 150, 1_000)), steps);
+        let random = Self::new(small("AGENTSTORE_MODEL_CASES", Length::choose(10, 150, 1_000)), steps);
         Self { seed: seed("AGENTSTORE_MODEL_SEED"), ..random }
     }
 

@@ -75,8 +75,8 @@ pub(super) async fn no_data_of_another_tenant_can_be_reached(given: &Given) -> V
     }
     each(&tenants, |own| part.fill(own)).await?;
     each(&tenants, |own| part.look(own)).await?;
-    // Quick tests try every eighth of the other tenants, beginning with the next one.
-    let (all, one_in) = (&tenants, Length::choose(8, 1, 1));
+    // Quick tests try every 16th of the other tenants, beginning with the next one.
+    let (all, one_in) = (&tenants, Length::choose(16, 1, 1));
     each(&tenants, |own| async move {
         let others = all.iter().chain(all).skip_while(|other| other.name != own.name).skip(1).take(all.len() - 1);
         for foreign in others.step_by(one_in) {

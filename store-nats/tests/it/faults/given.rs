@@ -67,9 +67,11 @@ pub(super) async fn check(mailbox: &dyn MailboxStore, ends: &Ends) {
     let late: Vec<_> = ends.refused.iter().filter(|id| found.contains(*id)).collect();
     assert!(late.is_empty(), "{} of {} refused dispatches exist: {late:?}", late.len(), ends.refused.len());
     assert!(found.len() <= ends.accepted.len() + ends.unknown, "{} dispatches exist", found.len());
+    let mut worked_on = HashSet::new();
     for _ in 0..50 {
         let Some(held) = claim(mailbox).await.unwrap() else { break };
         assert_eq!(held.dispatch.attempts, 0);
+        assert!(worked_on.insert(held.dispatch.id.clone()), "{} was claimed twice", held.dispatch.id);
         ack(mailbox, &held).await.unwrap();
     }
     println!("{} accepted, {} refused, {} unknown", ends.accepted.len(), ends.refused.len(), ends.unknown);

@@ -308,7 +308,7 @@ async fn a_partitioned_cluster_loses_nothing_that_it_acknowledged() {
         Ok(network) => network,
         Err(error) => return not_run("a test of a cluster in parts", format_args!("{error:#}")),
     };
-    let (rounds, lasts) = (Length::choose(2, 2, 20), Duration::from_secs(Length::choose(16, 16, 20)));
+    let (rounds, lasts) = (Length::choose(1, 8, 20), Duration::from_secs(Length::choose(16, 16, 20)));
     let mut stores = Vec::new();
     for server in &network.servers {
         stores.push(open(&server.url(), 3).await);

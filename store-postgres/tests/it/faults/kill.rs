@@ -28,20 +28,22 @@ async fn write(
     mut number: u64,
     back: Arc<OnceLock<Instant>>,
 ) -> u64 {
-    loop {
+    let mut was_never_applied = loop {
         number += 1;
-        if commits.commit(whole(&id, number)).await.is_err() {
-            break;
+        let answer = commits.commit(whole(&id, number)).await;
+        if answer.is_err() {
+            break was_denied(&answer);
         }
-    }
+    };
     loop {
         let answer = commits.commit(whole(&id, number)).await;
-        if answer.is_ok() {
+        if let Ok(receipt) = &answer {
+            assert!(!(was_never_applied && receipt.deduplicated), "{id}: a commit that was `NotApplied` exists");
             return number;
         }
+        was_never_applied &= was_denied(&answer);
         let waited = back.get().map(Instant::elapsed).unwrap_or_default();
         assert!(waited < Duration::from_secs(10), "the store does not recover: {answer:?}");
-        assert!(was_denied(&answer) || answer.is_err());
         sleep(Duration::from_millis(5)).await;
     }
 }

@@ -41,7 +41,8 @@ async fn a_schema_is_created_completely_or_not_at_all() {
     let mut cuts = 0;
     for make in [Cut::BeforeClient, Cut::AfterClient, Cut::BeforeServer] {
         // The server sends many messages at a time, so not every one of them is tried.
-        for at in (0..).step_by(if make(0) == Cut::BeforeServer(0) { 7 } else { 1 }) {
+        let step = if make(0) == Cut::BeforeServer(0) { Length::choose(21, 7, 1) } else { Length::choose(3, 1, 1) };
+        for at in (0..).step_by(step) {
             let through = config(&proxy.url());
             proxy.cut(make(at));
             let opened = PostgresStore::open(through.clone()).await;

@@ -94,7 +94,7 @@ async fn numbers_of_a_sequence_are_not_in_the_order_of_commits() {
         })
         .collect();
     let (mut seen, mut last) = (0, 0_i64);
-    while seen < WRITERS * 20 && !(writing.iter().all(tokio::task::JoinHandle::is_finished) && last < 0) {
+    while seen < WRITERS * 20 {
         let all_done = writing.iter().all(tokio::task::JoinHandle::is_finished);
         let next = format!("SELECT position FROM {table} WHERE position > {last} ORDER BY position");
         let found: Vec<i64> = sqlx::query_scalar(AssertSqlSafe(next)).fetch_all(&mut reader).await.unwrap();
