@@ -3,12 +3,12 @@
 //! # Layout
 //! - the items of `store_core`: data model, contracts, errors
 //! - [`open`], [`OpenOptions`], [`StoreUrl`]: open the store at a URL
-//! - [`Stores`]: the parts of an opened store, or of two stores: the mailbox may be that of another store
+//! - [`Stores`]: an opened store with all its parts; its mailbox may be that of another store
 //! - [`Worker`], [`Relay`], [`Maintenance`]: loops that handle dispatches, deliver outbox rows, and remove finished
 //!   work
 //! - `memory`, `file`, `postgres`, `sqlite_mailbox`, `nats`: the backends, one cargo feature each
 //!
-//! # A turn, a fork, a rewind
+//! # A commit, a fork, a rewind
 //! ```
 //! use agentstore::{
 //!     Commit, CommitCoordinatorExt, ContextRequest, Expect, Fork, Guard, Message, NewEntry, RewindTo, TenantId,
@@ -21,14 +21,15 @@
 //! let commits = stores.commits(&TenantId::default_tenant())?;
 //! let thread = ThreadId::new("t-1")?;
 //!
-//! // A turn is one atomic commit. `Expect` guards it: of two concurrent writers exactly one succeeds.
-//! let turn = Commit::new(thread.clone())
+//! // One atomic commit adds the question and the answer. `Expect` guards it: of two concurrent writers exactly one
+//! // succeeds.
+//! let exchange = Commit::new(thread.clone())
 //!     .expecting(Expect::Absent)
 //!     .entry(NewEntry::new(Message::user("What is the capital of France?")))
 //!     .entry(NewEntry::new(Message::assistant("Paris.")));
-//! let asked = commits.commit(turn).await?;
+//! let asked = commits.commit(exchange).await?;
 //!
-//! // A fork below the first message: the old branch stays.
+//! // A fork below the first message. The old branch is kept.
 //! let other = NewEntry::new(Message::assistant("Paris, on the Seine."));
 //! let retry = Fork::below(asked.entry_ids[0].clone()).entry(other);
 //! let forked = commits.fork(Guard::from(&asked), retry).await?;

@@ -21,7 +21,7 @@ use crate::{StoreUrl, Stores, backend};
 pub struct OpenOptions {
     /// When acknowledged data is durable; the default of the backend if absent.
     pub durability: Option<Durability>,
-    /// Opens the store for reading only, while another process may write. Nothing is locked and nothing is written.
+    /// Whether the store is opened for reading only. Then nothing is locked or written, and another process may write.
     pub read_only: bool,
     /// Whether a missing store is created.
     pub create: Create,
@@ -31,7 +31,7 @@ pub struct OpenOptions {
     pub ids: Arc<dyn IdSource>,
     /// The limits of the store. A limit above the default is lowered to the default.
     pub limits: Limits,
-    /// Is told the progress of an opening that takes long, and can stop the opening (FI-10).
+    /// Receives the progress of an opening that takes long, and can stop the opening (FI-10).
     pub progress: Arc<dyn Progress>,
 }
 
@@ -119,7 +119,7 @@ impl OpenOptions {
         self
     }
 
-    /// Sets what is told the progress of an opening that takes long.
+    /// Sets what receives the progress of an opening that takes long.
     #[must_use]
     pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> Self {
         self.progress = progress;
@@ -149,8 +149,8 @@ impl OpenOptions {
         }
     }
 
-    /// Opens the store at `store` with the mailbox at `mailbox` (CP-2). If both URLs lead to the same place, that store
-    /// is opened only once and provides everything (CP-3).
+    /// Opens the store at `store` with the mailbox at `mailbox` (CP-2). If both URLs name the same store, it is opened
+    /// only once and provides everything (CP-3).
     ///
     /// ```
     /// use agentstore::OpenOptions;
@@ -183,7 +183,7 @@ pub async fn open(url: &str) -> Result<Stores> {
     OpenOptions::new().open(url).await
 }
 
-/// Returns the error for an operation that a store, or this build, does not have.
+/// Returns the error for an operation that a store, or this build, does not support.
 pub(crate) fn unsupported(operation: &'static str) -> Error {
     Error::new(store_core::Detail::Unsupported { operation })
 }

@@ -12,15 +12,15 @@ use crate::{composed::Composed, options::unsupported};
 /// An opened store with all its parts.
 ///
 /// Threads, logs, runs, state, events, pending input, the outbox and the coordinator that commits to them always belong
-/// to one store, because parts that are atomic together cannot come from two stores (CP-2). Only the mailbox may belong
-/// to another store: see [`with_mailbox`](Self::with_mailbox).
+/// to one store, because one commit writes to all of them atomically (CP-2). Only the mailbox may belong to another
+/// store: see [`with_mailbox`](Self::with_mailbox).
 #[derive(Clone)]
 pub struct Stores {
     store: Arc<dyn Store>,
     files: Option<Arc<dyn LogFiles>>,
     clock: Arc<dyn Clock>,
     backend: &'static str,
-    /// The properties of the other store, if the mailbox belongs to one.
+    /// The properties of the mailbox's store, if the mailbox belongs to another store.
     mailbox: Option<Other>,
 }
 
@@ -32,7 +32,7 @@ struct Other {
     backend: &'static str,
 }
 
-/// Access to the readable files of a backend.
+/// Access to the logs of a backend that keeps them in readable files.
 pub trait LogFiles: Send + Sync {
     /// Returns the file that contains the log of a thread. Returns none for an unknown thread.
     ///
@@ -56,22 +56,24 @@ impl Stores {
     }
 
     /// Sets the clock that the store was opened with. `Maintenance` asks this clock for the times that it compares with
-    /// store time. The store of a server has its own clock, and both clocks should show about the same time.
+    /// store time. A store on a server uses the server's clock. Both clocks should show about the same time.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Replaces the mailbox by that of another store. Everything else stays that of this store.
+    /// Replaces the mailbox with that of another store. Everything else still belongs to this store.
     ///
-    /// No atomic step covers both stores. A commit cannot settle a dispatch (`Unsupported`), and a claim is judged by
-    /// its number alone: a thread remembers the highest claim number that wrote to it, and refuses lower ones (CM-32).
-    /// Before a caller writes under a claim, it has to take the thread over. The worker loop does this.
+    /// No atomic step covers both stores. A commit can therefore not settle a dispatch (`Unsupported`), and a thread
+    /// checks only the number of a claim: it remembers the highest claim number that wrote to it, and refuses lower
+    /// ones (CM-32). Before a caller writes under a claim, it has to take the thread over with a commit that names the
+    /// claim as its fence. The worker loop does this.
     ///
-    /// If both handles belong to one store, nothing changes, and the capability `fenced` stays (CP-3). A tenant is
-    /// deleted from the mailbox first. If a deletion was cut off, repeat the call to finish it. Two handles of the same
-    /// place that were opened separately are not recognised as one store. They work, but without `fenced`.
+    /// If `other` is the same store as this one, nothing changes, and the capability `fenced` is kept (CP-3). If the
+    /// same store was opened twice, the two openings are not recognised as one store. They work, but without `fenced`.
+    /// `delete_tenant` deletes a tenant from the mailbox first, and then from the other store. If it is interrupted,
+    /// repeat the call to finish it.
     ///
     /// # Errors
     /// `Unsupported` if `other` has no mailbox; `Closed` if `other` was closed.
@@ -86,7 +88,7 @@ impl Stores {
         Ok(Self { store, mailbox, ..self })
     }
 
-    /// Adds the access to the files of the backend.
+    /// Adds access to the log files of the backend.
     #[must_use]
     pub fn with_log_files(mut self, files: Arc<dyn LogFiles>) -> Self {
         self.files = Some(files);
@@ -111,8 +113,8 @@ impl Stores {
         self.store.capabilities()
     }
 
-    /// Returns the capabilities of the store of the mailbox, which may be another store. They describe its claims, its
-    /// time and the durability of its dispatches.
+    /// Returns the capabilities of the store that keeps the mailbox, which may be another store. They describe the
+    /// claims, the time and the durability of dispatches.
     #[must_use]
     pub fn mailbox_capabilities(&self) -> &Capabilities {
         self.mailbox.as_ref().map_or_else(|| self.capabilities(), |other| &other.capabilities)
@@ -157,7 +159,7 @@ impl Stores {
     /// Returns the coordinator that writes to the threads of a tenant. Its `threads()` reads them.
     ///
     /// # Errors
-    /// `Unsupported` if no part keeps threads; otherwise as [`Store::tenant`].
+    /// `Unsupported` if the store keeps no threads; otherwise as [`Store::tenant`].
     pub fn commits(&self, tenant: &TenantId) -> Result<Arc<dyn CommitCoordinator>> {
         self.tenant(tenant)?.commits.ok_or_else(|| {
             unsupported(
@@ -179,7 +181,7 @@ impl Stores {
     /// Returns the mailbox of a tenant.
     ///
     /// # Errors
-    /// `Unsupported` if no part keeps a mailbox; otherwise as [`Store::tenant`].
+    /// `Unsupported` if the store keeps no mailbox; otherwise as [`Store::tenant`].
     pub fn mailbox(&self, tenant: &TenantId) -> Result<Arc<dyn MailboxStore>> {
         self.tenant(tenant)?.mailbox.ok_or_else(|| {
             unsupported(
@@ -198,7 +200,7 @@ impl Stores {
         self.files.as_ref().map_or(Ok(None), |files| files.log_file(tenant, thread))
     }
 
-    /// Completes what was accepted and closes the store (PR-8).
+    /// Completes the calls that were accepted, and closes the store (PR-8).
     ///
     /// # Errors
     /// As [`Store::close`].

@@ -1,4 +1,4 @@
-//! Threads of a given length.
+//! Creates threads of a given length.
 
 use anyhow::{Context as _, Result};
 use store_core::{
@@ -9,10 +9,10 @@ use store_core::{
 /// The largest number of entries in one commit of [`fill`].
 const BATCH: u64 = 500;
 
-/// The number of messages after the compaction of [`compacted`].
+/// The number of messages that [`compacted`] writes after the compaction.
 const BEHIND: u64 = 10;
 
-/// A thread, with the version and the entries that calls about it name.
+/// A thread that was filled, with the version and the entries that later calls need.
 #[derive(Debug, Clone)]
 pub struct Filled {
     /// The id of the thread.
@@ -32,7 +32,8 @@ impl Filled {
     }
 }
 
-/// Returns a message of about 200 bytes, by turns of the user and of the assistant.
+/// Returns a message of about 200 bytes. An even number gives a message of the user, an odd one a message of the
+/// assistant.
 #[must_use]
 pub fn message(number: u64) -> NewEntry {
     let text = format!("{number}: {}", "what was said here is about as long as an answer. ".repeat(4));

@@ -1,14 +1,14 @@
-//! The shared parts of the benchmarks: threads of a given length, samples with their medians, and the table.
+//! What the benchmarks share: threads of a given length, samples with their medians, and the table.
 //!
 //! # Layout
 //! - `fill`: threads of a given length
-//! - `rows`: samples that are taken in turns, and the ratios that are too high
+//! - `rows`: samples that are taken alternately, and the ratios that are too high
 //! - `schema`: an empty store on PostgreSQL
 //! - `bin/cost`: a long history compared with a short one, a full store with an empty one
 //! - `bin/rates`: commits per second in PostgreSQL compared with pgbench
 //! - `bin/horizon`: the mailbox in PostgreSQL during a long transaction
-//! - `bin/sqlite`: the SQLite mailbox compared with bare SQLite
-//! - `bin/news`: the time until a process learns of what another process wrote
+//! - `bin/sqlite`: the SQLite mailbox compared with direct writes to SQLite
+//! - `bin/news`: the time until a process receives what another process wrote
 //! - `bin/opening`: the time and memory that it takes to open a large file store
 //!
 //! Figures can be compared only if one machine measured them in one run:

@@ -1,4 +1,4 @@
-//! Samples of two sizes that are taken in turns, and the table of their medians.
+//! Samples of two sizes that are taken alternately, and the table of their medians.
 
 #![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark measures time, and prints it")]
 
@@ -7,8 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A larger ratio of the medians is too much, unless their difference is at most [`NOTICEABLE`].
+/// A line of the table is flagged if the ratio of its medians is larger than this, and their difference is larger than
+/// [`NOTICEABLE`].
 const LARGEST_RATIO: f64 = 1.2;
+/// A smaller difference of two medians is noise.
 const NOTICEABLE: Duration = Duration::from_micros(2);
 
 /// How the cost of an operation may grow.
@@ -21,7 +23,7 @@ pub enum Kind {
     Path,
 }
 
-/// The samples of one operation, taken in turns on a small and on a large store.
+/// The samples of one operation, taken alternately with little and with much data.
 #[derive(Debug, Default)]
 pub struct Samples {
     small: Vec<Duration>,
@@ -29,7 +31,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Adds a sample of one side.
+    /// Adds a sample of one of the two sizes.
     pub fn add(&mut self, is_large: bool, took: Duration) {
         if is_large { self.large.push(took) } else { self.small.push(took) }
     }
@@ -56,7 +58,7 @@ impl Row {
         self.large.as_secs_f64() / self.small.as_secs_f64().max(f64::EPSILON)
     }
 
-    /// Returns whether the cost grows more than its kind allows, and by more than noise.
+    /// Returns whether the cost grows by more than its kind allows, and by more than noise.
     #[must_use]
     pub fn is_too_much(&self) -> bool {
         let growth = if self.kind == Kind::Path { 2.5 } else { 1.0 };

@@ -4,7 +4,7 @@ use anyhow::Result;
 use store_core::{IdSource, Uuids};
 use store_postgres::{PostgresConfig, PostgresStore, TestSchema};
 
-/// Calls `measure` with a store in a new schema and with the name of the schema, and removes the schema afterwards.
+/// Calls `measure` with the name of a new schema and with a store in it, and removes the schema afterwards.
 ///
 /// # Errors
 /// The errors of `measure` and of the server.

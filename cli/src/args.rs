@@ -52,19 +52,20 @@ pub(crate) struct Global {
     /// Print JSON: one document, or one document per line where the help of the command says so
     #[arg(long, global = true, help_heading = EVERY)]
     pub(crate) json: bool,
-    /// Also print messages of workers, relays and stores that are not warnings
+    /// Print messages of workers, relays and stores down to the level `debug`, not only warnings and errors
     ///
-    /// All messages go to standard error. Without `--verbose` and `--quiet`, the variable RUST_LOG selects them, as in
-    /// `agentstore=debug,async_nats=info`. If it is not set, only warnings and errors are printed.
+    /// All messages go to standard error. Without `--verbose` and `--quiet`, the variable RUST_LOG selects the messages
+    /// to print, for example `agentstore=debug,async_nats=info`. If RUST_LOG is not set, only warnings and errors are
+    /// printed.
     #[arg(long, global = true, conflicts_with = "quiet", help_heading = EVERY)]
     pub(crate) verbose: bool,
-    /// Print only errors of workers, relays and stores, no warnings
+    /// Print only errors of workers, relays and stores, and no warnings
     #[arg(long, global = true, help_heading = EVERY)]
     pub(crate) quiet: bool,
 }
 
 impl Global {
-    /// Returns an error if a text that was given as a URL is not a valid URL.
+    /// Returns an error if the value of `--store` or `--mailbox` is not a valid URL.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (name, url) in [("--store", &self.store), ("--mailbox", &self.mailbox)] {
             if let Some(StoreArg(Err(reason))) = url {
@@ -79,7 +80,7 @@ impl Global {
         self.mailbox.as_ref()?.0.as_ref().ok()
     }
 
-    /// Returns an error if a store for the mailbox is given, for commands that work on one store.
+    /// Returns an error if a store for the mailbox is given. Commands that work on only one store call this.
     pub(crate) fn check_one_store(&self, command: &str) -> Result<(), String> {
         match &self.mailbox {
             Some(_) => Err(format!("`{command}` works on one store: omit `--mailbox`, and unset AGENTSTORE_MAILBOX")),
@@ -99,8 +100,8 @@ impl Global {
     }
 }
 
-/// A URL, or the reason why the text is not one. Parsing the text never fails, because the errors of the command line
-/// parser quote the text, and a URL may contain a password.
+/// A URL, or the reason why the text is not a valid URL. Parsing never fails here: the command-line parser would quote
+/// the text in its error, and a URL may contain a password.
 #[derive(Debug, Clone)]
 struct StoreArg(Result<StoreUrl, String>);
 

@@ -1,9 +1,9 @@
-//! JSON documents that are put together as text, so that numbers and the order of keys stay as they are.
+//! Joins JSON documents as text, so that the spelling of numbers and the order of keys are preserved.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// Returns one JSON object with the fields of both.
+/// Returns one JSON object with the fields of both objects.
 pub(crate) fn joined(first: &impl Serialize, second: &impl Serialize) -> serde_json::Result<Box<RawValue>> {
     let (first, second) = (serde_json::to_string(first)?, serde_json::to_string(second)?);
     let text = match (first.strip_suffix('}'), second.strip_prefix('{')) {

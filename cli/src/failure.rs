@@ -14,11 +14,11 @@ use crate::{document::joined, text::safe};
 
 /// The exit code of a command that failed or found something wrong.
 pub(crate) const FAILED: u8 = 1;
-/// The exit code for a command line that is not understood.
+/// The exit code for an invalid command line.
 const NOT_UNDERSTOOD: u8 = 2;
 
 const NO_OUTPUT: &str = "the output cannot be written";
-/// The advice if a command may have had its effect, but its result is not known.
+/// The advice for a command that may have taken effect, although its result is not known.
 const LOOK: &str = "check the store before you repeat the command: it may have taken effect";
 
 /// The result of a command or of a part of it.
@@ -52,12 +52,12 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Makes a failure of the operating system outside of the store.
+    /// Returns a failure of the operating system outside of the store.
     pub(crate) fn io(what: impl Into<String>, source: io::Error) -> Self {
         Self::System { what: what.into(), source, advice: None }
     }
 
-    /// Sets the advice. Failures of other kinds have none and stay as they are.
+    /// Sets the advice of a `Refused` or `System` failure. Other failures have no advice and are returned unchanged.
     pub(crate) fn advise(self, advice: impl Into<String>) -> Self {
         match self {
             Self::Refused { error, .. } => Self::Refused { error, advice: Some(advice.into()) },
@@ -66,8 +66,9 @@ impl Failure {
         }
     }
 
-    /// Prints the failure to standard error and returns the exit code. If the output failed and `only_shows` is set,
-    /// the command had no effect on the store. Otherwise it may have had one, and the outcome is reported as unknown.
+    /// Prints the failure to standard error and returns the exit code. If the output failed, the outcome is reported as
+    /// unknown, because the command may have changed the store. A command with `only_shows` changes nothing, so its
+    /// outcome is known.
     pub(crate) fn report(self, json: bool, only_shows: bool) -> ExitCode {
         let text = match self {
             Self::Output(source) if only_shows => {
@@ -85,7 +86,7 @@ impl Failure {
                 };
                 if json { document(&error, Some(LOOK)) } else { explain(&message, None, Some(LOOK)) }
             }
-            // The reader wanted no more, as in `agentstore threads | head`. This is not a failure.
+            // The reader has read as much as it wanted, as in `agentstore threads | head`. This is not a failure.
             Self::NobodyReads => return ExitCode::SUCCESS,
             Self::Usage(reason) => {
                 return report_usage(json, reason.lines().next().unwrap_or_default(), &format!("error: {reason}\n"));
@@ -114,14 +115,14 @@ impl From<Error> for Failure {
     }
 }
 
-/// Treats the error as one of writing the output.
+/// Treats an I/O error as a failed write to the output.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe { Self::NobodyReads } else { Self::Output(error) }
     }
 }
 
-/// Treats the error as one of writing the output, because every record can be serialized.
+/// Treats the error as a failed write to the output, because every record can be serialized.
 impl From<serde_json::Error> for Failure {
     fn from(error: serde_json::Error) -> Self {
         io::Error::from(error).into()
@@ -131,7 +132,7 @@ impl From<serde_json::Error> for Failure {
 /// Prints what the parser of the command line returned, which may be the help, and returns the exit code.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), UsageKind::DisplayHelp | UsageKind::DisplayVersion) {
-        // If the reader of the help has gone, this is not a failure.
+        // It is not a failure if the reader has closed the output before the whole help was printed.
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
@@ -233,12 +234,12 @@ fn schema_advice(detail: &Detail) -> &'static str {
     }
 }
 
-/// Returns whether the error is that the servers do not tell whether they sync.
+/// Returns whether the error is that the servers do not report whether they sync to disk.
 fn is_about_syncing(error: &Error) -> bool {
     matches!(error.detail(), Detail::UnsafeDurability { option, .. } if option == "assume_sync")
 }
 
-/// Returns whether the reason is a file or folder that does not exist.
+/// Returns whether the cause of the error is a file or folder that does not exist.
 fn is_missing(error: &Error) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
     source.is_some_and(|source| source.kind() == io::ErrorKind::NotFound)

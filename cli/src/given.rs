@@ -1,4 +1,4 @@
-//! Documents that a command takes: on the command line, from a file, or from standard input.
+//! Arguments that give a document: on the command line itself, in a file, or on standard input.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -12,7 +12,8 @@ use agentstore::Json;
 
 use crate::failure::{Failure, Result};
 
-/// Where a document is. Linux limits one argument to 128 KiB; files and standard input have no such limit.
+/// An argument that gives a document. Linux limits the length of one argument to 128 KiB; files and standard input have
+/// no such limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Given {
     /// The document itself is on the command line.
@@ -37,8 +38,8 @@ impl From<OsString> for Given {
 }
 
 impl Given {
-    /// Reads the document given with `flag`. Commands call this before they open the store, so that they do not lock it
-    /// while a user types. An error of `parse` is returned with the place of the document.
+    /// Reads the document given with `flag`. Commands call this before they open the store, so that the store is not
+    /// locked while a user types. If `parse` fails, the error also says where the document is.
     pub(crate) fn read<T>(&self, flag: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<T> {
         let (place, bytes) = match self {
             Self::Here(bytes) => (format!("invalid value for `{flag}`"), bytes.clone()),
@@ -64,7 +65,7 @@ impl Given {
     }
 }
 
-/// Returns what `flag` gives, as its name says.
+/// Returns a noun for the document that `flag` gives: the name of the flag without its dashes.
 fn noun(flag: &str) -> &str {
     flag.trim_start_matches('-')
 }

@@ -63,7 +63,7 @@ impl GuardArgs {
 
 fn expecting(expected: Expected, id: ThreadId, found: Option<&Thread>) -> Guard {
     match (expected, found) {
-        // A thread that does not exist has no entries, so version 0 stands for it, too.
+        // A thread that does not exist has no entries, so version 0 also matches a missing thread.
         (Expected::Absent, _) | (Expected::Version(0), None) => Guard::absent(id),
         (Expected::Version(number), None) => Guard::at(id, Version::new(number, 1, 0)),
         (Expected::Version(number), Some(Thread { version, .. })) => {

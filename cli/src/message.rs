@@ -1,4 +1,4 @@
-//! A message on the command line, from a file, or from standard input.
+//! The option that gives a message: on the command line itself, in a file, or on standard input.
 
 use agentstore::Message;
 use clap::Args;
@@ -47,7 +47,7 @@ fn parse(text: &str) -> Result<Message, String> {
     spoken(text).ok_or_else(|| "it is empty".to_owned())
 }
 
-/// Returns a user message without the line end that a shell adds, or none if the text is blank.
+/// Returns a user message without the line end that a shell adds, or `None` if the text is blank.
 fn spoken(text: &str) -> Option<Message> {
     let text = text.strip_suffix('\n').unwrap_or(text);
     let text = text.strip_suffix('\r').unwrap_or(text);

@@ -31,7 +31,7 @@ enum Sink {
 /// Standard output, whose reader may close it.
 struct Stdout {
     inner: io::Stdout,
-    /// Whether the command goes on without a reader. Its writes are then ignored and do not fail.
+    /// Whether the command continues after the reader has closed the output. Writes then do nothing and do not fail.
     outlasts: bool,
 }
 
@@ -69,7 +69,7 @@ impl Output {
         }
     }
 
-    /// Lets the command go on after its reader has closed the output. For commands that do more than print.
+    /// Lets the command continue after its reader has closed the output. Commands that do more than print call this.
     pub(crate) fn outlast_readers(&mut self) {
         if let Sink::Direct(stdout) = &mut self.sink {
             stdout.get_mut().outlasts = true;
@@ -86,13 +86,13 @@ impl Output {
         self.width
     }
 
-    /// Returns how many columns of an id a table shows. A generated id is always shown whole.
+    /// Returns how many columns of an id a table shows. A generated id is always shown in full.
     pub(crate) fn id_width(&self) -> usize {
         const GENERATED: usize = 36;
         (self.width / 3).max(GENERATED)
     }
 
-    /// Returns `text` with a style. It shows only if the output is text and colours are enabled.
+    /// Returns `text` with a style. The style has an effect only if the output is text and colours are enabled.
     pub(crate) fn style<T>(&self, text: T) -> StyledObject<T> {
         console::style(text).force_styling(self.colour)
     }
@@ -134,7 +134,7 @@ impl Output {
             ids.set_constraint(ColumnConstraint::ContentWidth);
         }
         for (at, line) in table.lines().enumerate() {
-            // Inside of the table, the control sequences of colours would count as columns.
+            // The style is applied after the layout, because the table would count control sequences as columns.
             let line = line.trim_end();
             if at == 0 { self.line(self.style(line).bold())? } else { self.line(line)? }
         }

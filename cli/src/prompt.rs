@@ -1,4 +1,4 @@
-//! Questions before a change that cannot be undone.
+//! Asks the user for confirmation before a change that cannot be undone.
 
 use std::io::{self, BufRead, Write};
 

@@ -54,7 +54,7 @@ impl Session {
         Self::open_at(global.store(), global.mailbox(), global.tenant.clone(), access).await
     }
 
-    /// Opens the store at `url`, with the mailbox of the store at `mailbox` if that is another place.
+    /// Opens the store at `url`. If `mailbox` names another store, its mailbox is used.
     pub(crate) async fn open_at(
         url: StoreUrl,
         mailbox: Option<&StoreUrl>,
@@ -71,7 +71,7 @@ impl Session {
 
     async fn stores_at(url: &StoreUrl, access: Access) -> Result<Stores> {
         let options = match access {
-            // These stores have no mode for reading only: several processes can have them open.
+            // These stores have no read-only mode and need none: several processes can have them open.
             Access::Read if matches!(url, StoreUrl::Sqlite(_) | StoreUrl::Nats(_)) => {
                 OpenOptions::new().with_create(Create::Never)
             }
@@ -85,9 +85,9 @@ impl Session {
         Ok(stores?)
     }
 
-    /// Returns the environment in which another call of this command works on the same store, mailbox and tenant, in
-    /// any folder. A variable without a value must be removed from the environment. The values contain the passwords
-    /// of the URLs.
+    /// Returns the environment variables with which an `agentstore` process in any folder works on the same store,
+    /// mailbox and tenant. A variable without a value must be removed from the environment. The values contain the
+    /// passwords of the URLs.
     pub(crate) fn environment(&self) -> Result<[(&'static str, Option<OsString>); 3]> {
         Ok([
             ("AGENTSTORE_URL", Some(to_hand_on(&self.url)?)),
@@ -144,7 +144,7 @@ impl Session {
         StoreHeader { store: self.url.to_string(), mailbox, tenant: self.tenant.clone(), capabilities }
     }
 
-    /// Closes the store, so that the next opening has nothing to recover.
+    /// Closes the store, so that no recovery is needed when it is opened again.
     pub(crate) async fn close(self) -> Result<()> {
         Ok(self.stores.close().await?)
     }

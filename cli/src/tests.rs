@@ -6,11 +6,11 @@ use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use crate::args::Cli;
 
-/// Collects the lines with which the help of a command, and of the commands below it, shows how to call it.
+/// Collects the example lines in the help of a command and of its subcommands.
 fn lines_of_help(command: &clap::Command, lines: &mut Vec<String>) {
     let helps = [command.get_after_help(), command.get_after_long_help()];
     let text = helps.into_iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-    // After two spaces, a line may explain what it is for.
+    // An explanation of the example may follow after two spaces.
     let shown = text.lines().filter_map(|line| line.strip_prefix("  ")?.split("  ").next());
     lines.extend(shown.map(str::to_owned));
     command.get_subcommands().for_each(|command| lines_of_help(command, lines));

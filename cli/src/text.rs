@@ -73,7 +73,7 @@ pub(crate) fn line(text: &str, width: usize) -> String {
             words.push(' ');
         }
         words.push_str(word);
-        // The rest would be cut off, and a text may be huge.
+        // Further words would be cut off anyway, and a text may be huge.
         if words.len() > 4 * width {
             break;
         }

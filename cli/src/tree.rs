@@ -30,7 +30,7 @@ struct Node {
     label: Option<String>,
 }
 
-/// A part that is still to be drawn: the entries from a node to the next branch point or leaf.
+/// A segment that has not been drawn yet: the entries from a node to the next branch point or leaf.
 struct Run {
     node: usize,
     /// The text in front of its first line.
@@ -123,8 +123,8 @@ impl Drawing<'_> {
         lines
     }
 
-    /// Adds the parts that begin at `children`. The child on the path of the head, or else the newest child, is drawn
-    /// last and at the same margin; the others are drawn before it and indented.
+    /// Queues the segments that begin at `children`. The child on the path of the head, or else the newest child, is
+    /// drawn last and at the same margin; the others are drawn before it and indented.
     fn branch(&self, children: &[usize], margin: String, to_come: &mut Vec<Run>) {
         let on_head_path = children.iter().rev().find(|child| self.head_path.contains(child));
         let Some(&straight) = on_head_path.or(children.last()) else { return };
@@ -135,7 +135,7 @@ impl Drawing<'_> {
         to_come.extend(runs.into_iter().rev());
     }
 
-    /// Draws a part up to its leaf or its branch point. Entries that need no line of their own are folded.
+    /// Draws a segment up to its leaf or its branch point. Entries that need no line of their own are folded.
     fn run(&self, run: Run, lines: &mut Vec<String>, to_come: &mut Vec<Run>) {
         let Run { node: first, lead, margin } = run;
         let mut folded: Vec<&Node> = Vec::new();

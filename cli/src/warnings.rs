@@ -25,8 +25,8 @@ use tracing_subscriber::{
 
 use crate::{args::Global, text::safe};
 
-/// The shortest time between two warnings of one kind. It is shorter than the minute between a worker's own warnings,
-/// so that all of those are printed.
+/// The shortest time between two warnings of one kind. A worker itself leaves a minute between two such warnings, so
+/// all its warnings are printed.
 const EACH: Duration = Duration::from_secs(30);
 /// The greatest number of kinds that are remembered.
 const KINDS: usize = 256;
@@ -35,7 +35,7 @@ const KIND: &str = "kind";
 /// The beginnings of the targets under which this project logs.
 const OURS: [&str; 2] = ["agentstore", "store_"];
 
-/// Prints from now on the messages that the options and `RUST_LOG` select.
+/// Installs the subscriber that prints the messages selected by the options and by `RUST_LOG`.
 pub(crate) fn show(global: &Global) {
     let named = std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty());
     let asked = named.as_deref().map(Targets::from_str);
@@ -51,7 +51,7 @@ pub(crate) fn show(global: &Global) {
         _ => usual(),
     };
     let warnings = Warnings { json: global.json, last_printed: Mutex::default() };
-    // It fails only if a subscriber is installed already, and the command installs no other.
+    // This fails only if a subscriber is already installed, and the command installs no other.
     let _ = tracing_subscriber::registry().with(warnings.with_filter(targets)).try_init();
     if unreadable {
         tracing::warn!(

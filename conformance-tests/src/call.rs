@@ -1,5 +1,5 @@
-//! Every call of the contracts, as a future that was not polled yet. A case checks that all calls are refused,
-//! or it drops each call on its own.
+//! Every call of the contracts, as a future that was not polled yet. Some cases check that all these calls are refused.
+//! Others drop each call after a number of polls.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
@@ -16,18 +16,18 @@ use store_core::{
 
 use crate::given::{id, said, say_keyed};
 
-/// A call whose future was not polled yet.
+/// The future of a call, which was not polled yet.
 pub(crate) type Call<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
 
 /// Calls, each with the name of its method.
 pub(crate) type Calls<'a> = Vec<(&'static str, Call<'a>)>;
 
-/// Wraps a call and drops its answer. An error is kept.
+/// Boxes a call. Its answer is dropped, but an error is returned.
 pub(crate) fn call<'a, T: 'a>(call: impl Future<Output = Result<T>> + Send + 'a) -> Call<'a> {
     Box::pin(async move { call.await.map(drop) })
 }
 
-/// Reads of threads, of their logs and of runs.
+/// Calls that read threads, their logs and runs.
 pub(crate) fn reads<'a>(threads: &'a dyn ThreadRunStore, t: &'a ThreadId) -> Calls<'a> {
     let page = PageRequest::default;
     vec![
@@ -47,7 +47,7 @@ pub(crate) fn reads<'a>(threads: &'a dyn ThreadRunStore, t: &'a ThreadId) -> Cal
     ]
 }
 
-/// Calls that write to threads, that remove what is left of deleted threads, and that commit.
+/// Calls that write threads, purge deleted threads, and commit.
 pub(crate) fn writes<'a>(
     threads: &'a dyn ThreadRunStore,
     commits: &'a dyn CommitCoordinator,
@@ -68,7 +68,7 @@ pub(crate) fn writes<'a>(
     ]
 }
 
-/// A commit under a key, with entries, a run, a change of the state and an event.
+/// A commit with a key, entries, a run, a change of the state and an event.
 pub(crate) fn commit_of(t: &ThreadId) -> Commit {
     let (key, run) = (format!("{t} dropped"), RunChange::new(id(&format!("{t} r")), RunStatus::Running));
     let fact = NewEvent::new(id("dropped"), [Scope::Thread(t.clone())]);
@@ -79,7 +79,7 @@ pub(crate) fn commit_of(t: &ThreadId) -> Commit {
         .with_events(AppendEvents::new([fact]))
 }
 
-/// An append of the inputs `c` and `d`.
+/// A request to append the inputs `c` and `d`.
 pub(crate) fn append_of(t: &ThreadId) -> AppendPending {
     let input = |name: &str| NewInput::message(Message::user(name)).with_id(id(name));
     AppendPending::new(t.clone(), [input("c"), input("d")])
@@ -100,14 +100,14 @@ pub(crate) fn of_pending<'a>(pending: &'a dyn PendingStore, t: &'a ThreadId, rev
     ]
 }
 
-/// An append under a key, of two events that belong to a thread and to its run.
+/// An append with a key, of two events in the scopes of a thread and of its run.
 pub(crate) fn events_of(t: &ThreadId) -> AppendEvents {
     let (scope, run) = (Scope::Thread(t.clone()), Scope::Run(id(&format!("{t} r"))));
     let fact = |kind: &str| NewEvent::new(id(kind), [scope.clone(), run.clone()]);
     AppendEvents::new([fact("one"), fact("two")]).with_key(id("w"), id(&format!("{t} dropped")))
 }
 
-/// A trim of all events of a thread.
+/// A request to trim all events of a thread.
 pub(crate) fn trim_of(t: &ThreadId) -> TrimRequest {
     TrimRequest::new(Scope::Thread(t.clone()), TrimBefore::Time(Timestamp::MAX))
 }

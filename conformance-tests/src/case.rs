@@ -55,16 +55,16 @@ pub enum Need {
     /// Time that stands still unless the case moves it. The case can then check to the
     /// millisecond that nothing happens early.
     Still,
-    /// Several handles or tasks at once.
+    /// Several handles or tasks that are used at the same time.
     Race,
     /// A store with smaller limits.
     Limits,
-    /// To open the store twice at once.
+    /// To open the store a second time while it is open.
     Beside,
     /// To change stored bytes.
     Damage,
-    /// Threads, and the commits that write to them. On a store without threads, the cases about what every
-    /// store promises use the records of the store's own contracts.
+    /// Threads, and the commits that write to them. Cases that run for every contract do not need this, because they
+    /// use the records of the contract.
     Threads,
     /// A commit that checks a claim of the store's own mailbox in its atomic step: the capability `fenced`.
     Fenced,
@@ -91,7 +91,7 @@ pub enum Contract {
     MailboxStore,
     /// The outbox, and commits that write to it.
     OutboxStore,
-    /// The live channel and wake-ups, beside a mailbox.
+    /// The live channel and wake-ups of a store with a mailbox.
     LiveChannel,
 }
 
@@ -101,13 +101,13 @@ pub enum Contract {
 pub enum Status {
     /// The rule holds.
     Passed,
-    /// The rule does not hold, or a declared gap passed.
+    /// The rule does not hold, or the case passed although the backend lists it as a gap.
     Failed(String),
-    /// The backend declares that it does not have what the case needs.
+    /// The case did not run: the backend declares that it does not have what the case needs.
     Unsupported(String),
     /// The case failed, and the backend lists it as a gap.
     Gap(String),
-    /// What the case needs is not available in this environment.
+    /// The case did not run: what it needs is not available in this environment.
     NotRun(String),
 }
 
@@ -133,8 +133,8 @@ pub async fn run_case(contract: Contract, case: &'static Case, fixture: &Arc<dyn
 
 async fn attempt(contract: Contract, case: &'static Case, fixture: &Arc<dyn Fixture>) -> Verdict {
     let given = Given::open(contract, Arc::clone(fixture)).await?;
-    // The case runs in a task of its own. A panic is then a failure of this case only, and a case that
-    // blocks does not block the suite.
+    // The case runs in a task of its own, so that a panic is a failure of this case only, and a case that blocks does
+    // not block the suite.
     let task = tokio::spawn(async move { (case.run)(&given).await });
     let aborter = task.abort_handle();
     match timeout(TIME_LIMIT, task).await {
@@ -158,7 +158,7 @@ pub fn test_case(contract: Contract, name: &str, fixture: impl Fixture) {
     let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().expect("a runtime");
     let fixture: Arc<dyn Fixture> = Arc::new(fixture);
     let status = runtime.block_on(run_case(contract, case, &fixture));
-    // A wait for a task that is blocked forever would block the test, too.
+    // Dropping the runtime could wait for its tasks, and a task that is blocked forever would then block the test.
     runtime.shutdown_background();
     let skipped = match status {
         Status::Passed => return,
@@ -167,6 +167,7 @@ pub fn test_case(contract: Contract, name: &str, fixture: impl Fixture) {
         Status::Gap(reason) => format!("GAP: {reason}"),
         Status::NotRun(reason) => format!("NOT RUN: {reason}"),
     };
-    // The test harness does not capture what is written to standard error directly, so a skipped case is visible.
+    // The test harness captures `eprintln!`, but not what is written to standard error directly. A skipped case is
+    // therefore visible in the output.
     let _unheard = writeln!(stderr(), "{}: {name}: {skipped}", fixture.name());
 }

@@ -10,7 +10,7 @@ use store_core::{Error, ErrorKind, Outcome};
 /// How a case ends.
 pub type Verdict = Result<(), Failure>;
 
-/// Why a rule does not hold, and where the case saw it.
+/// Why a rule does not hold, and the line of the case that found this.
 #[derive(Debug, Clone)]
 pub struct Failure {
     message: String,
@@ -18,14 +18,14 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure that says `message`.
+    /// A failure with this message. Its location is that of the caller.
     #[track_caller]
     #[must_use]
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), place: Location::caller() }
     }
 
-    /// The same failure, with `what` in front of its message: what the failure is about.
+    /// Puts `what`, the subject of the failure, in front of the message.
     #[must_use]
     pub fn about(mut self, what: impl fmt::Display) -> Self {
         self.message = format!("{what}: {}", self.message);
@@ -57,8 +57,7 @@ pub fn expect_eq<T: PartialEq<U> + Debug, U: Debug>(found: T, wanted: U) -> Verd
     if found == wanted { Ok(()) } else { Err(Failure::new(differ(&format!("{found:?}"), &format!("{wanted:?}")))) }
 }
 
-/// Describes both values. Of large values it shows the part from shortly before the first difference, so
-/// that the message stays readable.
+/// Describes two values that differ. If they are large, only the part around the first difference is shown.
 fn differ(found: &str, wanted: &str) -> String {
     const SHOWN: usize = 400;
     let same = found.chars().zip(wanted.chars()).take_while(|(a, b)| a == b).count();
@@ -73,19 +72,19 @@ fn differ(found: &str, wanted: &str) -> String {
     )
 }
 
-/// Checks that `holds` is true. If it is not, `message` says what does not hold.
+/// Checks a condition. If it is false, the failure has this message.
 ///
 /// # Errors
-/// If it is false.
+/// If the condition is false.
 #[track_caller]
 pub fn expect(holds: bool, message: impl Into<String>) -> Verdict {
     if holds { Ok(()) } else { Err(Failure::new(message)) }
 }
 
-/// Checks that there is a value, and returns it. `what` names the value in the failure.
+/// Checks that there is a value, and returns the value. `what` names it in the failure.
 ///
 /// # Errors
-/// If there is none.
+/// If there is no value.
 #[track_caller]
 pub fn expect_some<T>(found: Option<T>, what: &str) -> Result<T, Failure> {
     match found {
@@ -132,10 +131,10 @@ pub fn exactly_one<T: Debug>(results: Vec<store_core::Result<T>>) -> Result<(T, 
     Err(Failure::new(format!("{} successes where exactly one was expected: {won:?}, errors {lost:?}", won.len())))
 }
 
-/// Checks that every error is a refusal of this kind.
+/// Checks that every error is of this kind and has the outcome `NotApplied`.
 ///
 /// # Errors
-/// If one of them is not.
+/// If an error has another kind, or an unknown outcome.
 #[track_caller]
 pub fn expect_kinds(errors: Vec<Error>, kind: ErrorKind) -> Verdict {
     for error in errors {

@@ -1,11 +1,11 @@
-//! A store that takes the place of one whose last handle was dropped.
+//! A closed store, as a placeholder for a store whose handles were all dropped.
 
 use async_trait::async_trait;
 use store_core::{
     Capabilities, Error, Page, PageRequest, Result, Store, Survives, TenantId, TenantStores, inspect::Inspector,
 };
 
-/// A store that is closed already. A fixture that closes a store before it opens it again has nothing to do here.
+/// A placeholder that is already closed. A fixture may close it before it opens the store again; this does nothing.
 pub(crate) struct ClosedStore(Capabilities);
 
 impl ClosedStore {

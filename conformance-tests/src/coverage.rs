@@ -1,27 +1,27 @@
-//! Promises of the contract that no case shows, and where they are shown.
+//! Promises of the contract that no case shows, and what shows them instead.
 
 /// A line of the contract that no case of this suite shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OtherCoverage {
     /// The id of the line.
     pub id: &'static str,
-    /// Where the line is shown.
+    /// What shows the line instead of a case.
     pub covered_by: CoveredBy,
-    /// What exactly the test or benchmark looks at.
+    /// What the test or benchmark examines.
     pub what: &'static str,
 }
 
-/// Where a line that has no case is shown.
+/// What shows a line that has no case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CoveredBy {
-    /// In the fault tests of the backends, because the line needs an injected fault.
+    /// The fault tests of the backends, because the line needs an injected fault.
     Faults,
-    /// In the backends' own tests, because these can look at what is stored.
+    /// The backends' own tests, because these can examine the stored data.
     Backends,
-    /// In a benchmark, as a ratio. No test judges it by the clock.
+    /// A benchmark, which measures a ratio of costs. No test depends on measured times.
     Benchmarks,
-    /// By the types of `store-core`: a store that breaks the line does not compile.
+    /// The types of `store-core`: a store that does not keep the promise does not compile.
     Types,
 }
 
@@ -32,19 +32,19 @@ const fn line(id: &'static str, covered_by: CoveredBy, what: &'static str) -> Ot
 /// Every line of the areas of this suite that no case shows.
 pub static OTHER_COVERAGE: &[OtherCoverage] = &[
     line("ER-4", CoveredBy::Faults, "a connection that breaks while a call is being sent, or afterwards"),
-    line("PR-2", CoveredBy::Types, "everything that a store may lack is an `Option`"),
-    line("PR-15", CoveredBy::Benchmarks, "cost over the length of the history, the number of threads and the backlog"),
+    line("PR-2", CoveredBy::Types, "each contract that a store may lack is an `Option`"),
+    line("PR-15", CoveredBy::Benchmarks, "costs for different lengths of the history, numbers of threads and backlogs"),
     line(
         "PR-18",
         CoveredBy::Backends,
-        "files of stores that every release wrote, and of one that a newer release wrote",
+        "stores written by each earlier release, and a store written by a newer release",
     ),
-    line("PR-21", CoveredBy::Faults, "when the effect of a call with an unknown outcome appears"),
-    line("TN-6", CoveredBy::Benchmarks, "pages of one tenant beside other tenants of any size"),
+    line("PR-21", CoveredBy::Faults, "the time at which the effect of a call with an unknown outcome becomes visible"),
+    line("TN-6", CoveredBy::Benchmarks, "the cost of a page of one tenant while other tenants grow"),
     line("ID-5", CoveredBy::Backends, "the files, the tables and the subjects after hostile ids were written"),
-    line("EN-10", CoveredBy::Benchmarks, "cost of a rewind and a fork over the length of the log"),
-    line("EN-14", CoveredBy::Benchmarks, "the first and the last page of a long log"),
-    line("CX-12", CoveredBy::Benchmarks, "cost of a context over the length of the log and of the path"),
+    line("EN-10", CoveredBy::Benchmarks, "the cost of a rewind and of a fork for different lengths of the log"),
+    line("EN-14", CoveredBy::Benchmarks, "the costs of the first and of the last page of a long log"),
+    line("CX-12", CoveredBy::Benchmarks, "the cost of a context for different lengths of the log and of the path"),
     line("EV-18", CoveredBy::Faults, "a server that is killed during a subscription"),
     line("EV-21", CoveredBy::Backends, "a subscriber and a writer in different processes"),
     line("LV-9", CoveredBy::Benchmarks, "the time from an enqueue to the claim in another process that waits"),
@@ -52,7 +52,7 @@ pub static OTHER_COVERAGE: &[OtherCoverage] = &[
     line(
         "MB-28",
         CoveredBy::Benchmarks,
-        "claims beside a backlog: of other threads, of the same, finished, and not due",
+        "claims while there is a backlog of other threads, of the same thread, finished, or not due",
     ),
     line("MB-48", CoveredBy::Types, "no read of the mailbox is answered from an index that may lag behind"),
     line("MB-55", CoveredBy::Backends, "a thread whose log is damaged"),

@@ -1,4 +1,4 @@
-//! How the suite opens a store, and what the suite may do to the store.
+//! How the suite opens a store, moves its time and damages its data.
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
@@ -11,18 +11,18 @@ use crate::case::Need;
 pub struct Opened {
     /// The store.
     pub store: Arc<dyn Store>,
-    /// Is dropped after the store. It is, for example, a temporary folder, a schema or a clock.
+    /// What must outlive the store, for example a temporary folder, a schema or a clock. It is dropped after the store.
     pub guard: Box<dyn Any + Send + Sync>,
 }
 
 impl Opened {
-    /// An opened store, with a guard that is dropped after it.
+    /// An opened store, and the guard that must outlive it.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, guard: impl Any + Send + Sync) -> Self {
         Self { store, guard: Box::new(guard) }
     }
 
-    /// The guard, if it is a `G`.
+    /// The guard, if its type is `G`.
     #[must_use]
     pub fn guard<G: Any>(&self) -> Option<&G> {
         self.guard.downcast_ref()
@@ -38,14 +38,14 @@ impl fmt::Debug for Opened {
 /// Why a need of a case is not met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lack {
-    /// The backend does not have what the case needs, and says so.
+    /// The backend declares that it does not have what the case needs.
     Unsupported(&'static str),
     /// The backend has it, but it is not available in this environment.
     NotRun(&'static str),
 }
 
-/// A case that is known to fail, with the reason. If a listed case passes, that is a
-/// failure, so the list only shrinks.
+/// A case that is known to fail, with the reason. If a listed case passes, the suite reports a failure, so that the
+/// case is removed from the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
     /// The name of the case, for example `thread::an_update_keeps_fields_that_it_does_not_name`.
@@ -56,8 +56,8 @@ pub struct Gap {
 
 /// Opens the stores of a backend for the suite, and declares what they can do.
 ///
-/// Abilities are declared, not tried: [`lack`](Self::lack) says which needs of cases are not met. The methods
-/// that serve such a need are then never called.
+/// The suite does not try out what a store can do. [`lack`](Self::lack) declares which needs of cases are not met, and
+/// the suite never calls the methods that serve such a need.
 #[async_trait]
 pub trait Fixture: Send + Sync + 'static {
     /// The name of the store in the report: the backend and its settings.
@@ -66,7 +66,7 @@ pub trait Fixture: Send + Sync + 'static {
     /// The capabilities that the store declares. A case compares them with those of the opened store (PR-1).
     fn capabilities(&self) -> Capabilities;
 
-    /// Why cases with this need cannot run; none if they can.
+    /// Why cases with this need cannot run. None if they can.
     fn lack(&self, need: Need) -> Option<Lack>;
 
     /// The cases that are known to fail.
@@ -75,8 +75,8 @@ pub trait Fixture: Send + Sync + 'static {
     /// Opens a new, empty store with these limits. They are the default limits unless a case has [`Need::Limits`].
     async fn open(&self, limits: Limits) -> Result<Opened>;
 
-    /// Opens the store again, with everything that it kept ([`Need::Reopen`]). The suite has closed the store, or has
-    /// dropped every handle of it. In the second case `opened` holds another store in its place, which is closed.
+    /// Opens the store again, with the data that it kept ([`Need::Reopen`]). Before this call, the suite has closed the
+    /// store, or has dropped every handle of it. If it dropped the handles, `opened.store` is a closed placeholder.
     async fn reopen(&self, opened: Opened) -> Result<Opened>;
 
     /// Opens the store a second time in this process, while it is open ([`Need::Beside`]).
@@ -89,6 +89,6 @@ pub trait Fixture: Send + Sync + 'static {
     async fn set_back(&self, opened: &Opened, by: Duration);
 
     /// Changes one stored byte of the closed store and opens the store again ([`Need::Damage`]). `seed` chooses
-    /// the byte. The error is that of the opening.
+    /// the byte. An error means that the damaged store could not be opened.
     async fn damage(&self, opened: Opened, seed: u64) -> Result<Opened>;
 }

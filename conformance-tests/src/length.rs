@@ -5,7 +5,8 @@ use std::env;
 /// The environment variable that sets the length.
 const VARIABLE: &str = "AGENTSTORE_TEST_LENGTH";
 
-/// How long tests of faults, crashes and histories run. Each length runs the same tests; a longer one repeats more.
+/// How long tests of faults, crashes and histories run. Each length runs the same tests. A longer one repeats them more
+/// often.
 ///
 /// The environment variable `AGENTSTORE_TEST_LENGTH` sets the length: `quick`, `full` or `long`.
 ///
@@ -16,11 +17,11 @@ const VARIABLE: &str = "AGENTSTORE_TEST_LENGTH";
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
-    /// Each promise is shown, and little is repeated. This is the default.
+    /// Shows each promise, with few repetitions. This is the default.
     Quick,
-    /// More seeds, and more places for a crash. It is for the time before a release.
+    /// Tries more seeds, and crashes at more points. It is meant for the time before a release.
     Full,
-    /// As long as rare faults need to appear.
+    /// Long enough to find rare faults.
     Long,
 }
 
@@ -28,7 +29,7 @@ impl Length {
     /// The length that the environment asks for.
     ///
     /// # Panics
-    /// If the variable names no length. A test that is shorter than requested would show less than it says.
+    /// If the value of the variable is not a length. A default would hide that the tests are shorter than requested.
     #[must_use]
     #[expect(clippy::panic, reason = "a test that cannot continue fails")]
     pub fn from_env() -> Self {

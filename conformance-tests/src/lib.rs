@@ -12,23 +12,27 @@
 //! conformance_tests::live_channel!(crate::fixture());
 //! ```
 //!
-//! `histories!` and `model!` add histories of many tasks, and random histories that are compared with a
-//! model. `mailbox_histories!` adds those of a store without threads. [`run`] runs the same cases against a
-//! store and returns a [`Report`].
+//! `histories!` adds tests that record the calls of many concurrent tasks and check the answers.
+//! `mailbox_histories!` adds those that need no threads. `model!` adds a test that makes random calls on the store
+//! and on a model of the contract, and compares the answers. [`run`] runs the cases without a test harness and
+//! returns a [`Report`].
 //!
 //! # Layout
-//! - [`Fixture`]: how the suite opens a store, and what the suite may do to the store
-//! - [`Case`], [`Given`], [`Verdict`]: a case, what it gets, how it ends; [`check`], [`given`]: helpers for cases
-//! - `list`: which cases belong to which contract; [`OTHER_COVERAGE`]: promises that are shown in another place
+//! - [`Fixture`]: how the suite opens a store, moves its time and damages its data
+//! - [`Case`], [`Given`], [`Verdict`]: a case, the store that it gets, how it ends; [`check`], [`given`]: helpers
+//! - `list`: which cases belong to which contract; [`OTHER_COVERAGE`]: promises that no case shows
 //! - [`Length`]: how long tests that repeat something run
-//! - [`history`]: histories of many tasks at once, and a checker of linearizability; [`model`]: a store to compare with
+//! - [`history`]: histories of many concurrent tasks, and a checker of linearizability
+//! - [`model`]: a simple store that follows the contract, to compare other stores with
 //! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`,
-//!   `mailbox`, `outbox`, `live`, and those that all contracts share: `tenant`, `page`, `ids`, `errors`, `process`
+//!   `mailbox`, `outbox`, `live`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`,
+//!   `process`
 //!
 //! # A new case
 //! Write `pub(super) async fn name(given: &Given) -> Verdict` in a file of its area. Its documentation states
-//! the rule. Then add `file: name ["TH-2"] [Race];` to the list in the area's `mod.rs`. The slice of the suite
-//! and the tests in the backends are made from this list, so nothing else is needed.
+//! the rule. Then add `file: name ["TH-2"] [Race];` to the list in the area's `mod.rs`: the file, the name of the case,
+//! the lines of the contract that it shows, and what it needs. The tests of every backend are generated from this
+//! list, so nothing else is needed.
 
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a case that cannot continue panics where it fails")]
 

@@ -1,15 +1,16 @@
 //! Which cases belong to which contract. Each case is registered once, in the list of its area.
 //!
 //! An area's `mod.rs` ends with its list: a macro that passes lines such as `file: case [ids] [needs];`
-//! to another macro. One of these macros makes the area's slice of the suite. Another makes a test of
-//! each case in a backend's crate.
+//! to another macro. One of these other macros defines the area's slice of cases. Another defines, in a backend's
+//! crate, a test for each case.
 //!
-//! Areas that all contracts share write with the records of the contract. Cases that need threads would be the
-//! same for each contract. They follow in braces, and are only in the list of threads.
+//! The cases of some areas run for every contract, with the records of that contract. Cases of these areas that need
+//! threads would do the same for every contract. They are in braces at the end of the area's list, and run only for
+//! [`Contract::ThreadRunStore`].
 
 use crate::case::{Case, Contract};
 
-/// Makes the slices of an area's cases: those for each contract, and those for threads only.
+/// Defines the slices of an area's cases: those for every contract that has the area, and those in braces.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! case_slice {
@@ -27,7 +28,7 @@ macro_rules! case_slice {
     };
 }
 
-/// Makes a test for each case of an area that is in the list of a contract.
+/// Defines a test for each case of an area that runs for a contract.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! case_tests {
@@ -48,7 +49,7 @@ macro_rules! case_tests {
     };
 }
 
-/// Makes the slices of a contract's areas.
+/// Collects the slices of a contract's areas. Of the areas after the semicolon it also takes the cases in braces.
 macro_rules! area_slices {
     ($($area:ident)*) => { vec![$(crate::$area::CASES),*] };
     ($($area:ident)*; $($whole:ident)*) => {
@@ -56,7 +57,7 @@ macro_rules! area_slices {
     };
 }
 
-/// Makes the tests of a contract's areas.
+/// Defines the tests of a contract's areas.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! area_tests {
@@ -64,7 +65,7 @@ macro_rules! area_tests {
 }
 
 /// Runs every case of threads, logs, contexts and runs, and those that all contracts share, each as a test of
-/// its own. `$fixture` is an expression that makes a fixture, with a path from the root: `crate::fixture()`.
+/// its own. `$fixture` is an expression that makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
 #[macro_export]
 macro_rules! thread_run_store {
     ($fixture:expr) => {
@@ -75,7 +76,7 @@ macro_rules! thread_run_store {
 }
 
 /// Runs every case of commits, and those that all contracts share, each as a test of its own. `$fixture` is an
-/// expression that makes a fixture, with a path from the root: `crate::fixture()`.
+/// expression that makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
 #[macro_export]
 macro_rules! commit_coordinator {
     ($fixture:expr) => {
@@ -86,7 +87,7 @@ macro_rules! commit_coordinator {
 }
 
 /// Runs every case of pending input, and those that all contracts share, each as a test of its own. `$fixture`
-/// is an expression that makes a fixture, with a path from the root: `crate::fixture()`.
+/// is an expression that makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
 #[macro_export]
 macro_rules! pending_store {
     ($fixture:expr) => {
@@ -97,7 +98,7 @@ macro_rules! pending_store {
 }
 
 /// Runs every case of events, and those that all contracts share, each as a test of its own. `$fixture` is an
-/// expression that makes a fixture, with a path from the root: `crate::fixture()`.
+/// expression that makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
 #[macro_export]
 macro_rules! event_store {
     ($fixture:expr) => {
@@ -108,7 +109,7 @@ macro_rules! event_store {
 }
 
 /// Runs every case of the mailbox, and those that all contracts share, each as a test of its own. `$fixture` is
-/// an expression that makes a fixture, with a path from the root: `crate::fixture()`.
+/// an expression that makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
 #[macro_export]
 macro_rules! mailbox_store {
     ($fixture:expr) => {
@@ -119,7 +120,7 @@ macro_rules! mailbox_store {
 }
 
 /// Runs every case of the outbox, and those that all contracts share, each as a test of its own. `$fixture` is
-/// an expression that makes a fixture, with a path from the root: `crate::fixture()`.
+/// an expression that makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
 #[macro_export]
 macro_rules! outbox_store {
     ($fixture:expr) => {
@@ -130,8 +131,8 @@ macro_rules! outbox_store {
 }
 
 /// Runs every case of the live channel and of wake-ups, each as a test of its own. If a store does not have one
-/// of the two, its fixture declares it as lacking. `$fixture` is an expression that makes a fixture, with a
-/// path from the root: `crate::fixture()`.
+/// of the two, its fixture declares this in [`Fixture::lack`](crate::Fixture::lack). `$fixture` is an expression that
+/// makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
 #[macro_export]
 macro_rules! live_channel {
     ($fixture:expr) => {
@@ -142,7 +143,7 @@ macro_rules! live_channel {
 }
 
 impl Contract {
-    /// Every contract that has a list.
+    /// Every contract that has a list of cases.
     pub const ALL: &'static [Self] = &[
         Self::ThreadRunStore,
         Self::CommitCoordinator,
@@ -178,7 +179,7 @@ pub fn cases_of(contract: Contract) -> impl Iterator<Item = &'static Case> {
     contract.cases()
 }
 
-/// Every case of the suite, once, sorted by name.
+/// Every case of the suite, sorted by name. A case that runs for several contracts is listed once.
 #[must_use]
 pub fn cases() -> Vec<&'static Case> {
     let mut all: Vec<_> = Contract::ALL.iter().flat_map(|contract| contract.cases()).collect();

@@ -1,4 +1,4 @@
-//! A comparison of what stores have.
+//! The capabilities and contracts of stores, and a table that compares them.
 
 use std::fmt::{self, Write as _};
 
@@ -12,7 +12,7 @@ use crate::case::Contract;
 pub struct StoreSupport {
     /// The capabilities of the store.
     pub capabilities: Capabilities,
-    /// The contracts of the store, in the order of the list.
+    /// The contracts of the store, in the order of [`Contract::ALL`].
     pub contracts: Vec<Contract>,
     /// Whether the store has a live channel. Without one it may still have wake-ups.
     pub live: bool,
@@ -38,7 +38,7 @@ impl StoreSupport {
         Ok(Self { capabilities: store.capabilities().clone(), contracts, live: stores.live().is_some() })
     }
 
-    /// The name of each property that a store may have, and what this store has of it.
+    /// The rows of the comparison: the name of each property, and its value for this store.
     #[must_use]
     pub fn rows(&self) -> Vec<(String, String)> {
         let yes = |is: bool| if is { "yes" } else { "no" };
@@ -85,7 +85,7 @@ impl fmt::Display for StoreSupport {
     }
 }
 
-/// A number of bytes in the largest unit that needs no fraction.
+/// A number of bytes, in the largest unit in which it is a whole number.
 fn size(bytes: u64) -> String {
     let units = [(20, "MiB"), (10, "KiB")];
     let whole = units.into_iter().find(|(bits, _)| bytes > 0 && bytes.trailing_zeros() >= *bits);

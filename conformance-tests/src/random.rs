@@ -1,4 +1,4 @@
-//! Seeds from the environment, and random numbers for tests that do not have to shorten what failed.
+//! Seeds from the environment, and random numbers for tests that do not shrink failing inputs.
 
 use std::env;
 
@@ -15,13 +15,14 @@ impl Random {
         Self(seed)
     }
 
-    /// Other random numbers that are independent of these, for example for each of several tasks.
+    /// A new generator. Its numbers are independent of those that this one returns next. Concurrent tasks, for example,
+    /// get a generator each.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self(self.next())
     }
 
-    /// The next number: a counter whose bits are mixed (Steele, Lea and Flood, 2014).
+    /// The next number: a counter whose bits are mixed (SplitMix64; Steele, Lea and Flood, 2014).
     const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -29,7 +30,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// A number below `bound`. `bound` must not be 0.
     #[expect(clippy::cast_possible_truncation, reason = "it is smaller than the bound")]
     pub const fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
@@ -41,8 +42,8 @@ impl Random {
     }
 }
 
-/// The seed that the environment variable `name` sets: a number, or `random`. Without it the seed is 1, so that
-/// a change is tested in the same way as the change before it.
+/// The seed that the environment variable `name` sets: a number, or `random` for a seed that cannot be predicted.
+/// Otherwise the seed is 1, so that every run tests the same.
 #[must_use]
 pub fn seed(name: &str) -> u64 {
     match env::var(name).as_deref() {

@@ -12,7 +12,7 @@ use crate::{
     matrix::StoreSupport,
 };
 
-/// How many cases run at once.
+/// How many cases run concurrently.
 const AT_ONCE: usize = 4;
 
 /// The results of every case of the suite.
@@ -30,7 +30,7 @@ pub struct Report {
 /// The result of one case.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// The contract in whose list the case ran.
+    /// The contract for which the case ran.
     pub contract: Contract,
     /// The name of the case.
     pub case: &'static str,
@@ -67,8 +67,8 @@ impl From<Error> for Refusal {
     }
 }
 
-/// Runs every case of every contract, each against a new store. A few cases run at once, because most of
-/// them wait for a disk or a server.
+/// Runs every case of every contract, each against a new store. Some cases run concurrently, because most of them wait
+/// for a disk or a server.
 ///
 /// The caller needs a tokio runtime of several threads.
 ///
@@ -93,7 +93,7 @@ pub async fn run(fixture: impl Fixture) -> Result<Report, Refusal> {
     Ok(Report { store: fixture.name(), gives, rows })
 }
 
-/// The capabilities and contracts of the store. A store that holds data is refused.
+/// Opens a store, checks that it is empty, and returns its capabilities and contracts.
 async fn what_gives(fixture: &Arc<dyn Fixture>) -> Result<StoreSupport, Refusal> {
     let opened = fixture.open(Limits::default()).await?;
     if !opened.store.list_tenants(PageRequest::default()).await?.items.is_empty() {
@@ -105,8 +105,8 @@ async fn what_gives(fixture: &Arc<dyn Fixture>) -> Result<StoreSupport, Refusal>
 }
 
 impl Report {
-    /// How many cases passed, failed, are declared unsupported, are gaps and did not run:
-    /// the five columns of the report.
+    /// How many cases passed, failed, were unsupported, were gaps, and did not run. These are the five columns of the
+    /// report.
     #[must_use]
     pub fn counts(&self) -> [usize; 5] {
         let mut counts = [0; 5];
@@ -135,7 +135,8 @@ const fn column(status: &Status) -> usize {
 
 const COLUMNS: [&str; 5] = ["passed", "failed", "unsupported", "gap", "not run"];
 
-/// Writes the capabilities and contracts, a table of the areas, then every case that did not pass, with its reason.
+/// Writes the capabilities and contracts, a table with the counts of each area, and every case that did not pass, with
+/// the reason.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n\n{}", self.store, self.gives)?;
@@ -159,7 +160,7 @@ impl fmt::Display for Report {
 }
 
 impl Report {
-    /// The five columns for each area of each contract, in the order of the list.
+    /// The counts for each area of each contract, in the order of the lists.
     fn areas(&self) -> Vec<(String, [usize; 5])> {
         let mut areas: Vec<(String, [usize; 5])> = Vec::new();
         for row in &self.rows {

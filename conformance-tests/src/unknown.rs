@@ -1,4 +1,5 @@
-//! Calls whose outcome is unknown: it is resolved as their documentation says, and there is one effect.
+//! Calls whose outcome is unknown. A caller resolves the outcome as the documentation of the method says. After that,
+//! the call has taken effect exactly once.
 
 use async_trait::async_trait;
 use store_core::ThreadId;
@@ -9,17 +10,17 @@ use crate::{
     sweep::Target,
 };
 
-/// How the outcome of a call whose answer was lost became known.
+/// How a caller found out whether a call whose answer was lost took effect.
 pub(crate) enum Resolution {
-    /// A read says whether the call had its effect. If it had none, the call is made again.
+    /// A read shows whether the call took effect. If it did not, the test makes the call again.
     ByRead(bool),
-    /// The call was repeated, and the answer says whether the first attempt had its effect.
+    /// The call was repeated. Its answer says whether the first call took effect.
     ByRepeat(bool),
-    /// The call was repeated, and has its effect, whether the first attempt had it or not.
+    /// The call was repeated. The effect is the same whether or not the first call took effect.
     Idempotent,
 }
 
-/// A target of calls that change something.
+/// A target whose calls have a documented way to resolve an unknown outcome.
 #[async_trait]
 pub(crate) trait ResolveOutcome: Target {
     /// Resolves the unknown outcome of a call as the documentation of its method says.
@@ -27,13 +28,14 @@ pub(crate) trait ResolveOutcome: Target {
     -> Result<Resolution, Failure>;
 }
 
-/// The failure for a call that changes something without a documented way to resolve its unknown outcome.
+/// The failure for a call that changes something, but is missing in [`ResolveOutcome::resolve_outcome`].
 pub(crate) fn undocumented(call: &str) -> Failure {
-    Failure::new(format!("the test does not say how the unknown outcome of `{call}` is resolved"))
+    Failure::new(format!("`resolve_outcome` of the target does not say how to resolve an unknown outcome of `{call}`"))
 }
 
-/// Makes each call that changes something and ignores its answer, and a second time does not make it. Then resolves
-/// the outcome as the documentation says. The calls named in `changing`, and no others, must change something.
+/// Tests each call that changes something on two threads. On the first, the call is made and its answer is ignored. On
+/// the second, it is not made. In both cases the outcome is then resolved as the documentation says, and the call must
+/// have taken effect exactly once. The calls named in `changing`, and no others, must change something.
 pub(crate) async fn unknown_outcomes_can_be_resolved(
     given: &Given,
     target: impl ResolveOutcome,
@@ -70,7 +72,7 @@ pub(crate) async fn unknown_outcomes_can_be_resolved(
     expect_eq(changed, wanted)
 }
 
-/// Resolves the outcome of one call. Returns what [`Target::look`] returns after that.
+/// Makes one call if `applied` is set, and resolves its outcome. Returns what [`Target::look`] then returns.
 async fn resolved(
     given: &Given,
     target: &impl ResolveOutcome,
@@ -80,7 +82,7 @@ async fn resolved(
     let prepared = target.prepare(given, t).await?;
     let make = || target.calls(t, &prepared).swap_remove(at);
     if applied {
-        // The answer is ignored, as if it was lost.
+        // The answer is ignored, as if it had been lost.
         let (_, call) = make();
         call.await?;
     }
@@ -93,7 +95,7 @@ async fn resolved(
             }
         }
         Resolution::ByRepeat(had) => {
-            expect(had == applied, format!("the repeat reports an effect: {had}, not {applied}"))?
+            expect(had == applied, format!("the repeat says that the call took effect: {had}, not {applied}"))?
         }
         Resolution::Idempotent => {}
     }

@@ -8,7 +8,7 @@ use crate::{
     lines::bad_field,
 };
 
-/// The blocks of one message while they are read, and the line that their issues concern.
+/// The blocks of one message while they are read, and the line for which issues are noted.
 pub(crate) struct Blocks<'a> {
     pub(crate) line: u64,
     pub(crate) origin: Origin,
@@ -25,7 +25,7 @@ impl<'a> Blocks<'a> {
         self.list.push(Block::text(text));
     }
 
-    /// Adds a block of an unknown type. It is opaque: only its origin understands it.
+    /// Adds a block of an unknown type, as an opaque block: only the provider that made it understands it.
     pub(crate) fn unknown(&mut self, raw: &str) {
         let kind = Object::parse(raw).and_then(|object| object.text("type")).unwrap_or_default();
         self.issues.add(self.line, Code::UnknownType, format!("a block of type `{kind}`"), "kept as an opaque block");
@@ -48,8 +48,8 @@ impl<'a> Blocks<'a> {
         self.list.iter().any(|block| matches!(&block.kind, BlockKind::ToolUse(call) if call.id == id))
     }
 
-    /// Adds a call, and returns its block. A call that a message must not contain becomes an opaque block, and the
-    /// result is `None`: a call without an id or a name, or with an id that the message already contains.
+    /// Adds a call, and returns its block. A call without an id or a name, or with an id that the message already
+    /// contains, is added as an opaque block instead, and the result is `None`.
     pub(crate) fn call(&mut self, raw: &str, call: Call<'_>) -> Option<&mut Block> {
         let Call { id, name, arguments } = call;
         let (Some(id), Some(name)) =

@@ -20,7 +20,7 @@ pub(crate) enum Detected {
     Known(FormatName),
     /// A known format that this release does not read: its name, and a hint for the user.
     Unsupported(&'static str, &'static str),
-    /// A format that is recognised only so that it is not taken for another one.
+    /// A format that is recognised only so that it is not mistaken for another one.
     Foreign(&'static str),
     /// A source without lines, or with blank lines only.
     Empty,
@@ -61,7 +61,7 @@ pub(crate) fn sources(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Whether a file below a folder is a source. Only its name decides; its content may turn out to be anything.
+/// Whether a file in an imported folder is read as a source. Only its name decides; its content is checked later.
 fn is_session_file(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     [".jsonl", ".jsonl.gz", ".jsonl.zst"].iter().any(|end| name.ends_with(end))

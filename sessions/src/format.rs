@@ -19,7 +19,8 @@ use crate::{
 ///    [`survey`](crate::lines::survey).
 /// 2. Return the entries from [`Session::drafts`], in the order in which they are appended. Each has an id that is the
 ///    same in every import of the same bytes, an explicit parent (`ParentRef::Entry` or `Root`, also for a side entry),
-///    and an `ImportOrigin`. The first draft contains the facts ([`Provenance::to_entry`], [`Provenance::to_custom`]).
+///    and an `ImportOrigin`. The first draft contains the provenance ([`Provenance::to_entry`],
+///    [`Provenance::to_custom`]).
 /// 3. Add the format to [`FormatName`](crate::FormatName), recognise it in `detect.rs`, and call the function of the
 ///    first pass in `import.rs`.
 ///
@@ -29,10 +30,10 @@ pub(crate) trait Session: Send + Sync {
     /// What the first pass found out.
     fn about(&self) -> &About;
 
-    /// The same, for changes: the import fills in the parent of the thread.
+    /// The same, for a change: the import sets the parent of the thread.
     fn about_mut(&mut self) -> &mut About;
 
-    /// Whether the source begins with the bytes that a thread was imported from. `known` are the facts of that
+    /// Whether the source begins with the bytes that a thread was imported from. `known` is the provenance of that
     /// thread.
     fn continues(&self, known: &Provenance) -> Result<bool>;
 
@@ -44,12 +45,12 @@ pub(crate) trait Session: Send + Sync {
     /// Starts the second pass. It returns every entry, including those that are already stored.
     fn drafts<'a>(&'a self, stored: &'a Stored) -> Result<Box<dyn Drafts + 'a>>;
 
-    /// The entry after which the program that writes the source would continue: a draft that is no side entry. `None`
-    /// means before the first entry.
+    /// The entry after which the program that writes the source would continue: a draft that is not a side entry.
+    /// `None` means before the first entry.
     fn head(&self, stored: &Stored) -> Option<EntryId>;
 }
 
-/// A stream of drafts. Reading it notes the issues that only the second pass can find.
+/// A stream of drafts. Reading it also notes the issues that only the second pass can find.
 pub(crate) trait Drafts: Send {
     /// Returns the next draft, or `None` at the end.
     fn next(&mut self, issues: &mut Issues) -> Result<Option<Draft>>;
@@ -81,7 +82,7 @@ pub(crate) struct About {
     pub(crate) fields: ThreadFields,
     /// When the session was created.
     pub(crate) at: Option<Timestamp>,
-    /// The facts of the files, as the files are now.
+    /// The provenance of the files in their current state.
     pub(crate) provenance: Provenance,
 }
 
@@ -120,7 +121,7 @@ pub(crate) struct Stored {
     pub(crate) imported: BTreeMap<EntryId, Imported>,
     /// Entries that were not imported from this format. Their ids are in use.
     pub(crate) foreign: Vec<EntryId>,
-    /// The newest facts; none for a new thread.
+    /// The newest provenance; `None` for a new thread.
     pub(crate) provenance: Option<Provenance>,
 }
 
@@ -130,9 +131,8 @@ impl Stored {
         self.imported.contains_key(id)
     }
 
-    /// The lines of a file that were imported before they were complete. `known` are the stored facts of the file,
-    /// `ends` are the offsets at which its lines end now, and the ids of the entries of its lines begin with
-    /// `prefix`.
+    /// The lines of a file that were imported before they were complete. `known` is the stored provenance of the file,
+    /// `ends` are the offsets at which its lines end now, and the ids of the entries of its lines begin with `prefix`.
     pub(crate) fn retaken(&self, known: Option<&FileProvenance>, ends: &[u64], prefix: &str) -> Vec<Retaken> {
         let Some(known) = known else { return Vec::new() };
         let mut retaken = known.retaken.clone();
@@ -140,7 +140,7 @@ impl Stored {
         // A CR at the end may be half of a CR LF, so it is not part of the line.
         let end_then = known.bytes.saturating_sub(u64::from(known.crlf.contains(known.lines)));
         let has_grown = known.last != LastLine::Ended && end.is_some_and(|end| *end > end_then);
-        // The facts are stored before the lines. If the earlier import was interrupted, it may not have reached its
+        // The provenance is stored before the lines. If the earlier import was interrupted, it may not have stored the
         // last line.
         let before = retaken.iter().filter(|retaken| retaken.line == known.lines).count();
         if has_grown && self.times(known.lines, prefix) > before {
@@ -164,7 +164,7 @@ pub(crate) struct Imported {
     pub(crate) line: u64,
 }
 
-/// Makes a thread id of the first of these texts that is a valid id.
+/// Returns a thread id made from the first of these texts that is a valid id.
 pub(crate) fn thread_id(texts: &[&str]) -> Result<ThreadId> {
     let mut found = ThreadId::new("");
     for text in texts {

@@ -25,17 +25,17 @@ use crate::{
 
 /// Imports a file, a session folder, or every session file below a folder.
 ///
-/// Nothing is imported twice: the same bytes change nothing, a file that has grown adds its new lines, and the same
-/// call after an interrupted import continues it. The result has one report for each thread, and one for each file
-/// that is refused. A refused file changes nothing.
+/// Nothing is imported twice: a second import of the same bytes changes nothing, an import of a file that has grown
+/// adds the new lines, and the same call after an interrupted import continues that import. The result has one report
+/// for each thread, and one for each file that is refused. A refused file changes nothing.
 ///
 /// If the parent of a thread does not exist, the metadata of the thread names it as `import.parent`. A later import
 /// sets the parent as soon as it exists.
 ///
 /// # Errors
-/// [`Error::Io`](crate::Error::Io) if a source cannot be read, [`Error::Changed`](crate::Error::Changed) if it
-/// changed meanwhile, [`Error::Store`](crate::Error::Store) if the store fails. What was written before the error
-/// stays, and the same call continues the import.
+/// [`Error::Io`](crate::Error::Io) if a source cannot be read, [`Error::Changed`](crate::Error::Changed) if a source
+/// changes during the import, [`Error::Store`](crate::Error::Store) if the store fails. What was written before the
+/// error stays, and the same call continues the import.
 pub async fn import(commits: &dyn CommitCoordinator, path: &Path, options: &ImportOptions) -> Result<Vec<Report>> {
     let threads = commits.threads();
     let target = Target { commits, threads: &*threads, options };
@@ -102,7 +102,7 @@ fn refuse(path: &Path, detected: Detected, options: &ImportOptions) -> Result<Re
             Some(name)
         }
         Detected::Empty => {
-            issues.add_whole(Code::EmptyFile, "nothing but blank lines", "refused");
+            issues.add_whole(Code::EmptyFile, "the source is empty or contains only blank lines", "refused");
             None
         }
         Detected::Unknown | Detected::Known(_) => {
@@ -172,7 +172,7 @@ impl Target<'_> {
         parents::wait(self.threads, &mut about.fields).await
     }
 
-    /// Finds the thread of a session: one that was imported from the beginning of the same bytes, or else a new one.
+    /// Finds the thread of a session: one that was imported from the same bytes or their beginning, or else a new one.
     async fn find(&self, session: &dyn Session, issues: &mut Issues) -> Result<(ThreadId, Stored)> {
         let about = session.about();
         let mut met = None;
@@ -196,7 +196,7 @@ impl Target<'_> {
         Ok((about.thread.clone(), Stored::default()))
     }
 
-    /// The newest facts of a thread that was imported from this format.
+    /// The newest provenance of a thread that was imported from this format.
     async fn provenance(&self, thread: &Thread, format: &str) -> Result<Option<Provenance>> {
         let mut query = EntryQuery::all().with_direction(Direction::Backward);
         query.kinds = Some(vec![BodyKind::Custom]);

@@ -33,11 +33,11 @@ codes! {
     TornLastLine = "torn_last_line",
     /// The last line is complete, but its line end is missing.
     NoFinalNewline = "no_final_newline",
-    /// A line is no JSON object.
+    /// A line is not a JSON object.
     MalformedLine = "malformed_line",
     /// A line or a block of a known type has a wrong field.
     BadField = "bad_field",
-    /// A type, a role or a block is unknown, or a file is no part of the conversation.
+    /// A type, a role or a block is unknown, or a file is not part of the conversation.
     UnknownType = "unknown_type",
     /// The version of the format is unknown.
     UnknownVersion = "unknown_version",
@@ -55,7 +55,7 @@ codes! {
     OrphanResult = "orphan_result",
     /// A call without its result.
     OpenCall = "open_call",
-    /// The arguments of a call are no JSON.
+    /// The arguments of a call are not JSON.
     BadArguments = "bad_arguments",
     /// Half of a surrogate pair.
     LoneSurrogate = "lone_surrogate",
@@ -79,7 +79,7 @@ codes! {
     MissingHeader = "missing_header",
     /// A known format that this release does not read.
     UnsupportedFormat = "unsupported_format",
-    /// Nothing but blank lines.
+    /// The source is empty or contains only blank lines.
     EmptyFile = "empty_file",
     /// The format is unknown.
     UnknownFormat = "unknown_format",

@@ -1,4 +1,4 @@
-//! JSON objects with their raw values: numbers, escapes and key order stay as they are.
+//! JSON objects with their raw values, so that numbers, escapes and the order of keys are preserved.
 
 use serde_json::value::RawValue;
 use store_core::{Json, codec::Fields};
@@ -8,7 +8,7 @@ use store_core::{Json, codec::Fields};
 pub(crate) struct Object<'a>(Vec<(String, &'a str)>);
 
 impl<'a> Object<'a> {
-    /// Parses an object. Returns `None` if `text` is no JSON object.
+    /// Parses an object. Returns `None` if `text` is not a JSON object.
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
         Some(Self(Fields::parse(text).ok()?.into_pairs().collect()))
     }

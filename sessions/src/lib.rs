@@ -1,15 +1,15 @@
 //! Imports session files of other agent tools into agentstore, and exports threads to such files.
 //!
-//! A thread contains every line of the source that it was imported from. A thread that did not change since its
-//! import gives its file back byte for byte; only the folders of kimi-cli cannot be written. The [`Report`] lists
-//! what is wrong with a source, and no line is lost because of it.
+//! A thread contains every line of the source that it was imported from. A thread that has not changed since its import
+//! is exported byte for byte; only the folders of kimi-cli cannot be written. The [`Report`] lists what is wrong with a
+//! source. No line is lost because something is wrong with it.
 //!
 //! # Layout
 //! - `import`, `detect`, `write`: the driver: it recognises and reads a source, finds its thread and writes new entries
 //! - `format`: the interface between the driver and the formats; start there to add a format
 //! - `lines`, `tree`: formats whose lines form a tree
 //! - `source`, `scan`, `lenient`, `json`, `time`, `blocks`: how lines and their parts are read
-//! - `provenance`: what is remembered of a file; `issue`, `report`: what is reported about it
+//! - `provenance`: what the thread records about its files; `issue`, `report`: what the caller is told about them
 //! - `parents`: threads whose parent does not exist yet
 //! - `agent_core`, `kimi_cli`, `pi`: the formats; `export`: how threads are written to files
 //!

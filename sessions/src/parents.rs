@@ -14,7 +14,7 @@ use crate::{
 /// parent is set, so that an import never undoes a later change of the parent.
 const WAITS_FOR: &str = "import.parent";
 
-/// If the parent in the fields of a new thread does not exist, makes the thread wait for it.
+/// If the parent in the fields of a new thread does not exist, moves it to the metadata: the thread waits for it.
 pub(crate) async fn wait(threads: &dyn ThreadRunStore, fields: &mut ThreadFields) -> Result<()> {
     let Some(parent) = fields.parent_thread_id.take() else { return Ok(()) };
     if threads.load_thread(&parent).await?.is_some() {

@@ -1,10 +1,10 @@
-//! Facts: what a thread remembers of the files that it was imported from, in its `import.line` entries.
+//! The provenance of a thread: what its `import.line` entries record about the files that it was imported from.
 
 use store_core::{Custom, Entry, EntryId, ImportOrigin, Json, NewEntry, ParentRef, codec::Object as Writer};
 
 use crate::{json::Object, source::hex};
 
-/// The kind of entries that contain facts of files, or lines that are no part of the conversation.
+/// The kind of entries that contain provenance, or lines that are not part of the conversation.
 pub(crate) const IMPORT_LINE: &str = "import.line";
 
 /// Line numbers as ranges, both ends included.
@@ -35,8 +35,8 @@ impl Ranges {
     }
 }
 
-/// What is remembered of one file: the length and the hash of its imported bytes, and what its lines alone do not
-/// show.
+/// What is recorded about one file: the length and the hash of its imported bytes, and what the entries of its lines do
+/// not contain, such as line ends.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct FileProvenance {
     /// The name of the file in its folder. It is absent if the source is a single file.
@@ -83,7 +83,7 @@ impl LastLine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Retaken {
     pub(crate) line: u64,
-    /// Whether that import saw only a part of the line, which was no JSON object.
+    /// Whether that import read only a part of the line, which was not a JSON object.
     pub(crate) torn: bool,
 }
 
@@ -149,12 +149,12 @@ impl FileProvenance {
     }
 }
 
-/// The facts of all files of a session.
+/// The provenance of all files of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Provenance(pub(crate) Vec<FileProvenance>);
 
 impl Provenance {
-    /// The facts of a single file.
+    /// The provenance of a single file.
     pub(crate) fn of(file: FileProvenance) -> Self {
         Self(vec![file])
     }
@@ -184,7 +184,7 @@ impl Provenance {
         hex(&hash.finalize())
     }
 
-    /// The body of an entry that stores these facts.
+    /// The body of an entry that stores this provenance.
     pub(crate) fn to_custom(&self) -> Custom {
         let mut out = "{\"files\":[".to_owned();
         for (at, file) in self.0.iter().enumerate() {
@@ -197,7 +197,7 @@ impl Provenance {
         Custom::new(IMPORT_LINE, Json::parse(&out).unwrap_or_else(|_| Json::null()))
     }
 
-    /// The facts that an entry stores, if it stores any.
+    /// The provenance that an entry stores, if it stores any.
     pub(crate) fn read(entry: &Entry) -> Option<Self> {
         let store_core::Body::Custom(custom) = &*entry.body else { return None };
         if custom.kind != IMPORT_LINE {
@@ -207,8 +207,8 @@ impl Provenance {
         object.list("files")?.into_iter().map(FileProvenance::read).collect::<Option<_>>().map(Self)
     }
 
-    /// An entry that stores these facts and corresponds to no line. It is used for a file without a header, and for a
-    /// file that has grown.
+    /// An entry that stores this provenance and corresponds to no line. It is used for a file without a header, and for
+    /// a file that has grown.
     pub(crate) fn to_entry(&self, id: EntryId, format: &str) -> NewEntry {
         NewEntry::new(self.to_custom())
             .with_id(id)

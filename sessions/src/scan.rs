@@ -1,4 +1,4 @@
-//! Reads one JSONL file in the first pass: its facts, the ends of its lines, and what is odd about them.
+//! Reads one JSONL file in the first pass: its provenance, the ends of its lines, and what is odd about the lines.
 
 use crate::{
     error::Result,
@@ -9,12 +9,12 @@ use crate::{
     source::{Ending, Line, Next, Source},
 };
 
-/// What a line is.
+/// What a line contains.
 #[derive(Debug)]
 pub(crate) enum Seen<'a> {
     /// White space only.
     Blank,
-    /// No JSON object.
+    /// Not a JSON object.
     Broken,
     /// An object.
     Object(Object<'a>),
@@ -82,7 +82,7 @@ impl Scan {
         match Object::parse(&lenient.text).filter(|_| !is_deep) {
             Some(object) => {
                 if line.ending.is_open() {
-                    issues.add(line.number, Code::NoFinalNewline, "the last line has no line end", "read");
+                    issues.add(line.number, Code::NoFinalNewline, "the last line has no line end", "read as usual");
                 }
                 take(line, Seen::Object(object), issues);
             }
@@ -100,7 +100,7 @@ impl Scan {
             code = Code::TornLastLine;
         }
         if !is_deep {
-            issues.add(line.number, code, "not a JSON object", "raw bytes kept beside the conversation");
+            issues.add(line.number, code, "not a JSON object", "raw bytes kept in a side entry");
         }
     }
 
@@ -109,11 +109,11 @@ impl Scan {
             issues.add_whole(Code::TornLastLine, "the compressed stream is cut off", "read as far as it goes");
         }
         if self.provenance.bom {
-            issues.add_whole(Code::Bom, "a byte order mark", "dropped when read, restored on export");
+            issues.add_whole(Code::Bom, "a byte order mark", "left out of the entries, restored on export");
         }
         if !self.provenance.crlf.is_empty() {
             let detail = format!("{} lines end in CR LF", self.provenance.crlf.count());
-            issues.add_whole(Code::Crlf, detail, "dropped when read, restored on export");
+            issues.add_whole(Code::Crlf, detail, "left out of the entries, restored on export");
         }
     }
 }
@@ -123,8 +123,8 @@ const fn oddity(code: Code) -> (&'static str, &'static str) {
     match code {
         Code::InvalidUtf8 => ("bytes that are not UTF-8", "read as U+FFFD; raw bytes kept"),
         Code::LoneSurrogate => ("half of a surrogate pair", "read as U+FFFD; raw escape kept"),
-        Code::ControlCharacter => ("a raw control character in a string", "read"),
-        Code::DeepJson => ("nested deeper than 128", "raw bytes kept beside the conversation"),
+        Code::ControlCharacter => ("a raw control character in a string", "read as if it were escaped"),
+        Code::DeepJson => ("JSON with more than 128 levels of nesting", "raw bytes kept in a side entry"),
         _ => ("the character U+0000", "kept"),
     }
 }

@@ -6,7 +6,7 @@ use store_core::Timestamp;
 /// Numbers below this are seconds, others milliseconds.
 const FIRST_MILLIS: u64 = 100_000_000_000;
 
-/// Reads a time from a JSON value. Returns `None` if the value is no time.
+/// Reads a time from a JSON value. Returns `None` if the value is not a time.
 pub(crate) fn read(raw: &str) -> Option<Timestamp> {
     if raw.starts_with('"') {
         return iso(&serde_json::from_str::<String>(raw).ok()?);

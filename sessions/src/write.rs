@@ -96,7 +96,7 @@ pub(crate) async fn write(
     Ok(tally)
 }
 
-/// Makes the entry that moves the head to `head`, or to the start. The entry corresponds to no line.
+/// Returns the entry that moves the head to `head`, or to before the first entry. The entry corresponds to no line.
 fn rewind(about: &About, head: Option<EntryId>) -> Option<Draft> {
     let to = head.map_or(RewindTo::Start, RewindTo::Entry);
     let id = EntryId::new(format!("L0#head.{}", short(&about.provenance.digest()))).ok()?;
@@ -162,8 +162,8 @@ impl<'a> Batches<'a> {
         let commit = commit.expecting(Expect::Absent).creating(self.about.fields.clone());
         let Some(at) = self.about.at else { return Ok(self.commits.commit(commit).await?) };
         match self.commits.commit(commit.clone().at(at)).await {
-            // The store refuses a creation time after its own time, which a machine whose clock is ahead may have
-            // written. The thread is then created with the time of the store.
+            // The store refuses a creation time that is later than its own time. A machine whose clock is ahead may
+            // have written such a time. The thread is then created with the time of the store.
             Err(e) if matches!(e.detail(), Detail::Invalid { what, .. } if what == "at") => {
                 Ok(self.commits.commit(commit).await?)
             }

@@ -1,4 +1,4 @@
-//! Reads what the store holds at the end of a run, and ended dispatches before they are removed from it.
+//! Reads what the store contains at the end of a run. During the run, reads ended dispatches and removes them.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -18,17 +18,17 @@ use crate::{
     worker::{DONE, DoneBy},
 };
 
-/// The number of records in a page: the largest that is allowed.
+/// The number of records in a page: the largest number that is allowed.
 const PAGE: u32 = 1_000;
 /// The number of attempts that a store keeps of each dispatch.
 const HISTORY: usize = 20;
-/// How long an ended dispatch stays in the store at least. After this time no call about it is repeated, and every
-/// decision that was made at an earlier time has been written.
+/// The minimum time that an ended dispatch stays in the store. After this time, no call about the dispatch is repeated
+/// any more, and all dispatches that ended earlier have been written.
 const STAYS: Duration = Duration::from_secs(30);
 /// The time between two removals of ended dispatches.
 const ROUND: Duration = Duration::from_secs(5);
 
-/// What the check needs to know of a dispatch.
+/// What the check needs to know about a dispatch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FinalDispatch {
     pub(crate) thread: u32,
@@ -64,16 +64,17 @@ impl FinalDispatch {
     }
 }
 
-/// What the store holds of a thread at the end of a run.
+/// What the store contains about a thread at the end of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FinalThread {
     pub(crate) epoch: u64,
-    /// The claims that wrote the entries of the thread, in their order. `None` if the store keeps no threads.
+    /// The claims that wrote the entries of the thread, in the order of the entries. `None` if the store keeps no
+    /// threads.
     pub(crate) said: Option<Vec<DoneBy>>,
 }
 
-/// Dispatches that were read after they had ended, and then removed from the store. The store thus holds what a
-/// store in use holds.
+/// Dispatches that were read after they had ended, and then purged from the store. A store in normal use is purged in
+/// the same way.
 #[derive(Debug, Default)]
 pub(crate) struct Ended {
     dispatches: BTreeMap<Name, FinalDispatch>,
@@ -82,8 +83,8 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Reads and removes the dispatches that ended at least [`STAYS`] before the latest end. Repeats this until the
-    /// future is dropped.
+    /// Reads and removes the dispatches that ended at least [`STAYS`] before the latest end. Repeats this until
+    /// the future is dropped.
     ///
     /// # Errors
     /// The errors of the store.
@@ -96,7 +97,7 @@ impl Ended {
         }
     }
 
-    /// Reads and removes all dispatches that ended. No dispatch may be in progress any more.
+    /// Reads and removes all dispatches that ended. The workers must have finished all work.
     ///
     /// # Errors
     /// The errors of the store.
@@ -112,7 +113,7 @@ impl Ended {
         let by_end = DispatchQuery::default().ordered(DispatchOrder::End, Direction::Forward);
         let is_meant = |dispatch: &Dispatch| dispatch.finished_at.is_some_and(|end| end < before);
         for (name, final_state) in read(mailbox, by_end, is_meant).await? {
-            // The record is there again, and equal, if an earlier removal did not complete.
+            // If an earlier removal did not complete, the same record is read again, without a change.
             if *self.dispatches.entry(name).or_insert_with(|| final_state.clone()) != final_state {
                 self.came_back.insert(name);
             }
@@ -122,7 +123,7 @@ impl Ended {
         Ok(())
     }
 
-    /// Returns all dispatches: the removed ones, and those that are still in the store.
+    /// Returns all dispatches: those that were removed, and those that are still in the store.
     ///
     /// # Errors
     /// The errors of the store.
@@ -132,8 +133,8 @@ impl Ended {
         Ok(all)
     }
 
-    /// Returns all dispatches after [`take_all`](Self::take_all), and those that were in the store again after their
-    /// removal.
+    /// Returns all dispatches, and the names of those that were in the store again after their removal. The caller has
+    /// called [`take_all`](Self::take_all) before.
     ///
     /// # Errors
     /// The errors of the store.
@@ -183,7 +184,7 @@ async fn read(
     }
 }
 
-/// Reads what the store holds of each thread.
+/// Reads what the store contains about each thread.
 pub(crate) async fn threads(stores: &TenantStores, count: u32) -> Result<BTreeMap<u32, FinalThread>> {
     let mailbox = stores.mailbox.as_ref().context("the store has no mailbox")?;
     let mut all = BTreeMap::new();

@@ -7,7 +7,7 @@
 //!   interrupts; the workers, which are killed and stopped
 //! - `worker`, `logged`: one worker process, and the store that records what it does
 //! - `record`: the lines of the logs
-//! - `final_state`, `check`: what the store holds at the end, and whether it agrees with the logs
+//! - `final_state`, `check`: what the store contains at the end, and whether it agrees with the logs
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 

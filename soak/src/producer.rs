@@ -64,7 +64,7 @@ impl Producer<'_> {
 
     fn dispatch(&self, name: Name) -> Result<NewDispatch> {
         let new = NewDispatch::new(thread_id(name.job % self.threads)?, RunId::new("soak")?);
-        // The number of attempts must not make a dispatch a dead letter here.
+        // The limit is so high that no dispatch becomes a dead letter.
         Ok(new.with_id(name.id()?).with_max_attempts(1_000))
     }
 
@@ -86,7 +86,7 @@ impl Producer<'_> {
     }
 }
 
-/// Repeats a call until its answer tells the outcome. The call must be safe to repeat. Gives up after a minute of
+/// Repeats a call until its outcome is known. The call must be safe to repeat. Gives up after a minute of
 /// errors.
 pub(crate) async fn again<T, F: Future<Output = agentstore::Result<T>>>(mut call: impl FnMut() -> F) -> Result<T> {
     for _ in 0..600 {

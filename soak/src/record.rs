@@ -73,7 +73,7 @@ pub(crate) enum Act {
     Ack,
     /// A settlement other than an acknowledgement.
     GiveBack,
-    /// A commit that takes the thread over.
+    /// A commit without entries. From then on, the thread refuses commits under earlier claims (CM-32).
     TakeOver,
     /// A commit with the entry of the dispatch.
     Say,
@@ -110,7 +110,7 @@ pub(crate) struct Line {
     pub(crate) did: Did,
 }
 
-/// What a line records. If a call under a claim has no answer, or an answer that does not tell its effect, the log
+/// What a line records. If a call under a claim has no answer, or an answer that leaves the outcome unknown, the log
 /// contains only its `Tries` line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -139,9 +139,9 @@ pub(crate) enum Did {
     Accepted {
         claim: Claim,
         act: Act,
-        /// The end of the lease, if the answer tells it.
+        /// The end of the lease, if the answer contains it.
         until: Option<u64>,
-        /// Whether this is the answer to an earlier, equal call.
+        /// Whether the answer repeats that of an earlier, equal call.
         again: bool,
     },
     /// The call had no effect, except that it may have ended a claim of an earlier epoch.

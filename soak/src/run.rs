@@ -22,11 +22,12 @@ use crate::{
     worker_pool::{Faults, WorkerPool},
 };
 
-/// The longest time, in addition to a lease, in which no further dispatch finishes once the faults have ended.
+/// How long the run waits for the next dispatch to finish after the faults have ended, in addition to a lease. A run
+/// that has to wait longer fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What all parts of a run need to know.
+/// The settings of a run, for all of its parts.
 pub(crate) struct Soak {
     pub(crate) options: Options,
     pub(crate) tenant: TenantId,
@@ -48,12 +49,12 @@ pub(crate) struct Figures {
     superseded: usize,
     #[serde(flatten)]
     seen: crate::check::Seen,
-    /// The seconds from the end of the last fault until the dispatches that waited then had finished (LC6).
+    /// The seconds from the end of the last fault until all dispatches that were unfinished then had finished (LC6).
     seconds_behind_the_last_fault: f64,
     violations: usize,
 }
 
-/// Makes a run. Returns its figures and the violations that were found.
+/// Executes a run. Returns its figures and the violations that were found.
 pub(crate) async fn run(options: Options) -> Result<(Figures, Vec<Violation>)> {
     let tenant = TenantId::new(format!("soak-{}", Uuids.next_id()))?;
     let (kept, temporary) = match &options.folder {
@@ -89,7 +90,7 @@ impl Soak {
         let names: Vec<_> = (0..dispatches).map(|job| Name { job, round: 0 }).collect();
         let undisturbed = async {
             producer.produce(&names, Random::new(seed.wrapping_add(1))).await?;
-            // Enough dispatches are left for each worker to have some in progress when the faults end.
+            // Enough dispatches are left that each worker still has work when the faults end.
             while producer.waiting().await? > u64::from(dispatches / 100) {
                 sleep(PAUSE).await;
             }
@@ -133,8 +134,8 @@ impl Soak {
         Ok(())
     }
 
-    /// Waits until all jobs are done. Enqueues the jobs of superseded dispatches again, and helps the workers in no
-    /// other way. Returns the time until no dispatch was left unfinished for the first time.
+    /// Waits until all jobs are done. Enqueues the jobs of superseded dispatches again, which is the only help that the
+    /// workers get. Returns the time after which all dispatches had finished for the first time.
     async fn finish(
         &self,
         worker_pool: &mut WorkerPool<'_>,
@@ -149,7 +150,9 @@ impl Soak {
                 match producer.waiting().await? {
                     0 => break,
                     waiting if waiting < least => (least, since) = (waiting, Instant::now()),
-                    waiting if since.elapsed() > PATIENCE + self.options.lease => bail!("{waiting} dispatches hang"),
+                    waiting if since.elapsed() > PATIENCE + self.options.lease => {
+                        bail!("{waiting} dispatches do not finish")
+                    }
                     _ => {}
                 }
                 sleep(PAUSE).await;
@@ -171,7 +174,7 @@ impl Soak {
         Ok(first.unwrap_or_default())
     }
 
-    /// Collects the logs, and what the stores contain when they are opened anew.
+    /// Opens the stores again, and collects what they contain and what the logs say.
     async fn evidence(&self, ended: Ended) -> Result<Evidence> {
         let stores = open(&self.options.place).await?;
         let parts = stores.tenant(&self.tenant)?;

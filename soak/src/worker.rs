@@ -16,7 +16,7 @@ use crate::{
     record::{Log, Name},
 };
 
-/// The kind of the entry that a dispatch leaves in its thread.
+/// The kind of the entry that a handler writes to the thread of its dispatch.
 pub(crate) const DONE: &str = "soak.done";
 /// One in this many jobs takes longer than a lease. The number is prime, so that these jobs are spread over the
 /// threads.
@@ -31,7 +31,7 @@ pub(crate) struct DoneBy {
     pub(crate) claim: ClaimNumber,
 }
 
-/// What a worker process is told when it starts.
+/// The arguments of a worker process.
 pub(crate) struct Role<'a> {
     pub(crate) tenant: TenantId,
     pub(crate) name: &'a str,
@@ -88,7 +88,7 @@ async fn handle(work: Work, nap: Duration) -> Result<Done, Failure> {
         match commits.commit(commit.clone()).await {
             Ok(_) if work.can_settle() => return Ok(Done::Committed),
             Ok(_) => return Ok(Done::with(result)),
-            // An earlier attempt wrote the entry, and ended before it settled the dispatch.
+            // An earlier attempt wrote the entry, but did not settle the dispatch.
             Err(error) if error.kind() == ErrorKind::IdempotencyMismatch && !work.can_settle() => {
                 return Ok(Done::with(result));
             }

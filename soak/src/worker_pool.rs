@@ -20,7 +20,7 @@ pub(crate) const STORE: &str = "AGENTSTORE_SOAK_STORE";
 /// The environment variable that names another store for the mailbox.
 pub(crate) const MAILBOX: &str = "AGENTSTORE_SOAK_MAILBOX";
 
-/// The clocks of the workers, as `libfaketime` reads them. Some are years off, and one stands still.
+/// The clocks of the workers, in the format of `libfaketime`. Some are wrong by years, and one does not advance.
 const CLOCKS: [&str; 6] = ["+0", "+1h", "-1h", "+10y", "-10y", "2020-02-02 02:02:02"];
 
 /// The number of faults of each kind.
@@ -102,8 +102,8 @@ impl<'a> WorkerPool<'a> {
             sleep(self.pause()).await;
             self.wake().await?;
             let at = self.random.below(self.workers.len());
-            // A worker that has claimed nothing is usually spared. Otherwise workers that take long to start would
-            // never claim anything.
+            // In most cases a worker that has claimed nothing gets no fault. Otherwise workers that take long to start
+            // would never claim anything.
             if !self.workers.get(at).is_some_and(Process::has_worked) && !self.random.once_in(10) {
                 continue;
             }
@@ -115,7 +115,7 @@ impl<'a> WorkerPool<'a> {
         }
     }
 
-    /// Returns a random pause between zero and twice the time that the options name.
+    /// Returns a random pause between zero and twice the mean time of the options.
     fn pause(&mut self) -> Duration {
         let hundredths = u32::try_from(self.random.below(200)).unwrap_or_default();
         self.soak.options.kill_every * hundredths / 100
@@ -131,7 +131,7 @@ impl<'a> WorkerPool<'a> {
         Ok(())
     }
 
-    /// Stops a worker until after its leases have expired, so that its next writes come too late.
+    /// Stops a worker until its leases have expired, so that its next writes are too late.
     fn stop(&mut self, at: usize) -> Result<()> {
         let until = Instant::now() + self.soak.options.lease.mul_f32(1.5);
         if let Some(worker) = self.workers.get_mut(at).filter(|worker| worker.asleep.is_none()) {

@@ -28,13 +28,13 @@ pub(crate) async fn open(path: &Path, options: &OpenOptions) -> Result<Stores> {
             crate::Durability::None => Durability::None,
         };
     }
-    // Opening may read many logs, so it runs on a thread of its own and does not block the runtime of the caller.
+    // Opening may read many logs, so it runs on an OS thread of its own and does not block the runtime of the caller.
     let (sender, opened) = tokio::sync::oneshot::channel();
     let path = path.to_owned();
     let opening = std::thread::Builder::new().name("agentstore-open".to_owned());
     let failed = |source| Error::unavailable("the system cannot start another thread").with_source(source);
     opening.spawn(move || sender.send(FileStore::open(path, config))).map_err(failed)?;
-    let store = opened.await.map_err(|panicked| Error::unavailable("opening it panicked").with_source(panicked))??;
+    let store = opened.await.map_err(|panicked| Error::unavailable("the opening panicked").with_source(panicked))??;
     let stores = Stores::new(Arc::new(store.clone())).named("file").with_clock(Arc::clone(&options.clock));
     Ok(stores.with_log_files(Arc::new(store)))
 }

@@ -13,7 +13,7 @@ pub(crate) fn open(options: &OpenOptions) -> Result<Stores> {
     use crate::{Create, options::unsupported};
 
     if options.durability.is_some() {
-        return Err(unsupported("a durability (`memory:` keeps nothing; leave it out, or open `file:PATH`)"));
+        return Err(unsupported("a durability (`memory:` keeps nothing; set none, or open `file:PATH`)"));
     }
     if options.read_only || options.create == Create::Never {
         return Err(unsupported("opening an existing store (`memory:` always begins empty; open `file:PATH`)"));

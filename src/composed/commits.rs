@@ -1,4 +1,4 @@
-//! The coordinator for threads whose mailbox is in another store. It does everything except settling a claim.
+//! The commit coordinator for threads whose mailbox is in another store. It refuses only commits that settle a claim.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use store_core::{Commit, CommitCoordinator, EventStore, OutboxStore, PendingStor
 
 use crate::options::unsupported;
 
-/// A coordinator that refuses commits that settle: no atomic step covers another store.
+/// A coordinator that refuses commits that settle a claim, because no atomic step covers the other store.
 pub(super) struct NonSettlingCommits(Arc<dyn CommitCoordinator>);
 
 impl NonSettlingCommits {

@@ -28,7 +28,8 @@ impl Composed {
     }
 }
 
-/// Returns the capabilities of both together: the weaker of two values. Time and events are those of the threads.
+/// Returns the capabilities of the composition. For durability, record size and number of processes, the weaker store
+/// decides. Time and events are those of the threads' store.
 fn weaker(threads: &Capabilities, mailbox: &Capabilities) -> Capabilities {
     let mut both = threads.clone();
     both.survives = threads.survives.min(mailbox.survives);
@@ -46,7 +47,8 @@ impl Store for Composed {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         let mut stores = self.threads.tenant(tenant)?;
         let TenantStores { mailbox, live, wake_ups, .. } = self.mailbox.tenant(tenant)?;
-        // Wake-ups concern a mailbox. Those of the threads' store would wake for the mailbox that is not used.
+        // Wake-ups announce work in a mailbox. Those of the threads' store would announce work in a mailbox that is not
+        // used.
         (stores.mailbox, stores.wake_ups) = (mailbox, wake_ups);
         stores.live = live.or(stores.live);
         stores.commits = stores.commits.map(|commits| Arc::new(NonSettlingCommits::new(commits)) as _);
@@ -57,8 +59,8 @@ impl Store for Composed {
         tenants::list(&*self.threads, &*self.mailbox, page).await
     }
 
-    /// Deletes the tenant from the mailbox first. Without work, no worker writes to the threads again. If the call was
-    /// cut off between the two stores, the tenant is still listed.
+    /// Deletes the tenant from the mailbox first, because without work no worker writes to the threads again. If the
+    /// call is interrupted between the two stores, the tenant is still listed.
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
         self.mailbox.delete_tenant(tenant).await?;
         self.threads.delete_tenant(tenant).await
@@ -78,7 +80,7 @@ impl Store for Composed {
         mailbox.and(threads)
     }
 
-    /// Returns the inspector of the threads' store. The mailbox is checked by opening its own store.
+    /// Returns the inspector of the threads' store. To inspect the mailbox, open its own store.
     fn inspector(&self) -> Option<&dyn Inspector> {
         self.threads.inspector()
     }

@@ -39,7 +39,8 @@ pub(super) async fn list(threads: &dyn Store, mailbox: &dyn Store, page: PageReq
     Ok(Page { items, next })
 }
 
-/// Takes the next name of both lists. Returns none at the end, and if the next page of one list has to be read first.
+/// Takes the next name in the order of both lists together. Returns none at the end of both lists, and also if the next
+/// page of one list has to be read first.
 fn next(left: &mut Side<'_>, right: &mut Side<'_>) -> Option<TenantId> {
     if left.is_short() || right.is_short() {
         return None;
@@ -75,13 +76,13 @@ impl<'a> Side<'a> {
         taken
     }
 
-    /// Whether the page is used up although the list continues.
+    /// Returns whether every name of the page was taken although the list continues.
     fn is_short(&self) -> bool {
         self.peek().is_none() && self.page.next.is_some()
     }
 
-    /// Returns the position after the names that were taken. If that is in the middle of the page, a shorter page is
-    /// read for its cursor.
+    /// Returns the position after the names that were taken. If that position is in the middle of the page, it reads a
+    /// page that ends there, to get its cursor.
     async fn end(self) -> Result<At> {
         let next = match self.taken {
             0 if !self.page.items.is_empty() => return Ok(self.at),
@@ -104,7 +105,8 @@ fn request(at: &At, limit: usize) -> Option<PageRequest> {
     }
 }
 
-/// Encodes both positions in one text: the length of the first, then each position with a letter before it.
+/// Encodes both positions as one cursor: the length of the first position, a dot, then the two positions, each after a
+/// letter that names its kind.
 fn written(threads: &At, mailbox: &At) -> Cursor {
     let text = |at: &At| match at {
         At::Beginning => "b".to_owned(),

@@ -1,4 +1,4 @@
-//! Store URLs: the backend, and the place of the store.
+//! Store URLs: each names a backend and the location of a store.
 
 mod server;
 
@@ -8,7 +8,7 @@ use store_core::{Error, Result};
 
 pub use self::server::ServerUrl;
 
-/// The place of a store: `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` or `nats://…`.
+/// The location of a store: `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` or `nats://…`.
 ///
 /// ```
 /// use agentstore::StoreUrl;
@@ -24,15 +24,15 @@ pub enum StoreUrl {
     Memory,
     /// The store in this folder.
     File(PathBuf),
-    /// The mailbox in this SQLite file, which contains nothing else.
+    /// The mailbox in this SQLite file, which keeps no other part of a store.
     Sqlite(PathBuf),
     /// The store on this PostgreSQL server.
     Postgres(ServerUrl),
-    /// The mailbox on these NATS servers, which have nothing else of a store.
+    /// The mailbox on these NATS servers, which keep no other part of a store.
     Nats(ServerUrl),
 }
 
-/// How the known URLs are written, for error messages.
+/// The known schemes, for error messages.
 const KNOWN: &str = "known schemes are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and `nats://…`";
 
 impl StoreUrl {
@@ -45,12 +45,13 @@ impl StoreUrl {
         }
     }
 
-    /// Returns whether both URLs lead to the same place, as far as this process can tell (CP-3).
+    /// Returns whether both URLs name the same store, as far as this process can tell (CP-3).
     ///
-    /// Two paths are the same if they lead to the same folder or file. Two PostgreSQL URLs are the same if host, port,
-    /// database and schema are, as they are written. Two NATS URLs are the same if they have a server in common, with
-    /// the same prefix and the same credentials. Two `memory:` URLs count as one place, as in one call of
-    /// [`open_with_mailbox`](crate::OpenOptions::open_with_mailbox). Two names of one server count as two places.
+    /// Two paths name the same store if they lead to the same folder or file. Two PostgreSQL URLs name the same store
+    /// if they contain the same host, port, database and schema. Two NATS URLs name the same store if they have the
+    /// same prefix, the same credentials and at least one server in common. Names of hosts are compared as text: two
+    /// names of one server count as two servers. Two `memory:` URLs name the same store, because
+    /// [`open_with_mailbox`](crate::OpenOptions::open_with_mailbox) opens only one store for both.
     #[must_use]
     pub fn is_same_place(&self, other: &Self) -> bool {
         match (self, other) {
@@ -64,7 +65,7 @@ impl StoreUrl {
         }
     }
 
-    /// Returns whether data that is written there outlives the process.
+    /// Returns whether data that is written to the store outlives the process.
     #[must_use]
     pub const fn outlives_process(&self) -> bool {
         !matches!(self, Self::Memory)
@@ -122,7 +123,7 @@ fn invalid(reason: String) -> Error {
     Error::invalid("store url", reason)
 }
 
-/// Returns the beginning of a text from outside, as error messages quote it (ER-6).
+/// Returns the first characters of a text that a caller gave, so that an error message can quote it (ER-6).
 fn cut(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(16).collect()
 }

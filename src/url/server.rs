@@ -1,4 +1,4 @@
-//! URLs of servers: which parts may be shown, and which URLs lead to the same place.
+//! URLs of servers: which parts may be shown, and which URLs name the same store.
 
 use std::fmt;
 
@@ -46,8 +46,8 @@ impl ServerUrl {
         Parts { login, hosts, path, parameters }
     }
 
-    /// Returns whether both URLs name the same schema of PostgreSQL. Host, port, database and schema are compared. A
-    /// default takes the place of each one that is missing.
+    /// Returns whether both URLs name the same schema of PostgreSQL. Host, port, database and schema are compared, each
+    /// with its default if it is missing.
     pub(super) fn is_same_schema(&self, other: &Self) -> bool {
         self.schema() == other.schema()
     }
@@ -65,8 +65,8 @@ impl ServerUrl {
         ]
     }
 
-    /// Returns whether both URLs name the same prefix on NATS servers of which they have one in common. The credentials
-    /// are compared, too, because they decide which account is used.
+    /// Returns whether both URLs have the same prefix and at least one NATS server in common. The credentials are
+    /// compared, too, because they decide which account is used.
     pub(super) fn is_same_prefix(&self, other: &Self) -> bool {
         let (left, right) = (self.parts(), other.parts());
         let is_same = |name: &str, default| left.given(name).unwrap_or(default) == right.given(name).unwrap_or(default);
@@ -79,7 +79,7 @@ impl ServerUrl {
 }
 
 impl<'a> Parts<'a> {
-    /// Returns the last value of a parameter.
+    /// Returns the value of a parameter. If the parameter occurs more than once, the last value counts.
     fn given(&self, name: &str) -> Option<&'a str> {
         let values = self.parameters.split('&').filter_map(|parameter| parameter.split_once('='));
         values.filter(|(key, _)| *key == name).map(|(_, value)| value).next_back()
@@ -109,7 +109,8 @@ impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: [&str; 6] = ["host", "port", "dbname", "schema", "prefix", "replicas"];
         let (scheme, rest) = self.0.split_once("://").unwrap_or(("postgres", ""));
-        // Everything before an `@` may belong to a password, even to one that is not encoded as it should be.
+        // Everything before the last `@` may belong to a password, because a password can contain an `@` that is not
+        // percent-encoded.
         let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
         let (place, parameters) = place.split_once('?').unwrap_or((place, ""));
         let is_shown = |parameter: &&str| parameter.split_once('=').is_some_and(|(name, _)| SHOWN.contains(&name));

@@ -35,7 +35,7 @@ impl Cancelled {
             Self::Unconfirmed => "unconfirmed",
             Self::Deadline => "deadline",
             Self::Stopping => "stopping",
-            Self::Over => "over",
+            Self::Over => "ended",
         }
     }
 
@@ -60,10 +60,10 @@ struct State {
     settling: AtomicU8,
 }
 
-/// How far a handler has got with settling its claim in a commit of its own (CM-33).
+/// The state of the commit with which a handler settles its own claim, if it makes one (CM-33).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Settling {
-    /// The handler has made no such commit.
+    /// The handler has not made such a commit.
     No,
     /// The commit is in progress, or its outcome is unknown.
     Unknown,
@@ -99,13 +99,13 @@ impl Cancellation {
         &self.0.token
     }
 
-    /// Tells the handler to stop. If it was told before, the first reason stays.
+    /// Tells the handler to stop. If it was already told, the first reason is kept.
     pub(super) fn cancel(&self, why: Cancelled) {
         let _ = self.0.why.set(why);
         self.0.token.cancel();
     }
 
-    /// Ends the attempt for tasks that its handler left running: they can write nothing more.
+    /// Marks the attempt as ended. Tasks that its handler left running can write nothing more.
     pub(super) fn end(&self) {
         self.0.is_over.store(true, Ordering::SeqCst);
         self.cancel(Cancelled::Over);

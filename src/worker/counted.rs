@@ -1,4 +1,4 @@
-//! A mailbox that counts what is enqueued (WK-7), and passes every call on unchanged (CP-5).
+//! A mailbox that counts enqueued dispatches (WK-7) and passes every call on unchanged (CP-5).
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use store_core::{
 
 use super::telemetry;
 
-/// Returns the same stores with a mailbox that counts what is enqueued.
+/// Returns the same stores with a mailbox that counts enqueued dispatches.
 pub(crate) fn counting_enqueues(mut stores: TenantStores, backend: &'static str) -> TenantStores {
     stores.mailbox = stores.mailbox.map(|inner| Arc::new(Counted { inner, backend }) as _);
     stores

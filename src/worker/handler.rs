@@ -13,13 +13,13 @@ pub type HandlerError = Box<dyn StdError + Send + Sync>;
 /// The code that a worker calls for each dispatch. Any `Fn(Work) -> impl Future<Output = Result<Done, Failure>>` is a
 /// handler.
 ///
-/// A dispatch is handled at least once: `docs/workers.md` describes how to make a second time harmless.
+/// A dispatch is handled at least once: `docs/workers.md` describes how to make a repetition harmless.
 #[async_trait]
 pub trait Handler: Send + Sync + 'static {
     /// Does the work of one attempt, and returns how it ended.
     ///
-    /// Once the handler is told to stop through [`Work::cancellation`], it should end soon. When the grace of the
-    /// options has passed, it is aborted at its next `await`.
+    /// When [`Work::cancellation`] tells the handler to stop, it should end soon. After the
+    /// [`grace`](super::WorkerOptions::grace) it is aborted at its next `await`.
     ///
     /// # Errors
     /// Any error of the work. If the failure does not say what becomes of the dispatch, the policy decides.
@@ -54,9 +54,9 @@ pub enum Done {
         /// The time until the dispatch becomes available.
         after: Duration,
     },
-    /// The dispatch is queued again as it was. The attempt does not count.
+    /// The dispatch is queued again, unchanged. The attempt does not count.
     Release,
-    /// The work is not to be done.
+    /// The dispatch is cancelled, because its work is not to be done.
     Cancel {
         /// The reason.
         reason: String,
@@ -64,13 +64,13 @@ pub enum Done {
 }
 
 impl Done {
-    /// The work has finished, without a result.
+    /// Returns the answer for work that has finished without a result.
     #[must_use]
     pub const fn ack() -> Self {
         Self::Ack { result: None }
     }
 
-    /// The work has finished, with this result.
+    /// Returns the answer for work that has finished with this result.
     #[must_use]
     pub const fn with(result: Json) -> Self {
         Self::Ack { result: Some(result) }
@@ -88,7 +88,7 @@ impl Done {
     }
 }
 
-/// What becomes of work that failed.
+/// What happens to a dispatch after its work failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
@@ -115,7 +115,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Makes a failure from an error. A text without an error type is accepted, too.
+    /// Makes a failure from an error. A plain text is accepted, too.
     pub fn new(error: impl Into<HandlerError>) -> Self {
         Self { error: error.into(), verdict: None }
     }
@@ -144,7 +144,7 @@ impl Failure {
         self.verdict
     }
 
-    /// Returns the text of the error and of its causes, as `last_error` then shows it.
+    /// Returns the text of the error and of its causes, for the `last_error` of the dispatch.
     pub(super) fn text(&self) -> String {
         let mut text = self.error.to_string();
         let mut cause = self.error.source();
@@ -165,8 +165,8 @@ impl<E: Into<HandlerError> + StdError> From<E> for Failure {
 
 /// Decides what becomes of work that failed, if the handler has not decided it.
 pub trait Policy: fmt::Debug + Send + Sync + 'static {
-    /// Returns what becomes of work that failed with `error`. `attempt` is the number of this attempt, from 1 on;
-    /// attempts that do not count are left out.
+    /// Returns what happens to a dispatch whose work failed with `error`. `attempt` is the number of this attempt: 1
+    /// for the first one. Attempts that do not count, such as snoozed ones, do not increase it.
     fn judge(&self, error: &(dyn StdError + Send + Sync + 'static), attempt: u32) -> Verdict;
 }
 

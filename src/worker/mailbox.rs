@@ -46,8 +46,8 @@ impl Dispatches {
         Ok(Self { stores: parts, mailbox, handler, worker, instance, lease, is_fenced, telemetry })
     }
 
-    /// Takes the thread over. From then on the thread refuses every earlier claim (CM-32, WK-6). In one store it has
-    /// refused them since the claim, and there is nothing to do.
+    /// Takes the thread over. From then on the thread refuses every earlier claim (CM-32, WK-6). In one store the
+    /// thread has refused them since this claim was made, and there is nothing to do.
     async fn take_over(&self, claimed: &ClaimedDispatch) -> Result<()> {
         let Some(commits) = self.stores.commits.as_ref().filter(|_| !self.is_fenced) else { return Ok(()) };
         let taken = commits.commit(Commit::new(claimed.dispatch.thread.clone()).fenced(claimed.fence())).await;

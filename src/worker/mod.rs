@@ -57,12 +57,12 @@ use crate::{Stores, options::unsupported};
 /// - Each dispatch is claimed, started, extended at each third of its lease, handled and settled. At most
 ///   [`WorkerOptions::concurrency`] dispatches are handled at once, each of another thread (WK-1).
 /// - A handler whose claim is lost or superseded is cancelled as soon as the worker knows it, and can write nothing
-///   more through its [`Work`] (WK-2). Before the handler is called, it is ensured that no write of an earlier attempt
-///   can take effect any more (WK-6).
+///   more through its [`Work`] (WK-2). Before the worker calls the handler, it makes sure that no write of an earlier
+///   attempt can still take effect (WK-6).
 /// - After an error the dispatch is retried after a growing delay, snoozed, made a dead letter or cancelled, as the
 ///   policy says. A panic is an error (WK-3).
 /// - A worker that stops claims nothing more, lets handlers finish until a deadline and releases the remaining
-///   dispatches. Killing a worker loses nothing but time (WK-4).
+///   dispatches. Killing a worker only delays its dispatches (WK-4).
 ///
 /// A dispatch is handled at least once. `docs/workers.md` says when it is handled twice, and what to do about it.
 pub struct Worker {
@@ -106,7 +106,8 @@ impl Worker {
     /// Starts the worker. It ends by itself once it can claim nothing, no handler runs, and every dispatch that failed
     /// in it has been tried again.
     ///
-    /// Other dispatches that become available later, and dispatches that other workers have claimed, stay.
+    /// It does not wait for other dispatches that become available later, or for dispatches that other workers have
+    /// claimed.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -129,7 +130,8 @@ impl std::fmt::Debug for Worker {
     }
 }
 
-/// Returns the error for an operation that cannot carry a claim, called through a handle of an attempt.
+/// Returns the error for an operation that cannot be fenced by a claim. The handles of an attempt refuse such an
+/// operation.
 fn unfenced(operation: &'static str) -> Error {
     unsupported(operation)
 }

@@ -37,16 +37,16 @@ use crate::Stores;
 /// ```
 ///
 /// # Guarantees
-/// - Each row is claimed, extended at each third of its lease, delivered and settled. Several rows are delivered at
-///   once, but rows with the same order key one after the other (OB-11).
-/// - A row is delivered at least once. Its id is the same in every attempt, so that a receiver recognises repeats by it
+/// - Each row is claimed, delivered and settled. Its claim is extended at each third of the lease. Several rows are
+///   delivered at once, but rows with the same order key are delivered one after the other (OB-11).
+/// - A row is delivered at least once. Its id is the same in every attempt, so that a receiver can recognise repeats
 ///   (OB-10).
-/// - After a failure the row is tried again after a growing delay, in store time. Without attempts left it becomes a
+/// - After a failure the row is tried again after a growing delay, in store time. If no attempts are left, it becomes a
 ///   dead letter, which `requeue_outbox` makes due again.
 ///
-/// The outbox has no wake-ups: a new row is found within [`WorkerOptions::idle`]. A row can neither be snoozed without
-/// counting an attempt nor be cancelled: [`Verdict::Snooze`](super::Verdict::Snooze) is a retry, and
-/// [`Verdict::Cancel`](super::Verdict::Cancel) makes a dead letter.
+/// The outbox has no wake-ups: a new row is found within [`WorkerOptions::idle`]. Rows differ from dispatches in two
+/// ways: [`Verdict::Snooze`](super::Verdict::Snooze) counts as an attempt, like a retry, and
+/// [`Verdict::Cancel`](super::Verdict::Cancel) makes the row a dead letter.
 pub struct Relay {
     rows: Rows,
     options: WorkerOptions,
@@ -56,7 +56,7 @@ impl Relay {
     /// Makes a relay for a lane, with the defaults of [`WorkerOptions`].
     ///
     /// # Errors
-    /// `Unsupported` if no part keeps threads; `Closed` if the store was closed.
+    /// `Unsupported` if the store keeps no threads; `Closed` if the store was closed.
     pub fn new(stores: &Stores, tenant: &TenantId, lane: LaneId, deliver: impl Deliver) -> Result<Self> {
         let outbox = stores.commits(tenant)?.outbox();
         let options = WorkerOptions::default();
@@ -112,7 +112,7 @@ impl fmt::Debug for Relay {
 /// accepted.
 #[async_trait]
 pub trait Deliver: Send + Sync + 'static {
-    /// Delivers a row. The row has been delivered when this returns.
+    /// Delivers a row. `Ok` means that the row has been delivered.
     ///
     /// # Errors
     /// Any error of the delivery. If the failure does not say what becomes of the row, the policy decides.
@@ -144,13 +144,13 @@ impl OutboxDelivery {
         &self.row
     }
 
-    /// Returns the number of this attempt, from 1 on.
+    /// Returns the number of this attempt: 1 for the first one.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.row.attempts.saturating_add(1)
     }
 
-    /// Returns what tells the delivery to stop.
+    /// Returns the signal that tells the delivery to stop.
     #[must_use]
     pub const fn cancellation(&self) -> &Cancellation {
         &self.cancellation
@@ -174,12 +174,12 @@ pub(super) struct Row {
     token: store_core::ClaimToken,
 }
 
-/// Translates a settlement into that of an outbox.
+/// Translates a settlement of a dispatch into one of an outbox row.
 fn outbox_settlement(settlement: &Settlement) -> OutboxSettlement {
     match settlement.clone() {
         Settlement::Ack { .. } => OutboxSettlement::Delivered,
         Settlement::Retry { after, error } => OutboxSettlement::Retry { after, error },
-        Settlement::Snooze { after } => OutboxSettlement::Retry { after, error: "it was put off".to_owned() },
+        Settlement::Snooze { after } => OutboxSettlement::Retry { after, error: "the delivery was snoozed".to_owned() },
         Settlement::DeadLetter { error } | Settlement::Cancel { reason: error } => {
             OutboxSettlement::DeadLetter { error }
         }
@@ -233,8 +233,8 @@ impl Source for Rows {
         })
     }
 
-    /// A row has no history. If the row is final or has failed once more, that is taken for the end of this attempt,
-    /// because nothing more can be known.
+    /// A row keeps no history of its attempts. If the row has ended or has failed once more, this is taken for the end
+    /// of this attempt, because the store knows nothing more.
     async fn attempt_state(&self, job: &Self::Job) -> Result<AttemptState> {
         let Some(row) = self.outbox.load_outbox(&job.row.id).await? else { return Ok(AttemptState::Forgotten) };
         Ok(match row.status {

@@ -7,8 +7,8 @@ use store_core::{Error, Result};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// A worker, relay or maintenance that was started. Dropping this handle asks the loop to stop, and does not wait for
-/// it.
+/// The handle of a worker, relay or maintenance that was started. Dropping it asks the loop to stop, and does not wait
+/// for the loop to end.
 #[must_use = "the loop stops if the handle is dropped"]
 pub struct Running<T = Summary> {
     task: Option<JoinHandle<Result<T>>>,
@@ -49,7 +49,8 @@ impl<T> Running<T> {
         self.giving_up.cancel();
     }
 
-    /// Returns a token that can be kept apart. Cancelling it does the same as [`ask_to_stop`](Self::ask_to_stop).
+    /// Returns a token that can be kept without this handle. Cancelling it does the same as
+    /// [`ask_to_stop`](Self::ask_to_stop).
     #[must_use]
     pub fn stop_token(&self) -> CancellationToken {
         self.stopping.clone()

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tracing::Span;
 
-/// Records what happens to claims, under the names of a mailbox or of an outbox.
+/// Records what happens to claims. The names of its metrics are those of a mailbox or of an outbox.
 #[derive(Debug)]
 pub(super) struct Telemetry {
     names: &'static Names,
@@ -16,7 +16,6 @@ pub(super) struct Telemetry {
 
 /// The names of the span and the metrics.
 #[derive(Debug)]
-
 pub(super) struct Names {
     span: fn(&'static str) -> Span,
     claimed: &'static str,
@@ -44,7 +43,7 @@ pub(super) static MAILBOX: Names = names!("agentstore.mailbox");
 /// The names for an outbox.
 pub(super) static OUTBOX: Names = names!("agentstore.outbox");
 
-/// Whether metrics are recorded anywhere.
+/// Whether this build records metrics.
 pub(super) const IS_READ: bool = cfg!(feature = "metrics");
 
 /// Records the number of queued dispatches of a mailbox, and the age of the oldest one.

@@ -41,13 +41,13 @@ impl Work {
         &self.0.claimed.dispatch
     }
 
-    /// Returns the number of this attempt, from 1 on. After a snooze or a release the number stays the same.
+    /// Returns the number of this attempt: 1 for the first one. After a snooze or a release the number stays the same.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.dispatch().attempts.saturating_add(1)
     }
 
-    /// Returns the number of the claim. It grows with every claim of the thread. A receiver to which it is passed on
+    /// Returns the number of the claim. It grows with every claim of the thread. A receiver that is given this number
     /// can tell a late attempt from a newer one.
     #[must_use]
     pub fn number(&self) -> ClaimNumber {
@@ -66,7 +66,7 @@ impl Work {
         LiveTarget::from(&self.0.claimed)
     }
 
-    /// Returns what tells the handler to stop.
+    /// Returns the signal that tells the handler to stop.
     #[must_use]
     pub fn cancellation(&self) -> &Cancellation {
         &self.0.cancellation
@@ -74,16 +74,16 @@ impl Work {
 
     /// Returns the coordinator that writes to the thread of the dispatch under this claim.
     ///
-    /// Once the claim is lost, every write is refused: by the claim itself if threads and mailbox are in one store,
-    /// otherwise by its number (CM-31, CM-32).
+    /// Once the claim is lost, every write is refused. If threads and mailbox are in one store, the store checks the
+    /// claim itself; otherwise it checks the number of the claim (CM-31, CM-32).
     ///
-    /// Its `threads()`, `events()`, `pending()` and `outbox()` read everything. They write only updates of this thread
-    /// and events of this thread, which carry the claim. Any other write, and every write to another thread, is refused
-    /// with `Unsupported` or `Invalid`. Make such writes through the stores that the program opened; no claim guards
-    /// them.
+    /// Its `threads()`, `events()`, `pending()` and `outbox()` can read everything. They can write only updates and
+    /// events of this thread, which are fenced by the claim. Any other write, and every write to another thread, is
+    /// refused with `Unsupported` or `Invalid`. Make such writes through the stores that the program opened; no claim
+    /// fences them.
     ///
     /// # Errors
-    /// `Unsupported` if no part keeps threads.
+    /// `Unsupported` if the store keeps no threads.
     pub fn commits(&self) -> Result<Arc<dyn CommitCoordinator>> {
         let commits = self.0.commits.as_ref().ok_or_else(|| unsupported("committing to threads"))?;
         Ok(Arc::<FencedCommits>::clone(commits))

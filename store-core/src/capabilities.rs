@@ -16,7 +16,7 @@ named! {
     Survives {
         /// Nothing: the data is in the memory of the process.
         Nothing,
-        /// The data survives that the process is killed.
+        /// The data survives if the process is killed.
         Process,
         /// The data survives a power cut.
         Power,
@@ -48,8 +48,9 @@ named! {
 
 /// The capabilities of an opened store, determined after its settings were read (PR-1).
 ///
-/// They are known as soon as the store is open and stay the same while it is open. A contract that the store does not
-/// have at all is not a field here: the accessor for it is missing (PR-2).
+/// They are known as soon as the store is open and stay the same while it is open. Whether the store implements a
+/// contract at all is not listed here. If it does not, the field of that contract in
+/// [`TenantStores`](crate::TenantStores) is `None` (PR-2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Capabilities {
@@ -68,7 +69,8 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Returns the capabilities of a store with injected time and one process that checks no claims and has no events.
+    /// Returns the capabilities of a store that has injected time, is open in one process, checks no claims and has no
+    /// events.
     #[must_use]
     pub const fn new(survives: Survives, max_record_bytes: u64) -> Self {
         Self {
@@ -81,28 +83,29 @@ impl Capabilities {
         }
     }
 
-    /// Adds events, of which subscribers learn in this way.
+    /// Sets how subscribers learn of events. This also says that the store has events.
     #[must_use]
     pub const fn delivering(mut self, delivery: EventDelivery) -> Self {
         self.delivery = Some(delivery);
         self
     }
 
-    /// Adds a mailbox whose claims a commit checks in the same atomic step.
+    /// Sets that the store has a mailbox whose claims a commit can check in the same atomic step.
     #[must_use]
     pub const fn fencing(mut self) -> Self {
         self.fenced = true;
         self
     }
 
-    /// Sets what holds for a server: any number of processes, and the time of the server.
+    /// Sets the capabilities of a store on a server: any number of processes, and the time of the server.
     #[must_use]
     pub const fn of_a_server(mut self) -> Self {
         (self.processes, self.time) = (Processes::Many, TimeSource::Server);
         self
     }
 
-    /// Sets what holds for a store that any number of processes on one host open: the time of the host.
+    /// Sets the capabilities of a store that any number of processes on one host can open. It uses the time of the
+    /// host.
     #[must_use]
     pub const fn of_a_host(mut self) -> Self {
         (self.processes, self.time) = (Processes::Many, TimeSource::Host);

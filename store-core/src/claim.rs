@@ -11,7 +11,7 @@ use crate::{
 /// The greatest length of a lease.
 const MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The proof of a claim. A caller that has the token holds the claim, so the token is never shown.
+/// The proof of a claim. Any caller that knows the token can use the claim, so no message and no debug output shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClaimToken(String);
 
@@ -28,17 +28,19 @@ impl ClaimToken {
         &self.0
     }
 
-    /// Makes a new token in an incarnation of the store (FI-12).
+    /// Generates a new token, which contains the incarnation of the store (FI-12).
     pub(crate) fn made(incarnation: u64, ids: &dyn IdSource) -> Self {
         Self(format!("{incarnation}.{}", ids.next_id()))
     }
 
-    /// Returns the digest that is stored in place of the token: a reader of it does not get the claim.
+    /// Returns the digest of the token. It is stored instead of the token, so that a reader of stored data cannot use
+    /// the claim.
     pub(crate) fn digest(&self) -> String {
         sha256(&self.0)
     }
 
-    /// Returns whether the token was made in this incarnation. The claim of an earlier token may be lost.
+    /// Returns whether the token was generated in this incarnation of the store. The store may have lost the claims of
+    /// earlier incarnations.
     pub(crate) fn is_of(&self, incarnation: u64) -> bool {
         self.0.split_once('.').is_some_and(|(made, _)| made.parse() == Ok(incarnation))
     }
@@ -71,9 +73,10 @@ pub(crate) fn check_lease(lease: Duration) -> Result<()> {
 /// The number of a claim. It grows with every claim of a thread, and no number is used twice (MB-25).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimNumber {
-    /// Raised above all earlier ones when a mailbox is created, restored or emptied.
+    /// The incarnation of the mailbox. When the mailbox is created, restored or emptied, it is raised above all earlier
+    /// incarnations.
     pub incarnation: u64,
-    /// Grows with every claim of the thread.
+    /// Counts the claims of the thread.
     pub counter: u64,
 }
 

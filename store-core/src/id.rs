@@ -1,4 +1,4 @@
-//! Ids: newtypes over text that is checked once, when the id is made.
+//! Ids: newtypes over text. The text is checked once, when the id is made.
 //!
 //! Every id is text of 1 to [`MAX_ID_BYTES`] bytes of UTF-8. At least one character is not white space, and none is a
 //! control character (ID-1). Ids are kept and compared byte by byte (ID-2). A backend encodes ids into its paths, keys
@@ -149,7 +149,7 @@ ids! {
 }
 
 impl TenantId {
-    /// Returns `default`, the tenant of a handle that names none.
+    /// Returns `default`, the tenant that is used if the caller names none.
     #[must_use]
     pub fn default_tenant() -> Self {
         Self(Arc::from("default"))
@@ -158,7 +158,8 @@ impl TenantId {
 
 /// A source of generated ids.
 ///
-/// A store takes one when it is opened. With a source of its own, a test can make a run repeatable.
+/// A store is given one when it is opened. A test can pass its own source, so that the generated ids are the same
+/// each time.
 pub trait IdSource: Send + Sync + fmt::Debug {
     /// Returns the text of the next id. It is valid for every id type of this crate and was never returned before.
     fn next_id(&self) -> String;

@@ -1,5 +1,5 @@
-//! For stores: calls that still run after their callers have stopped waiting. A later call waits until they have taken
-//! effect (PR-16).
+//! Keeps track of calls that still run although their callers have stopped waiting for them. Stores use this, so that
+//! a later call can wait until these calls have taken effect (PR-16).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -8,12 +8,12 @@
 //!
 //! # async fn call() {
 //! let abandoned = Arc::new(AbandonedCalls::default());
-//! // Each call waits for the earlier calls that have no caller any more.
+//! // Each call first waits for the earlier calls that have no caller any more.
 //! abandoned.wait(&None).await;
 //! let (work, caller) = start(&abandoned, None);
-//! // The code that does the work drops its end when the work has taken effect,
+//! // The code that does the work drops its guard when the work has taken effect.
 //! drop(work);
-//! // and the caller reports that it received the answer.
+//! // The caller reports that it received the answer.
 //! caller.answered();
 //! # }
 //! ```
@@ -44,11 +44,12 @@ pub struct AbandonedCalls {
     finished: Waiting,
 }
 
-/// The end of a call that the work holds. It is dropped when the work has taken effect, or when it never will.
+/// The guard that the work of a call holds. It is dropped when the work has taken effect, or when it is certain that it
+/// will never take effect.
 #[derive(Debug)]
 pub struct WorkGuard(Arc<InFlightCall>);
 
-/// The end of a call that the caller holds. If it is dropped before the answer came, the work becomes abandoned.
+/// The guard that the caller of a call holds. If it is dropped before the caller has the answer, the call is abandoned.
 #[derive(Debug)]
 pub struct CallerGuard(Arc<InFlightCall>);
 
@@ -59,7 +60,7 @@ struct InFlightCall {
     abandoned: Arc<AbandonedCalls>,
 }
 
-/// Starts a call and returns its two ends.
+/// Starts a call. Returns the guard for its work and the guard for its caller.
 #[must_use]
 pub fn start(abandoned: &Arc<AbandonedCalls>, about: CallScope) -> (WorkGuard, CallerGuard) {
     let in_flight = Arc::new(InFlightCall { state: AtomicU8::new(RUNNING), about, abandoned: Arc::clone(abandoned) });
@@ -67,7 +68,7 @@ pub fn start(abandoned: &Arc<AbandonedCalls>, about: CallScope) -> (WorkGuard, C
 }
 
 impl AbandonedCalls {
-    /// Waits until no abandoned call is left that must take effect before a call about `about`.
+    /// Waits for all abandoned calls that must take effect before a call with this scope.
     pub async fn wait(&self, about: &CallScope) {
         while self.blocks(about) {
             let place = self.finished.join(Timestamp::MAX);
@@ -108,7 +109,7 @@ impl AbandonedCalls {
 }
 
 impl CallerGuard {
-    /// Records that the answer came.
+    /// Records that the caller received the answer.
     pub fn answered(self) {
         self.0.state.store(FINISHED, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! JSON values that are returned byte for byte.
+//! JSON values whose text is kept byte for byte.
 
 use std::{fmt, sync::Arc};
 
@@ -84,7 +84,7 @@ impl Json {
     }
 }
 
-/// Returns `text`, which is JSON, without white space outside of strings.
+/// Returns the JSON `text` without the white space outside of strings.
 fn compact(text: &str) -> Result<Arc<str>> {
     let mut out = String::with_capacity(text.len());
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);

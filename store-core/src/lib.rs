@@ -7,9 +7,9 @@
 //! - ids, time, JSON, errors, limits, versions, pages, claims, progress: one file each
 //! - `thread`, `log`, `run`, `commit`, `context`, `pending`, `event`, `mailbox`, `outbox`: a folder for each domain,
 //!   with `record` (data), `query` (filters), `rules` (pure decisions) and `store` (the contract)
-//! - [`live`]: commands to running work, and wake-ups for workers that wait for work; with an implementation of both
-//!   for one process
-//! - [`in_flight`]: for stores, calls that still run after their callers have stopped waiting
+//! - [`live`]: commands to running attempts, and wake-ups for workers that wait for work; it also implements both for
+//!   stores that only one process uses
+//! - [`in_flight`]: keeps track of calls that still run although their callers have stopped waiting; for stores
 //! - [`ext`]: convenience methods for users: fork, checkpoint, rewind, streams, comparisons, and input that is
 //!   delivered live or queued
 //! - [`codec`]: how records are written as JSON and read back, including fields that this version does not know

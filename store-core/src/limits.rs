@@ -9,13 +9,13 @@ pub struct Limits {
     /// Bytes of one record: an entry, a run, a pending input, an event, a dispatch, an outbox row, one value of the
     /// state. Default: 64 MiB.
     pub record_bytes: u64,
-    /// Bytes of one commit or of one append, in all. Default: 128 MiB.
+    /// Bytes of one commit or of one append of events, in all. Default: 128 MiB.
     pub commit_bytes: u64,
     /// Entries of one commit. Default: 1,000.
     pub commit_entries: u64,
     /// Pending inputs that one commit consumes. Default: 1,000.
     pub commit_inputs: u64,
-    /// Events of one commit or of one append. Default: 1,000.
+    /// Events of one commit or of one append of events. Default: 1,000.
     pub commit_events: u64,
     /// Outbox rows of one commit, and outbox rows that one call names. Default: 1,000.
     pub commit_outbox: u64,
@@ -99,7 +99,7 @@ pub fn length(len: usize) -> u64 {
     u64::try_from(len).unwrap_or(u64::MAX)
 }
 
-/// Cuts an error text that is too long between two characters and ends it with `…` (ER-10).
+/// Shortens an error text that is longer than its limit: cuts it between two characters and adds `…` (ER-10).
 pub(crate) fn cut_text(text: &mut String, limits: &Limits) {
     let max = usize::try_from(limits.text_bytes).unwrap_or(usize::MAX);
     if text.len() > max {

@@ -23,8 +23,8 @@ use crate::{
 pub trait Store: Send + Sync {
     /// Returns the handles of a tenant.
     ///
-    /// Nothing of another tenant can be reached through them (TN-1). The store stays open as long as one of the
-    /// handles, or a subscription from one of them, exists (PR-8, `process::handles_keep_the_store_open`).
+    /// They give no access to the data of other tenants (TN-1). The store stays open as long as one of the handles, or
+    /// a subscription from one of them, exists (PR-8, `process::handles_keep_the_store_open`).
     ///
     /// # Errors
     /// `Closed` if the store or the tenant was closed.
@@ -42,23 +42,24 @@ pub trait Store: Send + Sync {
     /// has returned, a tenant of that name can be used again through new handles.
     ///
     /// # Errors
-    /// Those of writing. After an `Unknown` outcome, or if the call was cut off, call it again: the new call continues.
+    /// Those of writing. After an `Unknown` outcome, or if the call did not end, call it again. The new call continues
+    /// the deletion.
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()>;
 
     /// Returns the capabilities of the opened store (PR-1).
     fn capabilities(&self) -> &Capabilities;
 
-    /// Returns when everything that was acknowledged before the call survives a power cut, whatever the options
-    /// (PR-19).
+    /// Waits until all data that was acknowledged before the call would survive a power cut. This holds whatever
+    /// durability the store was opened with (PR-19).
     ///
     /// # Errors
     /// `Unsupported` if the store cannot ensure this.
     async fn sync(&self) -> Result<()>;
 
-    /// Completes what was accepted, stops background work and releases locks; later calls end with `Closed` (PR-8).
+    /// Completes all accepted calls, stops background work and releases locks. Later calls end with `Closed` (PR-8).
     ///
-    /// The same happens, without a caller that waits for it, when the last handle of the store or of a tenant is
-    /// dropped. Closing a store twice is no error.
+    /// The same happens in the background when the last handle of the store or of a tenant is dropped. Closing a store
+    /// twice is not an error.
     ///
     /// # Errors
     /// The error with which the remaining work ended. The store is closed even then.
@@ -68,7 +69,7 @@ pub trait Store: Send + Sync {
     fn inspector(&self) -> Option<&dyn crate::inspect::Inspector>;
 }
 
-/// The contracts of a store for one tenant. A field is `None` if the store does not have that contract.
+/// The contracts of a store for one tenant. A field is `None` if the store does not implement that contract.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct TenantStores {
@@ -91,7 +92,7 @@ pub struct TenantStores {
 }
 
 impl TenantStores {
-    /// Returns the handles of a store with threads: those of the coordinator and of the stores that it writes to.
+    /// Returns the handles of a store that keeps threads: the coordinator `commits`, and the stores that it writes to.
     #[must_use]
     pub fn of_threads(commits: Arc<dyn CommitCoordinator>) -> Self {
         Self {
@@ -135,7 +136,8 @@ impl TenantStores {
 
     /// Returns the wake-ups, if the store has them (PR-2).
     ///
-    /// Without them, a worker that waits for work claims again from time to time, and finds everything (LV-11).
+    /// Without them, a worker that waits for work claims again from time to time. It finds all work nevertheless
+    /// (LV-11).
     #[must_use]
     pub fn wake_ups(&self) -> Option<&dyn WakeUps> {
         self.wake_ups.as_deref()

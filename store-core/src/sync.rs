@@ -1,6 +1,6 @@
-//! Locks and atomics: those of the standard library, or with `--cfg shuttle` those of a schedule checker. At each of
-//! them the checker decides which task runs next. `Arc` is always that of the standard library, because the checker has
-//! none of its own.
+//! Locks and atomics. They come from the standard library, or with `--cfg shuttle` from a schedule checker. Whenever a
+//! task uses one of them, the checker decides which task runs next. `Arc` always comes from the standard library,
+//! because the checker has no `Arc` of its own.
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{

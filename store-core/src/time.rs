@@ -26,8 +26,8 @@ pub(crate) async fn elapsed(time: Duration) {
     futures_timer::Delay::new(time.min(YEAR)).await;
 }
 
-/// Waits forever, unless `time` is zero: under the schedule checker real time stands still, so that no timeout hides a
-/// missing wake-up.
+/// Waits forever, unless `time` is zero. Under the schedule checker real time stands still, because a timeout could
+/// hide a missing wake-up.
 #[cfg(shuttle)]
 pub(crate) async fn elapsed(time: Duration) {
     if !time.is_zero() {
@@ -95,13 +95,14 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// The clock that gives store time, for stores with injected time (PR-3).
+/// The clock of a store with injected time: it gives store time (PR-3).
 #[async_trait]
 pub trait Clock: Send + Sync + fmt::Debug {
     /// Returns the current time. It may jump in both directions (PR-6).
     fn now(&self) -> Timestamp;
 
-    /// Returns once [`now`](Self::now) is `time` or later, also soon after a jump of the clock.
+    /// Waits until [`now`](Self::now) is `time` or later. If the clock jumps past `time`, the wait ends soon after
+    /// that.
     ///
     /// An implementation must not need an async runtime.
     async fn sleep_until(&self, time: Timestamp);
@@ -130,7 +131,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock for tests. It stands still until it is moved.
+/// A clock for tests. Its time changes only when a test moves it.
 #[derive(Debug, Clone)]
 pub struct ManualClock(Arc<Manual>);
 

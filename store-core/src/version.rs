@@ -1,4 +1,4 @@
-//! Versions, and what a caller may expect of them.
+//! Versions of records, and guards: what a caller expects of a version.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// The value of a record's counter, as a read or a receipt returned it. The caller passes it back as a guard.
+/// The value of a record's counter. A read or a receipt returns it, and the caller passes it back as a guard.
 ///
 /// Besides the counter it contains the generation of the thread, because a thread that is created again under a deleted
-/// id is a different thread (TH-24). It also contains the incarnation of the store (FI-12). A guard that was read from
-/// something that no longer exists therefore never holds.
+/// id is a different thread (TH-24). It also contains the incarnation of the store (FI-12). A guard from a deleted
+/// thread or from an earlier incarnation of the store therefore never holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Version {
     #[serde(rename = "version")]
@@ -45,8 +45,8 @@ impl Version {
         self.generation
     }
 
-    /// Returns the incarnation of the store. It is 0 until the store may have lost data that its settings allow it to
-    /// lose.
+    /// Returns the incarnation of the store. It is 0 at first. It increases each time the store may have lost data that
+    /// its durability setting allows it to lose.
     #[must_use]
     pub const fn incarnation(self) -> u64 {
         self.incarnation
@@ -88,7 +88,7 @@ impl Expect {
     /// Checks the expectation against the stored version.
     ///
     /// # Errors
-    /// `Conflict` with what was expected and what was found.
+    /// `Conflict`, which says what was expected and what was found.
     pub fn check(self, what: &'static str, actual: Option<Version>) -> Result<()> {
         let expected = match self {
             Self::Any => return Ok(()),

@@ -1,4 +1,5 @@
-//! A list of tasks, each of which waits for a time: until a clock is moved, or until new work is reported.
+//! A list of waiting tasks. Each task waits for a time. A wake-up, such as a move of a clock or a report of new work,
+//! says which times it is meant for.
 
 use std::{
     collections::BTreeMap,
@@ -30,12 +31,12 @@ struct Entry {
 }
 
 impl Waiting {
-    // The code that runs under the lock cannot panic, so even a poisoned lock protects consistent data.
+    // A poisoned lock is ignored: the code that runs under the lock cannot panic, so the data is consistent.
     fn list(&self) -> MutexGuard<'_, List> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a place to the list. A wake-up from now on counts, even if it comes before the task waits at the place.
+    /// Adds a task to the list. From now on no wake-up is lost, even if it comes before the task begins to wait.
     pub(crate) fn join(&self, time: Timestamp) -> Place<'_> {
         let mut list = self.list();
         list.last += 1;
@@ -51,7 +52,7 @@ impl Waiting {
             entry.is_woken = true;
             wakers.extend(entry.waker.take());
         }
-        // The lock is released first: a waker may run any code.
+        // By now the lock is released, because a waker may run any code.
         wakers.into_iter().for_each(Waker::wake);
     }
 }
@@ -62,7 +63,7 @@ impl fmt::Debug for Waiting {
     }
 }
 
-/// The place of a task on the list. Dropping it removes the task from the list.
+/// A task on the list. Dropping it removes the task from the list.
 pub(crate) struct Place<'a> {
     on: &'a Waiting,
     number: u64,
@@ -76,7 +77,7 @@ impl Place<'_> {
         }
     }
 
-    /// Returns as soon as the place has been woken since this method last returned.
+    /// Waits for the next wake-up. A wake-up that came after the last return of this method counts.
     pub(crate) async fn woken(&self) {
         poll_fn(|context| self.poll(context)).await;
     }

@@ -69,7 +69,7 @@ impl fmt::Debug for MemoryCommits {
     }
 }
 
-/// Plans a commit and applies it to its slot, which the caller has locked.
+/// Plans a commit and applies it to the slot of its thread. The caller has locked the slot.
 fn write(tenant: &Tenant, slot: &mut Slot, commit: &Commit, needs: &Needs) -> Result<Receipt> {
     let mut mailbox = commit.fence.is_some().then(|| tenant.mailbox.write());
     let mut parts = Parts { slot, mailbox: mailbox.as_deref_mut() };
@@ -79,17 +79,16 @@ fn write(tenant: &Tenant, slot: &mut Slot, commit: &Commit, needs: &Needs) -> Re
     write_optimistic(tenant, &mut parts, commit, needs)
 }
 
-/// The parts of a tenant that a commit holds besides the index: its slot, and the mailbox if the commit is fenced by a
-/// claim.
+/// What a commit has locked besides the index: the slot of its thread, and the mailbox if the commit names a claim.
 struct Parts<'a> {
     slot: &'a mut Slot,
     mailbox: Option<&'a mut MailboxMap>,
 }
 
-/// Plans and applies a commit that needs the index only to be applied.
+/// Plans a commit without a lock on the index, and locks the index only to apply the plan.
 ///
 /// The plan reads runs of other threads without holding a lock on them. If one of those runs was added or removed in
-/// the meantime, the commit is planned again. Each round means that another writer made progress.
+/// the meantime, the commit is planned again. This happens only if another writer has made progress.
 fn write_optimistic(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Commit, needs: &Needs) -> Result<Receipt> {
     loop {
         let external = tenant.index.read().external(needs);
@@ -112,10 +111,9 @@ fn write_optimistic(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Commit, nee
     }
 }
 
-/// Plans and applies a commit while the index stays locked.
+/// Plans and applies a commit while the index is locked.
 ///
-/// The plan of such a commit also assigns sequence numbers of events in their scopes, and numbers and keys of outbox
-/// rows.
+/// This is for commits whose plan also assigns sequence numbers to events, or numbers and keys to outbox rows.
 fn write_with_index_locked(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Commit, needs: &Needs) -> Result<Receipt> {
     let mut index = tenant.index.write();
     let external = index.external(needs);
@@ -128,7 +126,7 @@ fn write_with_index_locked(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Comm
     }
 }
 
-/// Applies a plan, atomically for all readers.
+/// Applies a plan. Readers see all of its changes at once.
 fn apply(index: &mut Index, parts: &mut Parts<'_>, commit: &Commit, mut plan: Plan) -> Result<Receipt> {
     let slot = &mut *parts.slot;
     let receipt = plan.receipt.clone();

@@ -16,9 +16,9 @@ use crate::{
     view::EventsView,
 };
 
-/// The largest number of events that a subscriber takes at once.
+/// The maximum number of events that a subscriber takes at once.
 const BATCH: usize = 256;
-/// The size in bytes after which a subscriber takes no further events at once.
+/// A subscriber takes no more events at once when their payloads exceed this number of bytes.
 const BATCH_BYTES: usize = 4 << 20;
 
 /// The events of a tenant.
@@ -186,7 +186,7 @@ mod tests {
         let store = MemoryStore::open(MemoryConfig::default()).unwrap();
         let events = store.tenant(&TenantId::default_tenant()).unwrap().events.unwrap();
         let scope = Scope::Thread(ThreadId::new("t").unwrap());
-        // Two events fill one batch to the byte. The third is the first that exceeds the limit.
+        // The first two events fill a batch exactly. With the third event the batch exceeds the limit.
         for bytes in [BATCH_BYTES / 2, BATCH_BYTES / 2, 3, 3] {
             let payload = Json::parse(&format!("\"{}\"", "x".repeat(bytes - 2))).unwrap();
             let event = NewEvent::new(EventKind::new("k").unwrap(), [scope.clone()]).with_payload(payload);

@@ -1,4 +1,4 @@
-//! Checks of the stored data, and repairs of what can be derived.
+//! Checks of the stored data, and repairs of the data that is derived from logs.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ fn check(tenant: &Tenant, id: &ThreadId, slot: &Slot) -> Option<Checked> {
     Some(checked)
 }
 
-/// Rebuilds what is derived from the log, unless the log itself is damaged.
+/// Rebuilds the data that is derived from the log, unless the log itself is damaged.
 fn repair(tenant: &Tenant, id: &ThreadId, slot: &mut Slot) -> Option<Checked> {
     let mut checked = check(tenant, id, slot)?;
     let can_be_rebuilt = |finding: &Finding| finding.repair == Repairable::CanBeRebuilt;

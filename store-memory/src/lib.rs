@@ -9,11 +9,11 @@
 //! - `store`: opening, tenants, closing
 //! - `threads`, `log`, `runs`, `pending`, `events`, `outbox`, `mailbox`, `commit`: the contracts of a tenant; core
 //!   provides the live channel and the notifier
-//! - `view`: what the plans of these contracts read
+//! - `view`: the stored data that the plans of these contracts read
 //! - `tenant`: the state of a tenant: its slots, the index over them, and its mailbox
 //! - `slot`: the state of one thread id: the log, and the data derived from it
 //! - `inspect`: checks and repairs of the stored data
-//! - `locks`: every lock, and the order in which they are taken
+//! - `locks`: all locks, and the order in which they are taken
 //! - `pause`: the points at which long work yields to other tasks
 //!
 //! ```

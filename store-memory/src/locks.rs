@@ -1,15 +1,16 @@
-//! Locks. No other file names the lock types, so that `--cfg shuttle` replaces them with those of a schedule checker.
+//! Locks. Only this file names the lock types, so that `--cfg shuttle` can replace them with those of a schedule
+//! checker.
 //!
 //! Locks are taken in this order. None is held across an `await`, so that a future can be dropped at any point:
-//! 1. `family` of a tenant: held by a writer that sets a parent or deletes a thread, so that parents exist and no
-//!    thread becomes its own ancestor
+//! 1. `family` of a tenant: held by a writer that sets a parent or deletes a thread, so that a parent is not deleted
+//!    meanwhile and no thread becomes its own ancestor
 //! 2. slots, several of them in the order of their ids: held by a reader or writer of a thread
 //! 3. `mailbox` of a tenant: held by a reader or writer of dispatches, and by a writer of a thread under a claim, so
 //!    that the claim stays valid until everything is written
-//! 4. `index` of a tenant: a writer changes it while it holds the slot, so that for readers both change at once
+//! 4. `index` of a tenant: a writer changes it while it holds the slot, so that readers see both changes at once
 //!
-//! The maps in which slots are found, the list of tenants and the trash are locked for a look-up only. No other lock is
-//! taken meanwhile.
+//! Other locks: the list of tenants is locked before any of these. The maps in which slots are found and the trash are
+//! locked for one short operation, during which no other lock is taken.
 
 #[cfg(shuttle)]
 use shuttle::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicBool};
@@ -32,8 +33,8 @@ pub(crate) type WriteGuard<'a, T> = RwLockWriteGuard<'a, T>;
 pub(crate) struct Lock<T>(Mutex<T>);
 
 impl<T> Lock<T> {
-    // Everything is decided before the first write, and writing cannot panic. So the data behind a poisoned lock is
-    // consistent.
+    // Everything is decided before the first change is made, and making the changes cannot panic. So the data behind a
+    // poisoned lock is consistent.
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -35,7 +35,7 @@ impl MemoryPending {
     ) -> Result<T> {
         let tenant = self.tenant.check_open()?;
         tenant.slots.write(thread, |slot| {
-            // Only runs of this thread matter, and these do not change while the slot is locked.
+            // Only runs of this thread matter, and they do not change while the slot is locked.
             let external = tenant.index.read().external_runs(runs);
             let events = EventsView { events: &Events::default(), tenant };
             let view = View { slot, external: &external, events, outbox: &Outbox::default(), mailbox: None };

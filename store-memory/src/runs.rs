@@ -55,7 +55,7 @@ fn place(at: &Position) -> Result<(Timestamp, RunId)> {
     Ok((Timestamp::from_millis(at.rank).map_err(malformed)?, RunId::new(&at.id).map_err(malformed)?))
 }
 
-/// The size of the parts of a run that may be large, in bytes.
+/// Returns the size in bytes of the parts of a run that may be large.
 fn bytes(run: &Run) -> u64 {
     let request = run.request.as_ref().map_or(0, |request| request.as_str().len());
     length(request + run.state.values().map(|value| value.as_str().len()).sum::<usize>())

@@ -16,7 +16,7 @@ use crate::{
     tenant::{Common, Tenant},
 };
 
-/// An in-memory store. It exists as long as the process holds a handle of it.
+/// An in-memory store. It exists as long as the process holds a handle to it.
 ///
 /// Each opening creates a separate store. Handles are cheap to clone (PR-7).
 #[derive(Debug, Clone)]
@@ -79,7 +79,7 @@ impl Store for MemoryStore {
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
-        // The list belongs to the store. The default tenant only fills the place of a tenant in the scope.
+        // The list belongs to the store. A cursor scope needs a tenant, so the default tenant is used.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let key = &self.state.common.cursors;
         let tenants = self.state.tenants.lock();

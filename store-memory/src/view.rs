@@ -22,7 +22,7 @@ pub(crate) struct View<'a> {
     pub(crate) slot: &'a Slot,
     pub(crate) external: &'a ExternalRecords,
     pub(crate) events: EventsView<'a>,
-    /// The mailbox, for a commit under a claim.
+    /// The mailbox, if the commit names a claim.
     pub(crate) mailbox: Option<&'a MailboxMap>,
     pub(crate) outbox: &'a Outbox,
 }

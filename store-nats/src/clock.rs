@@ -1,4 +1,4 @@
-//! The server's time, as known to a process.
+//! The time of the server, as far as this process knows it.
 
 #![expect(clippy::disallowed_methods, reason = "measures the time since the server reported its own")]
 
@@ -18,7 +18,7 @@ impl Clock {
         Self(Mutex::new((Duration::ZERO, Instant::now())))
     }
 
-    /// Notes a time that the leader's clock has just shown.
+    /// Sets the leader's time, which has just been received.
     pub(crate) fn heard(&self, clock: Duration) {
         *self.lock() = (clock, Instant::now());
     }
@@ -36,8 +36,8 @@ impl Clock {
     }
 }
 
-/// Returns the time since 1970 of a text such as `2026-11-23T21:04:54.123456789Z`, or `None` if the text has another
-/// form.
+/// Parses a text such as `2026-11-23T21:04:54.123456789Z` as the time since 1970. Returns `None` if the text has
+/// another form.
 pub(crate) fn since_epoch(text: &str) -> Option<Duration> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let mut date = date.splitn(3, '-').map(str::parse::<u64>);
@@ -48,7 +48,7 @@ pub(crate) fn since_epoch(text: &str) -> Option<Duration> {
     if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || fraction.len() > 9 {
         return None;
     }
-    // If years begin in March, the leap day is their last day.
+    // Years are counted from March on, so that a leap day is the last day of its year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
     let days = days.checked_sub(719_468)?;

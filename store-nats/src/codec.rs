@@ -11,10 +11,10 @@ use store_core::{
 /// The format of the log. A newer format is refused (PR-18).
 pub(crate) const VERSION: u64 = 1;
 
-/// The place of a large payload or result.
+/// Refers to a large payload or result in the data stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DataRef {
-    /// The sequence number in the data stream.
+    /// The sequence number of its message.
     pub(crate) sequence: u64,
     pub(crate) bytes: u64,
 }
@@ -32,7 +32,7 @@ impl Codec for DataRef {
     }
 }
 
-/// The places of the large parts of a dispatch.
+/// Where the large parts of a dispatch are stored. `None` for a part that is small or does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LargeParts {
     pub(crate) payload: Option<DataRef>,
@@ -40,13 +40,13 @@ pub(crate) struct LargeParts {
 }
 
 impl LargeParts {
-    /// Returns the parts that exist.
+    /// Returns the references that are set.
     pub(crate) fn data(self) -> impl Iterator<Item = DataRef> {
         [self.payload, self.result].into_iter().flatten()
     }
 }
 
-/// A dispatch as a decision left it. Its large parts are stored in messages of their own.
+/// The state of a dispatch after a decision. Its large parts are stored in messages of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) stored: StoredDispatch,
@@ -91,18 +91,18 @@ impl Codec for Removed {
     }
 }
 
-/// The changes of decisions about a thread. They are one message, so all of them apply or none (NA-10).
+/// The changes that decisions about a thread made. They are in one message, so that all of them apply or none (NA-10).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct DecisionMessage {
-    /// The name by which the writing process recognises its decision.
+    /// The name by which the process that wrote the decision recognises it.
     pub(crate) by: String,
-    /// The record of the thread after the decisions. `None` if the thread never had a record.
+    /// The record of the thread after the decisions. `None` in a message without changes.
     pub(crate) mailbox: Option<StoredMailbox>,
     pub(crate) rows: Vec<Row>,
     pub(crate) removed: Vec<Removed>,
     /// Interrupts by the epoch that they began. `None` for removed ones.
     pub(crate) interrupts: BTreeMap<u64, Option<StoredInterrupt>>,
-    /// Unreadable messages about the thread, which continues without them (MB-55).
+    /// The unreadable messages without which the thread continues (MB-55).
     pub(crate) without: Vec<u64>,
 }
 
@@ -147,12 +147,12 @@ fn check_version(fields: &mut Fields<'_>) -> Result<(), DecodeError> {
     }
 }
 
-/// Whether a tenant exists.
+/// The record of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TenantRecord {
-    /// The incarnation of the tenant. It is above all its earlier incarnations.
+    /// The incarnation of the tenant. It is higher than those of earlier tenants with this name.
     pub(crate) incarnation: u64,
-    /// Whether the tenant was deleted. Then no message of this incarnation counts any more.
+    /// Whether the tenant was deleted. If so, no message of this incarnation has an effect any more.
     pub(crate) is_deleted: bool,
 }
 
@@ -172,12 +172,12 @@ impl Codec for TenantRecord {
     }
 }
 
-/// The thread that may enqueue under an id given by a caller.
+/// Reserves an id that a caller chose for the thread that may enqueue under it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IdRecord {
     pub(crate) thread: ThreadId,
-    /// The thread that had the id before. It equals `thread` if the id is being freed. Then no thread may enqueue under
-    /// it.
+    /// The thread for which the id was reserved before. It equals `thread` if the id is being freed. In that case no
+    /// thread may enqueue under the id.
     pub(crate) from: Option<ThreadId>,
 }
 
@@ -201,14 +201,14 @@ impl Codec for IdRecord {
     }
 }
 
-/// The data that all instances of a store share (NA-9).
+/// The data that all processes with a store open share (NA-9).
 #[derive(Clone)]
 pub(crate) struct Meta {
     pub(crate) cursors: CursorKey,
 }
 
 impl Meta {
-    /// Returns the encoded form of new shared data.
+    /// Generates new shared data, and returns it in encoded form.
     pub(crate) fn make() -> Result<String> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(|e| Error::unavailable("random bytes are not available").with_source(e))?;

@@ -25,8 +25,9 @@ pub enum Create {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct NatsConfig {
-    /// The addresses of the servers, and the credentials of the client.
+    /// The addresses of the servers.
     servers: Vec<ServerAddr>,
+    /// The credentials of the client.
     credentials: Credentials,
     tls: Tls,
     /// The prefix of all names on the server (NA-9).
@@ -47,10 +48,10 @@ pub struct NatsConfig {
     /// For tests only: whether the store's clock stands still unless a test moves it.
     #[doc(hidden)]
     pub clock_is_fixed: bool,
-    /// For tests only: how long messages without a remaining meaning are kept.
+    /// For tests only: how long messages that are no longer needed are kept.
     #[doc(hidden)]
     pub garbage_kept: Duration,
-    /// The limits of the store. None is above its default.
+    /// The limits of the store. No limit is above its default.
     pub limits: Limits,
 }
 

@@ -1,7 +1,8 @@
 //! Making and writing decisions.
 //!
-//! A rule of core decides from the state of a thread in the log. One message records what the decision changed. It is
-//! accepted only if the thread has not changed since; otherwise the decision is made again.
+//! A rule of core makes each decision, from the state of the thread as read from the log. One message records what the
+//! decision changed. The server accepts that message only if the thread has not changed since. Otherwise the decision
+//! is made again.
 
 use std::sync::Arc;
 
@@ -21,10 +22,10 @@ use crate::{
     view::{Mailbox, MailboxDraft, TenantState},
 };
 
-/// The length in bytes above which a payload or result is stored in its own message. Otherwise each change of a
-/// dispatch would write it again.
+/// The length in bytes above which a payload or result is stored in a message of its own. In the message of its
+/// dispatch it would be written again with each change.
 const LARGE: usize = 2_048;
-/// The approximate number of bytes of decisions that are written together.
+/// The approximate size in bytes from which on a message takes no further decisions.
 const MAX_MESSAGE_BYTES: usize = 128 << 10;
 
 /// The answer of a decision.
@@ -34,7 +35,7 @@ pub(crate) trait Answer: Send + Sync {
         None
     }
 
-    /// Whether the answer is returned without the unreadable parts of the dispatch.
+    /// Whether the answer is returned even if large parts of the dispatch cannot be read. They are then missing.
     const IS_LENIENT: bool = false;
 }
 
@@ -84,7 +85,7 @@ impl LargeParts {
 
 async fn load(tenant: &Tenant, datum: DataRef) -> Result<Json> {
     let connection = &tenant.log().connection;
-    let damaged = || Error::corrupt(format!("payload {} of a dispatch", datum.sequence));
+    let damaged = || Error::corrupt(format!("message {} of the data stream", datum.sequence));
     let text = connection.load(&connection.keys.data(), datum.sequence).await?.ok_or_else(damaged)?;
     Json::read(&text).map_err(|e| damaged().with_source(e))
 }
@@ -93,17 +94,17 @@ async fn load(tenant: &Tenant, datum: DataRef) -> Result<Json> {
 #[derive(Default)]
 struct WrittenParts(Vec<(Json, DataRef)>);
 
-/// The progress of a call.
+/// The result of one attempt of a call.
 enum Step<T> {
     /// The answers for the next items.
     Answers(Vec<Result<T>>),
-    /// Another caller decided about the thread.
+    /// No decision took effect, for example because another caller changed the thread first.
     Conflict,
 }
 
-/// The preparation that decisions about items require.
+/// What has to be done before decisions about items can be made.
 pub(crate) trait Prepare<I>: Send + Sync {
-    /// Runs before each attempt. At the least it reads the log to its end.
+    /// Runs before each attempt. It at least reads the log to its end.
     fn before<'a>(&'a self, tenant: &'a Tenant, items: &'a [I]) -> BoxFuture<'a, Result<()>>;
 
     /// Whether the preparation still holds at the position of the log at which the decision is made.
@@ -126,7 +127,7 @@ impl<I: Sync> Prepare<I> for CatchUp {
 /// A call: decisions about one thread, one for each item, in the order of the items.
 pub(crate) struct Call<'a, I, R, P = CatchUp> {
     pub(crate) tenant: &'a Tenant,
-    /// `None` if what the items name is not known.
+    /// `None` if the dispatches that the items name do not exist.
     pub(crate) thread: Option<&'a ThreadId>,
     pub(crate) items: &'a [I],
     pub(crate) rule: R,
@@ -170,8 +171,8 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
         answers
     }
 
-    /// Makes the decision of a claim once. Returns `None` if another caller decided about the thread: the claim then
-    /// tries another thread.
+    /// Makes the decision about one item, without a second attempt. Returns `None` if another caller changed the thread
+    /// first.
     pub(crate) async fn decide_once<T: Answer>(&self) -> Result<Option<T>>
     where
         R: Fn(&MailboxDraft<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
@@ -182,7 +183,7 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
         }
     }
 
-    /// Decides about as many items as fit together, and writes the changes.
+    /// Makes the decisions about as many items as fit into one message, and writes the changes.
     async fn step<T: Answer>(&self, items: &[I], large_parts: &mut WrittenParts) -> Result<Step<T>>
     where
         R: Fn(&MailboxDraft<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
@@ -282,7 +283,8 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
     }
 }
 
-/// Writes large parts in messages of their own. They are invisible without the decision that refers to them.
+/// Writes the large parts of a decision in messages of their own. No reader sees them before the decision, which refers
+/// to them, is written.
 async fn split(
     tenant: &Tenant,
     mut decision: DecisionMessage,
@@ -320,7 +322,8 @@ async fn put(tenant: &Tenant, json: &Json, large_parts: &mut WrittenParts, key: 
                 large_parts.0.push((json.clone(), datum));
                 return Ok(datum);
             }
-            // A part that may or may not have been written has no effect, so it is written again.
+            // It is unknown whether the part was written. Without a decision that refers to it, it has no effect, so it
+            // is written again.
             Err(error) if error.outcome() == Outcome::Unknown => {
                 if begun.elapsed() > tenant.common.config.deadline {
                     return Err(Error::unavailable("a payload could not be written").with_source(error));
@@ -331,7 +334,7 @@ async fn put(tenant: &Tenant, json: &Json, large_parts: &mut WrittenParts, key: 
     }
 }
 
-/// Creates the tenant if it does not exist. The first writer creates it.
+/// Creates the tenant if it does not exist. Of several callers that try at the same time, the first one creates it.
 pub(crate) async fn create(tenant: &Tenant) -> Result<()> {
     let log = tenant.log();
     let now = log.now()?;
@@ -347,13 +350,14 @@ pub(crate) async fn create(tenant: &Tenant) -> Result<()> {
         (before.map_or(0, |before| before.sequence), TenantRecord { incarnation, is_deleted: false })
     };
     match log.write(&Key::Tenant(tenant.name.clone()), last, record.encode()).await {
-        // The log shows whether the tenant was created. An empty tenant does not count as existing.
+        // The log shows whether the tenant was created. If it was, an empty tenant remains, which is not listed.
         Err(error) if error.outcome() != Outcome::Unknown => Err(error),
         _ => Ok(()),
     }
 }
 
-/// Writes a decision. It takes effect if it is read in the log and came in time.
+/// Writes a decision if `last` is still the last message about the thread. Returns whether the decision took effect. It
+/// did not if another message came first or if it reached the log after its deadline.
 pub(crate) async fn put_in_log(
     log: &Arc<Log>,
     pending: &mut PendingDecision<'_>,
@@ -373,8 +377,8 @@ pub(crate) async fn put_in_log(
     resolve(log, pending, at).await.ok_or(unknown)
 }
 
-/// Writes a message without content about a thread after its last message. A decision made before that is no longer
-/// accepted.
+/// Writes a message without changes about a thread, if `last` is still its last message. After that, the server no
+/// longer accepts a decision that was made before.
 pub(crate) async fn fence(log: &Log, key: &Key, last: u64) -> Result<Written> {
     let pending = log.register_decision();
     let decision = DecisionMessage { by: pending.name.clone(), ..DecisionMessage::default() };
@@ -396,7 +400,7 @@ async fn resolve(log: &Arc<Log>, pending: &mut PendingDecision<'_>, (key, last):
             && let Ok(end) = log.touch().await
             && log.reach(end).await.is_ok()
         {
-            // All messages were read, whichever leader reported the end.
+            // By now all messages up to the end of the log were read, whichever leader reported the end.
             return Some(pending.took_effect().unwrap_or_default());
         }
         tokio::time::sleep(RETRY_DELAY).await;

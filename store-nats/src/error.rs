@@ -8,7 +8,7 @@ use store_core::{Cause, Detail, Error};
 pub(crate) enum Effect {
     /// None: the request only read.
     None,
-    /// All or nothing. Which of them is unknown if the answer was lost.
+    /// The whole effect or none. If the answer was lost, it is unknown which.
     Perhaps,
 }
 
@@ -55,13 +55,13 @@ impl std::fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 impl Refusal {
-    /// Whether another message was written to the subject.
+    /// Whether the request was refused because another message was written to the subject first.
     pub(crate) const fn is_conflict(&self) -> bool {
         self.err_code == 10_071
     }
 
-    /// Whether a message on the subject is still being replicated in the cluster. Until then the leader accepts no
-    /// second one.
+    /// Whether another message on the subject is still being replicated in the cluster. The leader accepts no second
+    /// message until that has ended.
     pub(crate) const fn is_busy(&self) -> bool {
         self.err_code == 10_164
     }

@@ -1,5 +1,5 @@
-//! Superseded messages and unneeded payloads. They are removed after every process that may lag behind has read the
-//! messages that superseded them.
+//! Superseded messages, and payloads and results that are no longer needed. They are removed after a delay, in which
+//! processes that lag behind read the messages that superseded them.
 
 #![expect(clippy::disallowed_methods, reason = "the age of garbage is not measured in store time")]
 
@@ -14,14 +14,15 @@ use store_core::{DispatchId, Result, TenantId};
 
 use crate::{codec::DataRef, key::Key, log::Log, mailbox::free};
 
-/// How long garbage is kept: longer than a process looks for its own decision, or reads a payload that a message
-/// referred to.
+/// How long garbage is kept. This is longer than a process searches the log for its own decision, and longer than it
+/// takes to load a payload to which a message refers.
 pub(crate) const GARBAGE_RETENTION: Duration = Duration::from_secs(90);
 /// The longest interval between two collections.
 const ROUND: Duration = Duration::from_secs(5);
 /// The largest number of concurrent removals.
 const MAX_CONCURRENCY: usize = 16;
 
+/// Something to be removed.
 #[derive(Debug)]
 enum Waste {
     /// A message of the log, with its key.
@@ -34,7 +35,9 @@ enum Waste {
 #[derive(Debug)]
 pub(crate) struct Garbage {
     kept: Duration,
+    /// What messages of this process superseded.
     own: Mutex<VecDeque<(Instant, Waste)>>,
+    /// What messages of other processes superseded.
     others: Mutex<VecDeque<(Instant, Waste)>>,
 }
 
@@ -47,8 +50,8 @@ impl Garbage {
         Self { kept, own: Mutex::default(), others: Mutex::default() }
     }
 
-    /// Notes superseded messages about a key. The process that superseded them removes them. Other processes remove
-    /// them later if they still exist.
+    /// Notes superseded messages on the subject of a key. The process that superseded them removes them. If they still
+    /// exist later, other processes remove them.
     pub(crate) fn add(&self, key: Option<&Key>, messages: Vec<u64>, is_own: bool) {
         self.put(messages.into_iter().map(|message| Waste::Message(key.cloned(), message)), is_own);
     }
@@ -84,8 +87,8 @@ impl Garbage {
     }
 }
 
-/// Removes garbage until the store is closed. What cannot be removed is noted again by the process that opens the store
-/// next.
+/// Removes garbage until the store is closed. Garbage that cannot be removed is found again when the store is next
+/// opened.
 pub(crate) async fn collect(log: Weak<Log>) {
     loop {
         let Some(round) = log.upgrade().map(|log| ROUND.min(log.garbage.kept)) else { return };
@@ -106,7 +109,7 @@ pub(crate) async fn collect(log: Weak<Log>) {
         let removals = stream::iter(single).map(|waste| remove(Arc::clone(&log), waste));
         removals.buffer_unordered(MAX_CONCURRENCY).for_each(|_| async {}).await;
         for ((tenant, incarnation), ids) in ids {
-            // An id that cannot be freed now is freed when the store is opened next.
+            // An id that cannot be freed now is freed when the store is next opened.
             let _later = free(&log, &tenant, incarnation, &ids).await;
         }
     }

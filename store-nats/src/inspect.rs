@@ -41,8 +41,8 @@ impl Inspector for NatsStore {
         Ok(inspection)
     }
 
-    /// Lets each thread with an unreadable decision continue without it (MB-55). Nothing else can be repaired: the log
-    /// contains everything once, so nothing can be derived again (VF-5).
+    /// Lets each thread with an unreadable decision continue without that decision (MB-55). Nothing else can be
+    /// repaired: the log contains each piece of data only once, so no data can be derived from other data (VF-5).
     async fn repair(&self, dry_run: bool, progress: &dyn Progress) -> Result<Inspection> {
         let (log, inspection) = (self.log()?, self.verify(progress).await?);
         if dry_run || inspection.stopped {
@@ -69,7 +69,7 @@ fn tenant_key((name, found): (&TenantId, &TenantState)) -> TenantKey {
     (name.clone(), found.record.incarnation)
 }
 
-/// A dispatch and the places of its large parts.
+/// A dispatch whose large parts are checked.
 struct Place {
     at: (Timestamp, DispatchId),
     thread: ThreadId,
@@ -107,7 +107,7 @@ async fn of_tenant(
     Ok(())
 }
 
-/// Writes that a thread continues without its unreadable messages, unless another process wrote that.
+/// Writes that a thread continues without its unreadable messages, unless another process has already written that.
 async fn resume_thread(log: &Arc<Log>, tenant_key: &TenantKey, thread: &ThreadId) -> Result<()> {
     let key = Key::Thread(tenant_key.0.clone(), tenant_key.1, thread.clone());
     let begun = Instant::now();
@@ -164,7 +164,7 @@ async fn wrong(log: &Log, datum: DataRef) -> Result<Option<(FindingKind, String)
     Ok((!is_whole).then(|| (FindingKind::Damaged, format!("{place} differs from what was written"))))
 }
 
-/// Damage does not make the check fail.
+/// Returns `None` for damage, which must not end the check, and any other error as an error.
 fn unreadable<T>(error: Error) -> Result<Option<T>> {
     match error.kind() {
         store_core::ErrorKind::Corrupt => Ok(None),

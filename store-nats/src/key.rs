@@ -1,12 +1,14 @@
 //! Names on the server: subjects, and ids as tokens of subjects (NA-2, NA-9).
 //!
-//! An id that consists only of `A-Z a-z 0-9 _ -` is written as it is after a `t`. Every other id is written in base64
-//! after a `b`. So no two ids share a token, no id spans more than one token, and an operator can read most ids.
+//! The token of an id that consists only of `A-Z a-z 0-9 _ -` is a `t` and the unchanged id. The token of any other id
+//! is a `b` and the id in base64. So no two ids share a token, no id spans more than one token, and an operator can
+//! read most ids.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use store_core::{ClaimNumber, DispatchId, LiveTarget, TenantId, ThreadId};
 
-/// The longest id that is written as it is. With all ids in base64 a subject stays below 2 KiB.
+/// The largest length, in bytes, of an id that is written unchanged. Even if all ids of a subject are in base64, the
+/// subject stays below 2 KiB.
 const LONGEST_PLAIN: usize = 256;
 
 /// Returns an id as one token.
@@ -30,7 +32,7 @@ pub(crate) fn id(token: &str) -> Option<String> {
 /// The kinds of messages in the log, by subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// The data that all instances share.
+    /// The data that all processes with this store open share.
     Meta,
     /// The time set by tests.
     Clock,
@@ -55,17 +57,17 @@ impl Keys {
         Self { prefix: prefix.to_owned() }
     }
 
-    /// The stream of all decisions.
+    /// Returns the name of the stream of all decisions.
     pub(crate) fn log(&self) -> String {
         self.prefix.clone()
     }
 
-    /// The stream of large payloads and results.
+    /// Returns the name of the stream of large payloads and results.
     pub(crate) fn data(&self) -> String {
         format!("{}-data", self.prefix)
     }
 
-    /// The stream used for baseline measurements.
+    /// Returns the name of the stream used for baseline measurements.
     pub(crate) fn bare(&self) -> String {
         format!("{}-bare", self.prefix)
     }
@@ -94,7 +96,8 @@ impl Keys {
         }
     }
 
-    /// Returns the key of a subject of the log, or `None` if no release with this format wrote it.
+    /// Returns the key of a subject of the log, or `None` if no release with this format writes messages on this
+    /// subject.
     pub(crate) fn key(&self, subject: &str) -> Option<Key> {
         let rest = subject.strip_prefix(&self.prefix)?.strip_prefix(".log.")?;
         let mut tokens = rest.split('.');
@@ -118,23 +121,23 @@ impl Keys {
         tokens.next().is_none().then_some(key)
     }
 
-    /// The subjects of all messages in the log of one incarnation of a tenant.
+    /// Returns patterns for the subjects of all messages in the log about one incarnation of a tenant.
     pub(crate) fn of_tenant(&self, tenant: &TenantId, incarnation: u64) -> [String; 2] {
         let tenant = token(tenant.as_str());
         ["thread", "id"].map(|kind| format!("{}.log.{kind}.{tenant}.{incarnation}.>", self.prefix))
     }
 
-    /// The subjects of all payloads of one incarnation of a tenant.
+    /// Returns a pattern for the subjects of all payloads and results of one incarnation of a tenant.
     pub(crate) fn data_of_tenant(&self, tenant: &TenantId, incarnation: u64) -> String {
         format!("{}.data.{}.{incarnation}.>", self.prefix, token(tenant.as_str()))
     }
 
-    /// The subject of a payload.
+    /// Returns the subject of one payload or result.
     pub(crate) fn datum(&self, tenant: &TenantId, incarnation: u64, name: &str) -> String {
         format!("{}.data.{}.{incarnation}.{name}", self.prefix, token(tenant.as_str()))
     }
 
-    /// The subject of the receiver of a target.
+    /// Returns the subject on which the receiver of a target gets messages of this kind.
     pub(crate) fn live(&self, kind: &str, tenant: &TenantId, target: &LiveTarget) -> String {
         let LiveTarget { thread, run, dispatch, claim: ClaimNumber { incarnation, counter }, .. } = target;
         let [tenant, thread, run, dispatch] =

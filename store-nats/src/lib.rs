@@ -1,8 +1,9 @@
 //! A mailbox for AI agents on NATS JetStream, for workers on many machines.
 //!
-//! Every decision is one message of one stream. The leader accepts the message only if the thread has not changed since
-//! the decision was made. Every process that has the store open follows that stream and derives the state of the
-//! mailbox from it. A call that answers without writing first asks the leader whether the stream has further messages.
+//! Every decision is one message of one stream. The leader of the stream accepts the message only if the thread has not
+//! changed since the decision was made. Every process that has the store open follows that stream and derives the state
+//! of the mailbox from it. Before a call answers without writing, it asks the leader whether the stream has further
+//! messages.
 //!
 //! # Layout
 //! - `config`, `url`: the settings with which a store is opened
@@ -15,7 +16,8 @@
 //! - `view`: the state that results from the stream
 //! - `garbage`: messages of the stream that are no longer needed
 //! - `tenant`: runs calls in tasks of their own
-//! - `connection`, `clock`, `key`, `codec`, `error`: requests to the leader, its time, subjects, messages, errors
+//! - `connection`, `clock`, `key`, `codec`, `error`: requests to the leader, the leader's time, subjects, the content
+//!   of messages, errors
 //! - `inspect`: checks of what the servers store
 //! - `testing`: stores for tests
 //!

@@ -1,8 +1,9 @@
-//! The live channel between processes. A command is a request, and the response of its receiver is its answer.
+//! The live channel between processes. A command is sent as a NATS request, and the receiver answers it with the
+//! response.
 //!
 //! A receiver has subscribed to the subject of its target, so the server knows when there is no receiver. A process
 //! that opens a target first asks the current receiver to end. If two processes open a target at the same time, the
-//! receiver with the lower rank learns of the other and ends.
+//! receiver with the lower rank is told the rank of the other one, and ends.
 
 use std::{
     collections::HashMap,
@@ -30,24 +31,25 @@ use crate::{error, error::Effect, store::OpenTenant, tenant::Tenant};
 
 /// How long a process that opens a target waits for the previous receiver to end.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(2);
-/// The interval at which a dropped receiver is noticed.
+/// The interval at which the task of a receiver checks whether the receiver was dropped.
 const ROUND: Duration = Duration::from_secs(2);
 
 /// The state of the live channel in a process, apart from the receivers themselves.
 #[derive(Debug, Default)]
 pub(crate) struct LiveState {
-    /// Incremented when a tenant is closed.
+    /// The number of tenants that were closed.
     ended: watch::Sender<u64>,
 }
 
 impl LiveState {
-    /// Ends the deliveries of a closed tenant.
+    /// Makes the deliveries of a closed tenant end.
     pub(crate) fn end(&self, _tenant: &TenantId) {
         self.ended.send_modify(|count| *count += 1);
     }
 }
 
-/// The rank of a receiver. Of two receivers of one target, the later one has the higher rank.
+/// The rank of a receiver: a count and a random name. Of two receivers of one target, the one that was opened later has
+/// the higher rank. If both were opened at the same time, the name decides.
 type Rank = (u64, String);
 
 fn rank(text: &str) -> Option<Rank> {
@@ -99,8 +101,10 @@ impl NatsLive {
         }
     }
 
-    /// Waits until the server knows the subscriptions of this process. The server handles the messages of a connection
-    /// in order, so the reply that this inbox has no responders comes after the subscriptions.
+    /// Waits until the server knows the subscriptions of this process.
+    ///
+    /// For that it sends a request to a subject without subscribers. The server handles the messages of a connection in
+    /// order, so it has handled the subscriptions when it replies that there are no responders.
     async fn settle(&self) -> Result<()> {
         let client = &self.tenant.log().connection.client;
         match client.send_request(client.new_inbox(), Request::new().timeout(Some(HANDOVER_TIMEOUT))).await {
@@ -154,7 +158,7 @@ impl NatsLive {
     }
 }
 
-/// Tells the receiver on drop that the sender no longer waits, unless it was disarmed by `disarm`.
+/// Tells the receiver, when this value is dropped, that the sender no longer waits. `disarm` prevents that.
 struct CancelOnDrop {
     tenant: Arc<Tenant>,
     subject: String,
@@ -172,7 +176,7 @@ impl Drop for CancelOnDrop {
         let Some(id) = self.id.take() else { return };
         let (tenant, subject) = (Arc::clone(&self.tenant), std::mem::take(&mut self.subject));
         self.tenant.common.runtime.spawn(async move {
-            // A receiver that misses this message still has the deadline of the command.
+            // If the receiver misses this message, the delivery still ends at the deadline of the command.
             let _lost = tenant.log().connection.client.publish(subject, id.into()).await;
         });
     }
@@ -199,14 +203,14 @@ impl LiveChannel for NatsLive {
     }
 }
 
-/// The commands being delivered to the receiver, by id.
+/// The handles that abort the deliveries in progress, by the id of the command.
 type Deliveries = Mutex<HashMap<String, AbortHandle>>;
 
 fn lock(deliveries: &Deliveries) -> MutexGuard<'_, HashMap<String, AbortHandle>> {
     deliveries.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A target of which this process holds the receiver.
+/// A target whose receiver is in this process.
 struct LocalReceiver {
     client: Client,
     target: LiveTarget,
@@ -243,7 +247,7 @@ impl LocalReceiver {
         match rank(&text) {
             Some(other) if other == self.own => {}
             Some(other) if other < self.own => {
-                // The other receiver has the lower rank. It gets this rank and ends.
+                // The other receiver has the lower rank. It ends when it is told the rank of this one.
                 let _lost = self.client.publish(self.subject.clone(), own.into()).await;
             }
             _ => {
@@ -256,6 +260,7 @@ impl LocalReceiver {
         }
     }
 
+    /// Starts the delivery of a command to the receiver. A message with an id alone aborts the delivery with that id.
     async fn hand_over(&mut self, hub: Arc<LiveHub>, message: &Message) {
         let text = String::from_utf8_lossy(&message.payload).into_owned();
         let mut parts = text.splitn(3, '\n');
@@ -270,7 +275,8 @@ impl LocalReceiver {
         let carrying = async move { hub.send_encoded(target, command, left).await };
         let (abort, registration) = AbortHandle::new_pair();
         let mut carried = Box::pin(Abortable::new(carrying, registration));
-        // The first poll queues the command, so that it keeps its order before the next one is handled.
+        // The first poll puts the command into the queue of the receiver. This happens before the next message is
+        // handled, so that commands keep their order.
         let first = poll_fn(|context| Poll::Ready(carried.as_mut().poll(context))).await;
         lock(&self.deliveries).insert(id.clone(), abort);
         let (client, deliveries, message) = (self.client.clone(), Arc::clone(&self.deliveries), message.clone());

@@ -1,5 +1,5 @@
-//! The log of all decisions. A task follows it, and a caller that needs the newest state waits until the task has read
-//! it.
+//! The log of all decisions. A task follows the log. A caller that needs the newest state waits until the task has read
+//! the log to its end.
 
 use std::{
     collections::HashMap,
@@ -30,13 +30,13 @@ use crate::{
     view::{Change, View},
 };
 
-/// The delay before following the log is tried again.
+/// The delay before the task tries to follow the log again.
 const FOLLOW_RETRY_DELAY: Duration = Duration::from_millis(200);
-/// How long to wait for the newest message. It may have been removed since it was reported, so another message is then
-/// written.
+/// How long a caller waits for the newest message. That message may have been removed after the leader reported its
+/// number, so the caller then writes another one.
 const MESSAGE_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// The time without an expected message after which following the log is started again.
+/// The time without an expected message after which the task subscribes to the log again.
 const RESUBSCRIBE_AFTER: Duration = Duration::from_secs(1);
 
 /// The callers that wait for the leader to report the end of the log.
@@ -46,7 +46,8 @@ struct LogEndRequests {
     waiting: Vec<oneshot::Sender<Result<u64>>>,
 }
 
-/// Asks the leader for all waiting callers, until none is left. If it is dropped earlier, the callers get an error.
+/// Asks the leader for the end of the log on behalf of the waiting callers, until no caller waits. If this value is
+/// dropped earlier, the callers get an error.
 struct LogEndQuery {
     log: Arc<Log>,
     is_over: bool,
@@ -88,13 +89,15 @@ pub(crate) struct Log {
     pub(crate) connection: Connection,
     view: RwLock<View>,
     position: watch::Sender<u64>,
-    /// The first message that a caller waits for. No caller is woken before it was read.
+    /// The lowest sequence number that a caller waits for. No caller is woken before the message with that number was
+    /// read.
     wanted: AtomicU64,
     /// Notified when an expected message does not come.
     resubscribe: Arc<Notify>,
     log_end_requests: Mutex<LogEndRequests>,
     notifiers: Mutex<HashMap<TenantId, Arc<Notifier>>>,
-    /// Decisions of this process that were not yet read in the log. The caller that made one is told whether it counts.
+    /// Decisions of this process that were not yet read in the log, by name. When one is read, its sender tells the
+    /// caller that made it whether it took effect.
     awaited: Mutex<HashMap<String, oneshot::Sender<bool>>>,
     pub(crate) garbage: Garbage,
     /// The name of this process.
@@ -103,7 +106,7 @@ pub(crate) struct Log {
     clock_is_fixed: bool,
     pub(crate) deadline: Duration,
     runtime: Handle,
-    /// Whether a part of the log that was read is lost.
+    /// Whether the servers lost a part of the log that this process has read.
     is_truncated: AtomicBool,
 }
 
@@ -141,7 +144,7 @@ impl Log {
         self.view.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the notifier of a tenant. It is notified for every change that the log brings.
+    /// Returns the notifier of a tenant. It is notified when a message is read after which a claim may find something.
     pub(crate) fn notifier(&self, tenant: &TenantId) -> Arc<Notifier> {
         Arc::clone(lock(&self.notifiers).entry(tenant.clone()).or_default())
     }
@@ -168,7 +171,7 @@ impl Log {
         PendingDecision { log: self, name, receiver }
     }
 
-    /// Waits until everything is read that was written before this call.
+    /// Waits until all messages that were written before this call have been read.
     pub(crate) async fn catch_up(self: &Arc<Self>) -> Result<()> {
         let mut behind = None;
         loop {
@@ -178,8 +181,8 @@ impl Log {
             if last >= known {
                 return self.reach(last).await;
             }
-            // Either another leader has replaced this one, which can no longer write, or the end of what was read is
-            // lost.
+            // Either the leader that answered was replaced and can no longer write, or the servers lost the end of what
+            // was read.
             let _shown = self.touch().await;
             if behind.get_or_insert_with(Instant::now).elapsed() > self.deadline {
                 return self
@@ -190,7 +193,7 @@ impl Log {
         }
     }
 
-    /// Refuses all calls once a part of the log that was read is lost, because decisions would be based on it.
+    /// Returns an error if the servers lost a part of the log that was read, because the view is based on that part.
     fn check(&self) -> Result<()> {
         if self.is_truncated.load(Ordering::SeqCst) {
             return Err(Error::corrupt(
@@ -200,7 +203,8 @@ impl Log {
         Ok(())
     }
 
-    /// Checks that a written message comes after all that was read. Otherwise a part of the log is lost.
+    /// Checks that a written message comes after all messages that were read. Otherwise the servers lost a part of the
+    /// log.
     fn check_sequence(&self, known: u64, sequence: u64) -> Result<()> {
         if sequence <= known {
             self.is_truncated.store(true, Ordering::SeqCst);
@@ -208,7 +212,8 @@ impl Log {
         self.check()
     }
 
-    /// Asks the leader for the end of the log. Callers that come while a request is under way share the next answer.
+    /// Asks the leader for the end of the log. Callers that arrive while a request is in progress share the answer of
+    /// the next request.
     async fn ask_last(self: &Arc<Self>) -> Result<u64> {
         let (sender, receiver) = oneshot::channel();
         let is_first = {
@@ -224,7 +229,7 @@ impl Log {
         receiver.await.map_err(|lost| Error::unavailable("the call ended with no answer").with_source(lost))?
     }
 
-    /// Waits until the log was read up to a message.
+    /// Waits until the log has been read up to the message with this sequence number.
     pub(crate) async fn reach(&self, last: u64) -> Result<()> {
         let mut position = self.position.subscribe();
         let begun = Instant::now();
@@ -232,7 +237,7 @@ impl Log {
         loop {
             let now = {
                 let position = position.borrow_and_update();
-                // Set while the position is borrowed, so that the next change of the position sees it.
+                // This is set while the position is borrowed. The next change of the position therefore sees it.
                 self.wanted.fetch_min(last, Ordering::SeqCst);
                 *position
             };
@@ -263,21 +268,21 @@ impl Log {
         }
     }
 
-    /// Writes a message without content, so that the log continues after removed messages.
+    /// Writes a message without content. A caller that waits for a removed message continues when this one is read.
     pub(crate) async fn touch(&self) -> Result<u64> {
         let (subject, known) = (self.connection.keys.subject(&Key::Touch), *self.position.borrow());
         let sequence = self.connection.write(subject, String::new()).await?;
         self.check_sequence(known, sequence).map(|()| sequence)
     }
 
-    /// Writes a message if the given one is still the last on its subject.
+    /// Writes a message on the subject of a key if `last` is still the last message on that subject.
     pub(crate) async fn write(&self, key: &Key, last: u64, text: String) -> Result<Written> {
         let known = *self.position.borrow();
         let written = self.connection.write_behind(self.connection.keys.subject(key), last, text).await?;
         self.check_written(known, written)
     }
 
-    /// Writes a message that has no effect if it reaches the log after the deadline (PR-21).
+    /// Writes a message as `write` does. The message has no effect if it reaches the log after the deadline (PR-21).
     pub(crate) async fn write_in_time(&self, key: &Key, last: u64, text: String) -> Result<Written> {
         let until = self.connection.clock.now()?.saturating_add(self.deadline);
         let known = *self.position.borrow();
@@ -335,7 +340,7 @@ impl Log {
     }
 }
 
-/// Whether a message reached the log too late. Every reader of the log comes to the same result.
+/// Whether a message reached the log after its deadline. Every reader of the log comes to the same result.
 fn is_late(message: &Message) -> bool {
     let until =
         message.headers.as_ref().and_then(|headers| headers.get(DEADLINE_HEADER)?.as_str().parse::<u128>().ok());
@@ -352,12 +357,14 @@ pub(crate) struct PendingDecision<'a> {
 }
 
 impl PendingDecision<'_> {
-    /// Returns whether the decision counts, once it was read in the log. It returns the result only once.
+    /// Returns whether the decision took effect, or `None` if it was not read in the log yet. Later calls return
+    /// `None`.
     pub(crate) fn took_effect(&mut self) -> Option<bool> {
         self.receiver.try_recv().ok()
     }
 
-    /// Waits until the decision was read in the log, at the position that the server reported.
+    /// Waits until the decision was read in the log, at the sequence number that the server reported. Returns whether
+    /// it took effect.
     pub(crate) async fn wait(&mut self, sequence: u64) -> Option<bool> {
         match timeout(MESSAGE_TIMEOUT, &mut self.receiver).await {
             Ok(took_effect) => took_effect.ok(),

@@ -59,7 +59,7 @@ impl Drop for State {
 }
 
 impl State {
-    /// Ends all waiting callers and all background tasks.
+    /// Makes all waiting calls end, and ends all background tasks.
     fn end(&self) {
         self.common.is_closed.store(true, Ordering::SeqCst);
         for tenant in lock(&self.tenants).values() {
@@ -70,7 +70,7 @@ impl State {
     }
 }
 
-/// A tenant as its handles hold it. The store stays open as long as one exists (PR-8).
+/// What each handle of a tenant contains. The store stays open as long as a handle exists (PR-8).
 #[derive(Debug, Clone)]
 pub(crate) struct OpenTenant {
     tenant: Arc<Tenant>,
@@ -134,7 +134,7 @@ impl NatsStore {
     /// has just lost its majority (PR-10).
     ///
     /// # Errors
-    /// `Unavailable`, also if it is unknown whether the message was written. Repeat the call then.
+    /// `Unavailable`, also if it is unknown whether the message was written. In that case repeat the call.
     pub async fn barrier(&self) -> Result<()> {
         let log = self.log()?;
         let written = log.touch().await.map_err(|error| match error.outcome() {
@@ -178,7 +178,7 @@ impl Store for NatsStore {
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
         let common = &self.state.common;
         common.check_open()?;
-        // The list belongs to the store. The default tenant only fills the place of a tenant in the scope.
+        // The list is not about one tenant. The default tenant is named only because a scope requires a tenant.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let mut found = PageBuilder::new(page.checked_limit()?);
         let after = Position::open(&common.cursors, &scope, page.cursor.as_ref())?;
@@ -200,7 +200,7 @@ impl Store for NatsStore {
         let (name, new) = (tenant.clone(), Arc::new(Tenant::new(Arc::clone(&common), tenant.clone())));
         let old = lock(&self.state.tenants).insert(name.clone(), Arc::clone(&new));
         new.close_previous_then(old, async move { delete(&common, name).await }).await?;
-        // A tenant that was not opened again in the meantime needs no place in the map.
+        // If no caller opened the tenant again in the meantime, it need not stay in the map.
         let mut tenants = lock(&self.state.tenants);
         if tenants.get(tenant).is_some_and(|held| Arc::ptr_eq(held, &new) && Arc::strong_count(held) == 2) {
             tenants.remove(tenant);
@@ -213,15 +213,15 @@ impl Store for NatsStore {
         &self.state.capabilities
     }
 
-    /// Checks that the store is open. Acknowledged work already survives whatever the servers are configured to
-    /// survive.
+    /// Checks that the store is open. There is nothing to sync: the configuration of the servers determines what
+    /// acknowledged work survives.
     async fn sync(&self) -> Result<()> {
         self.state.common.check_open()
     }
 
     async fn close(&self) -> Result<()> {
         self.state.common.is_closed.store(true, Ordering::SeqCst);
-        // Accepted calls end first.
+        // Calls that were accepted before may still end.
         drop(self.state.common.writing.write().await);
         self.state.end();
         Ok(())
@@ -232,7 +232,7 @@ impl Store for NatsStore {
     }
 }
 
-/// Writes that a tenant is deleted, from which moment on none of its data counts, and then removes the data.
+/// Writes that a tenant is deleted, and then removes its data. From that message on none of the data has an effect.
 async fn delete(common: &Common, name: TenantId) -> Result<()> {
     let log = &common.log;
     let incarnation = loop {
@@ -251,6 +251,6 @@ async fn delete(common: &Common, name: TenantId) -> Result<()> {
         connection.purge(&keys.log(), &subjects).await?;
     }
     connection.purge(&keys.data(), &keys.data_of_tenant(&name, incarnation)).await?;
-    // Readers that wait for a removed message continue with this one.
+    // A caller that waits for a removed message continues when this message is read.
     log.touch().await.map(drop)
 }

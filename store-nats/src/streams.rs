@@ -13,7 +13,7 @@ use crate::{
     key::Key,
 };
 
-/// The findings of an opening.
+/// What was found out about the streams when they were opened.
 pub(crate) struct Opened {
     pub(crate) meta: Meta,
     pub(crate) survives: Survives,
@@ -31,7 +31,7 @@ pub(crate) async fn open(connection: &Connection, config: &NatsConfig) -> Result
         }
         replicas = replicas.min(info.config.get("num_replicas").and_then(Value::as_u64).unwrap_or_default());
     }
-    // Clients cannot read whether servers sync. A single server that does not sync loses accepted messages.
+    // Clients cannot read whether servers sync. A single server that does not sync may lose accepted messages.
     if replicas <= 1 && !config.assume_sync && !config.allow_unsafe {
         return Err(refused("sync_interval", "assume_sync"));
     }
@@ -134,7 +134,7 @@ async fn meta(connection: &Connection) -> Result<Meta> {
             break text;
         }
         if begun.elapsed() > connection.deadline {
-            return Err(Error::unavailable("the streams were removed meanwhile, or another application creates them"));
+            return Err(Error::unavailable("the streams were removed, or another application uses their names"));
         }
         match connection.write_behind(subject.clone(), 0, Meta::make()?).await {
             // The next round shows whether it was written.

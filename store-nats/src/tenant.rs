@@ -36,7 +36,7 @@ pub(crate) struct Common {
     pub(crate) runtime: Handle,
     pub(crate) live_state: LiveState,
     pub(crate) is_closed: AtomicBool,
-    /// Held by calls that write.
+    /// Calls that write hold it for reading. Closing the store takes it for writing, and so waits for these calls.
     pub(crate) writing: Arc<RwLock<()>>,
 }
 
@@ -52,7 +52,8 @@ pub(crate) struct Tenant {
     pub(crate) name: TenantId,
     /// The incarnation of the tenant that this handle belongs to, once it is known.
     incarnation: Mutex<Option<u64>>,
-    /// Held while this process decides about a thread, so that its calls never conflict with each other.
+    /// A lock for each thread. It is held while a decision about the thread is made, so that calls of this process do
+    /// not conflict with each other.
     deciding: Mutex<HashMap<ThreadId, Arc<AsyncMutex<()>>>>,
     abandoned: Arc<AbandonedCalls>,
     is_closed: AtomicBool,
@@ -85,7 +86,7 @@ impl Tenant {
         if self.is_closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { self.common.check_open() }
     }
 
-    /// Returns the known state of the tenant, or `None` if it was never written to.
+    /// Returns the known state of the tenant, or `None` if nothing was ever written for it.
     ///
     /// The handle belongs to the first incarnation that it sees. A later incarnation under the same name belongs to
     /// other handles.
@@ -125,8 +126,8 @@ impl Tenant {
         drop(self.writing.write().await);
     }
 
-    /// Removes the previous incarnation of the tenant. If the caller goes away, every call of this handle comes after
-    /// the removal (PR-16).
+    /// Closes the previous handle of the tenant, and then removes its data with `removing`. Calls of this handle wait
+    /// for the end of the removal, also if the caller of this method is dropped (PR-16).
     pub(crate) async fn close_previous_then<F>(&self, old: Option<Arc<Self>>, removing: F) -> Result<()>
     where
         F: Future<Output = Result<()>> + Send + 'static,
@@ -147,7 +148,7 @@ impl Tenant {
         answer?
     }
 
-    /// Ends all waiting callers and all receivers.
+    /// Makes all waiting calls end, and ends all receivers.
     pub(crate) fn end(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.live.close();
@@ -167,7 +168,7 @@ impl Tenant {
         task.await.map_err(|lost| Error::unavailable("the call ended with no answer").with_source(lost))?
     }
 
-    /// Runs a call that claims. Claims that are not received are passed to `release`, which releases them.
+    /// Runs a call that claims. Claims that the caller does not receive are passed to `release`, which releases them.
     pub(crate) async fn claim<T, F, B>(
         self: &Arc<Self>,
         call: impl FnOnce(Arc<Self>) -> F,
@@ -180,7 +181,7 @@ impl Tenant {
     {
         let tenant = Arc::clone(self);
         let release = move |claimed: T| {
-            // Later calls of a caller that lost the answer wait for this call.
+            // Later calls of a caller that did not receive the claims wait for their release.
             let (work, _caller) = in_flight::start(&tenant.abandoned, None);
             let giving = release(Arc::clone(&tenant), claimed);
             tenant.common.runtime.spawn(async move {

@@ -48,7 +48,7 @@ impl TestPrefix {
         Ok(prefix)
     }
 
-    /// Returns the prefix of `config` itself, whose clock is not stopped. It serves to remove the prefix.
+    /// Returns the prefix of `config` itself, for example to remove it. Its clock is not stopped.
     #[must_use]
     pub const fn named(config: NatsConfig) -> Self {
         Self { config }
@@ -62,7 +62,7 @@ impl TestPrefix {
         NatsStore::open(self.config.clone()).await
     }
 
-    /// The settings with which its stores are opened.
+    /// Returns the settings with which the stores under the prefix are opened.
     #[must_use]
     pub const fn config(&self) -> &NatsConfig {
         &self.config
@@ -102,7 +102,7 @@ impl TestPrefix {
         }
     }
 
-    /// Removes the prefix with everything under it.
+    /// Removes all streams under the prefix.
     ///
     /// # Errors
     /// As [`advance`](Self::advance).

@@ -1,4 +1,5 @@
-//! The URL of servers. It is parsed here, so that unknown parts are refused and nothing of it reaches a log.
+//! Parses the URL of the servers. Unknown parts are refused. No error contains any part of the URL, because it may
+//! contain a password.
 
 use std::path::PathBuf;
 
@@ -8,7 +9,8 @@ use store_core::{Error, Result};
 use url::Url;
 
 const DEFAULT_PREFIX: &str = "agentstore";
-/// The longest prefix. The prefix is part of every subject and of the names of files on the server.
+/// The largest length of a prefix, in bytes. The prefix is part of every subject and of the names of files on the
+/// server.
 const LONGEST_PREFIX: usize = 64;
 const MOST_REPLICAS: u32 = 5;
 
@@ -138,7 +140,7 @@ pub(crate) fn prefix(name: &str) -> Result<String> {
         return Err(invalid("`prefix` must have 1 to 64 letters, digits, `_` and `-`"));
     }
     if ["-data", "-bare"].iter().any(|end| name.ends_with(end)) {
-        return Err(invalid("`prefix` must not end with `-data` or `-bare`, as streams of other prefixes do"));
+        return Err(invalid("`prefix` must not end with `-data` or `-bare`, like the names of other streams"));
     }
     Ok(name.to_owned())
 }

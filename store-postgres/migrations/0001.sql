@@ -1,9 +1,10 @@
--- Everything of agentstore, in one schema; `$schema$` stands for its name. Ids are compared byte by byte. Times are
--- milliseconds since 1970. What is filtered or ordered by has a column; the record beside it says everything.
+-- All tables and functions of agentstore, in one schema. The name of the schema is inserted for `$schema$`. Ids are
+-- compared byte by byte. Times are milliseconds since 1970. A property by which rows are filtered or ordered has a
+-- column of its own. The column `record` contains all properties.
 --
--- An index beside the primary key is a partial one, of rows for which something holds that only the statements say that
--- are meant to use it, be it true of all rows: whatever the planner knows of a table, it looks up by the primary key what
--- is looked up by it, and does not walk through a tenant instead.
+-- Each secondary index is a partial one, sometimes with a condition that is true for all rows. Only the statements that
+-- are meant to use the index contain its condition. So the planner cannot use it for other statements: whatever
+-- statistics it has of a table, it looks up a row by the primary key, and does not scan the rows of a tenant instead.
 
 CREATE TABLE $schema$.meta (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
@@ -11,18 +12,19 @@ CREATE TABLE $schema$.meta (
     cursor_key bytea NOT NULL
 );
 
--- Tenants whose rows are being removed: nothing is written to them.
+-- Tenants whose rows are being removed. Nothing is written to these tenants.
 CREATE TABLE $schema$.dropped (
     tenant text COLLATE "C" PRIMARY KEY
 );
 
--- An id of a thread: the thread itself, if there is one, and what is remembered of the id. `stamp` is the transaction
--- that wrote last to anything of the thread: what was decided about is what is written to.
+-- Thread ids: the thread, if there is one, and the record of the id. `stamp` is the number of the transaction that last
+-- wrote to the thread or to anything that belongs to it. A write takes effect only if the stamp is still the one on
+-- which the decision was based.
 CREATE TABLE $schema$.thread (
     tenant text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
     stamp bigint NOT NULL,
-    -- What belongs to the thread has this number in its key. None without a thread.
+    -- The rows of other tables that belong to the thread have this number in their keys. NULL if there is no thread.
     log bigint,
     head bigint,
     created_at bigint,
@@ -45,7 +47,8 @@ CREATE INDEX thread_pending ON $schema$.thread (tenant, id) WHERE has_pending;
 CREATE INDEX thread_deleted ON $schema$.thread (tenant, deleted_at, id) WHERE deleted_at IS NOT NULL;
 CREATE SEQUENCE $schema$.log CACHE 32;
 
--- Logs of deleted threads, until a purge has removed all that has their number: what has it in the meantime is gone.
+-- The logs of deleted threads, until a purge has removed all rows with their numbers. Until then readers ignore these
+-- rows.
 CREATE TABLE $schema$.purge (
     log bigint PRIMARY KEY,
     tenant text COLLATE "C" NOT NULL
@@ -64,10 +67,11 @@ CREATE TABLE $schema$.entry (
     PRIMARY KEY (log, seq)
 );
 CREATE UNIQUE INDEX entry_id ON $schema$.entry (log, id) WHERE id >= '';
--- Entries that do not simply follow their parent.
+-- Entries whose parent is not the previous entry of the log.
 CREATE INDEX entry_branch ON $schema$.entry (log, parent, seq) WHERE parent IS DISTINCT FROM seq - 1;
 
--- What later entries say about an entry, where it does not follow from the next one alone.
+-- The marks of an entry: properties that later entries determine. Marks that follow from the next entry alone have no
+-- row.
 CREATE TABLE $schema$.mark (
     log bigint NOT NULL,
     seq bigint NOT NULL,
@@ -77,14 +81,14 @@ CREATE TABLE $schema$.mark (
 );
 CREATE INDEX mark_branch ON $schema$.mark (log, seq) WHERE children > 1;
 
--- Leaves that are not the head.
+-- The leaves, except the head.
 CREATE TABLE $schema$.tip (
     log bigint NOT NULL,
     seq bigint NOT NULL,
     PRIMARY KEY (log, seq)
 );
 
--- Names that checkpoints have now, with the entry that gave the name.
+-- The current names of checkpoints, each with the entry that gave the name.
 CREATE TABLE $schema$.snapshot (
     log bigint NOT NULL,
     name bytea NOT NULL,
@@ -140,20 +144,22 @@ CREATE TABLE $schema$.decision (
     PRIMARY KEY (log, run, ticket)
 );
 
--- Scopes of events: how many there ever were, and up to which they are trimmed.
+-- Event scopes: `count` is the number of events that were ever appended, `floor` the sequence number up to which they
+-- are trimmed.
 CREATE TABLE $schema$.scope (
     tenant text COLLATE "C" NOT NULL,
     kind text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
     count bigint NOT NULL,
     floor bigint NOT NULL,
-    -- Up to which trimmed events are removed.
+    -- The sequence number up to which trimmed events have been removed.
     swept bigint NOT NULL DEFAULT 0,
     record text NOT NULL,
     PRIMARY KEY (tenant, kind, id)
 );
 
--- Events, each with its place in its thread and in its run. One that is trimmed in all its scopes is removed.
+-- Events, each with its sequence number in the scope of its thread and in that of its run. An event that is trimmed in
+-- all of its scopes is removed.
 CREATE TABLE $schema$.event (
     tenant text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
@@ -178,7 +184,8 @@ CREATE TABLE $schema$.event_key (
     PRIMARY KEY (tenant, writer, key)
 );
 
--- Rows to be delivered elsewhere. `is_ready` is for claims: nothing stands before the row in its group.
+-- Rows of the outbox. `is_ready` says that a claim may take the row: no earlier row of its group has to be delivered
+-- first.
 CREATE TABLE $schema$.outbox (
     tenant text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
@@ -209,7 +216,8 @@ CREATE INDEX outbox_finished ON $schema$.outbox (tenant, finished_at, id) WHERE 
 CREATE UNIQUE INDEX outbox_keyed ON $schema$.outbox (tenant, lane, target, dedupe_key) WHERE dedupe_key IS NOT NULL;
 CREATE UNIQUE INDEX outbox_group ON $schema$.outbox (tenant, lane, target, order_key, order_number) WHERE order_key IS NOT NULL;
 
--- Groups of the outbox whose rows go in order. `stamp` is the transaction that wrote last to any of them.
+-- Groups of outbox rows that are delivered in order. `stamp` is the number of the transaction that last wrote to a row
+-- of the group.
 CREATE TABLE $schema$.outbox_order (
     tenant text COLLATE "C" NOT NULL,
     lane text COLLATE "C" NOT NULL,
@@ -219,22 +227,23 @@ CREATE TABLE $schema$.outbox_order (
     PRIMARY KEY (tenant, lane, target, key)
 );
 
--- The mailbox: work for threads. A thread stands once among the others: where it is ready, when something of it becomes
--- due, when its lease ends. `free_since` is since when nothing of it runs.
+-- The mailbox of each thread. A thread has at most one place in each of three lists: that of ready threads, that of
+-- threads with a dispatch that becomes due, and that of leases. `free_since` is the time since when no dispatch of the
+-- thread is claimed.
 CREATE TABLE $schema$.mailbox (
     tenant text COLLATE "C" NOT NULL,
     thread text COLLATE "C" NOT NULL,
     revision bigint NOT NULL,
     epoch bigint NOT NULL,
     free_since bigint NOT NULL,
-    -- The dispatch that runs.
+    -- The claimed dispatch.
     running text COLLATE "C",
     lease_until bigint,
-    -- Up to when what is due was made available.
+    -- The time up to which due dispatches have been made available.
     turned bigint NOT NULL DEFAULT 0,
     ready_priority smallint,
     ready_since bigint,
-    -- It was ready for a while when it came to its place, which others may have passed by then.
+    -- Whether the thread was put at a place in the list of ready threads that searches may already skip.
     is_passed boolean NOT NULL DEFAULT false,
     due_at bigint,
     record text NOT NULL,
@@ -245,8 +254,8 @@ CREATE INDEX mailbox_passed ON $schema$.mailbox (tenant, ready_priority, ready_s
 CREATE INDEX mailbox_due ON $schema$.mailbox (tenant, due_at, thread) WHERE due_at IS NOT NULL;
 CREATE INDEX mailbox_lease ON $schema$.mailbox (tenant, lease_until, thread) WHERE lease_until IS NOT NULL;
 
--- A dispatch. No index changes with its state, and there is room beside it for its next versions: where it stands among
--- others is said by the two tables behind it.
+-- Dispatches. A change of the state changes no index, and each page has room for new versions of its rows. The places
+-- of dispatches in lists are in the two tables below.
 CREATE TABLE $schema$.dispatch (
     tenant text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
@@ -264,8 +273,8 @@ CREATE INDEX dispatch_created ON $schema$.dispatch (tenant, created_at, id) WHER
 CREATE INDEX dispatch_thread ON $schema$.dispatch (tenant, thread, created_at, id) WHERE thread >= '';
 CREATE INDEX dispatch_keyed ON $schema$.dispatch (tenant, thread, dedupe_key, number) WHERE dedupe_key IS NOT NULL;
 
--- The dispatches that are queued, those of interrupted epochs among them. `is_available` is up to when the thread's
--- mailbox was turned.
+-- The queued dispatches, including those of interrupted epochs. `is_available` says whether the dispatch was due at the
+-- time `turned` of the thread's mailbox.
 CREATE TABLE $schema$.queued (
     tenant text COLLATE "C" NOT NULL,
     thread text COLLATE "C" NOT NULL,
@@ -281,7 +290,7 @@ CREATE TABLE $schema$.queued (
 CREATE INDEX queued_created ON $schema$.queued (tenant, created_at, id) WHERE created_at >= 0;
 CREATE INDEX queued_due ON $schema$.queued (tenant, thread, epoch, is_available, due) WHERE due >= 0;
 
--- The dispatches that ended.
+-- The dispatches that have ended.
 CREATE TABLE $schema$.ended (
     tenant text COLLATE "C" NOT NULL,
     status text COLLATE "C" NOT NULL,
@@ -303,20 +312,21 @@ CREATE TABLE $schema$.interrupt (
 );
 CREATE INDEX interrupt_lot ON $schema$.interrupt (tenant, at, thread, epoch) WHERE holds > 0;
 
--- Above all claim numbers of a tenant that were given out before its mailbox was made.
+-- For each tenant, a number that is higher than all claim numbers from before its mailbox was created.
 CREATE TABLE $schema$.claims (
     tenant text COLLATE "C" PRIMARY KEY,
     first bigint NOT NULL
 );
 
--- The live channel. Nothing of it outlives its moment, and its time is always that of the server. Processes that have
--- receivers say from time to time that they are there.
+-- The live channel. Its rows are needed for a short time only, and its times are always those of the server.
+--
+-- The processes that have receivers, each with the time of its last heartbeat.
 CREATE TABLE $schema$.live_process (
     id text COLLATE "C" PRIMARY KEY,
     seen_at timestamptz NOT NULL
 );
 
--- Which process receives for a target.
+-- The process that has the receiver of each target.
 CREATE TABLE $schema$.live_receiver (
     tenant text COLLATE "C" NOT NULL,
     target text COLLATE "C" NOT NULL,
@@ -326,7 +336,7 @@ CREATE TABLE $schema$.live_receiver (
 );
 CREATE INDEX live_receiver_process ON $schema$.live_receiver (process);
 
--- Commands on their way to a process, until their senders have the answer.
+-- Commands that were sent to a process, until their senders have the answers.
 CREATE TABLE $schema$.live_letter (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     id text COLLATE "C" NOT NULL UNIQUE,
@@ -345,10 +355,10 @@ CREATE INDEX live_letter_process ON $schema$.live_letter (process, number) WHERE
 CREATE FUNCTION $schema$.now() RETURNS bigint LANGUAGE sql VOLATILE AS
 $$ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint $$;
 
--- How far behind the server's clock a decision may have been made.
+-- The number of milliseconds by which a process's estimate of the server's time may be too early when it sends a write.
 CREATE FUNCTION $schema$.lag() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 250::bigint $$;
 
--- Whether a thread stands at a place that others may have passed before it came there.
+-- Returns whether a thread is put at a place in the list of ready threads that searches may already skip.
 CREATE FUNCTION $schema$.is_passed(
     p_old_priority smallint, p_old_since bigint, p_was_passed boolean, p_priority smallint, p_since bigint, p_now bigint
 ) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
@@ -357,7 +367,8 @@ CREATE FUNCTION $schema$.is_passed(
         ELSE p_since < p_now - $schema$.lag() END
 $$;
 
--- What a decision looks at, as of one moment. A row says of which kind it is; what is not there has none.
+-- Loads the records that a decision needs, as of one moment. Each row of the answer contains its kind. A record that
+-- does not exist has no row.
 CREATE FUNCTION $schema$.look(
     p_tenant text, p_thread text, p_head boolean,
     p_threads text[], p_lineages text[], p_runs text[], p_keys text[], p_entries text[],
@@ -414,14 +425,14 @@ BEGIN
     IF cardinality(p_entries) > 0 THEN
         v_found := ARRAY(SELECT e.seq FROM unnest(p_entries) w (id) CROSS JOIN LATERAL (
             SELECT e.seq FROM $schema$.entry e WHERE e.log = v_log AND e.id = w.id AND e.id >= '' LIMIT 1) e);
-        -- What hangs on them asks for the others next.
+        -- A rule that asks for an entry by its id needs its node and its marks next.
         RETURN QUERY SELECT k.kind, e.seq, 0::bigint, e.id, CASE k.kind WHEN 'node' THEN e.node END FROM unnest(v_found) w (seq)
             CROSS JOIN LATERAL (SELECT e.* FROM $schema$.entry e WHERE e.log = v_log AND e.seq = w.seq LIMIT 1) e
             CROSS JOIN (VALUES ('entry'), ('node')) k (kind);
         p_marks := p_marks || v_found;
     END IF;
     IF cardinality(p_paths) > 0 THEN
-        -- Who walks a path goes on along its jumps, or to what stands before.
+        -- A rule that follows a path continues at the jump pointers of an entry, or at the entries in front of it.
         RETURN QUERY WITH RECURSIVE jumps (seq, jump) AS (
             SELECT e.seq, e.jump FROM unnest(p_paths) w (seq) CROSS JOIN LATERAL (SELECT e.seq, e.jump
                 FROM $schema$.entry e WHERE e.log = v_log AND e.seq = w.seq LIMIT 1) e
@@ -441,7 +452,8 @@ BEGIN
             LEFT JOIN LATERAL (SELECT e.seq FROM $schema$.entry e WHERE e.log = v_log AND e.seq = s.seq + 1
                 AND e.parent = s.seq AND NOT e.side LIMIT 1) e ON true;
     END IF;
-    -- Names, keys and tickets are any text, also such that the server does not take for one: they are told by their place.
+    -- Names, keys and tickets may be text that the server does not accept as text. So the answer refers to them by
+    -- their index in the argument.
     IF cardinality(p_names) > 0 THEN
         RETURN QUERY SELECT 'name', (SELECT max(s.seq) FROM $schema$.snapshot s WHERE s.log = v_log AND s.name = w.name),
             w.n, NULL, NULL FROM unnest(p_names) WITH ORDINALITY w (name, n);
@@ -489,12 +501,7 @@ BEGIN
     END IF;
 END $$;
 
--- Writes what was decided, all or nothing, if nobody wrote to the threads meanwhile. `n` says which of the threads a row
--- belongs to. The answer is `done` with the new stamp and log of each thread; or `stale` with what there is of those that
--- others wrote to, and of the commit keys; or `time` if who decided does not know this server's time, and nothing is written.
--- Every expression costs in each transaction anew: `p_parts` and `p_around` say whether there is anything of what few
--- commits have, of the log and around it.
--- What is written of mailboxes: those that change, and with no record those that must stay as they are.
+-- The mailboxes that a batch writes. A mailbox without a record is not written, but must be unchanged.
 CREATE TYPE $schema$.mailbox_rows AS (
     thread text[], before bigint[], revision bigint[], epoch bigint[], free_since bigint[], running text[], lease_until bigint[],
     at bigint[], record text[]
@@ -505,7 +512,7 @@ CREATE TYPE $schema$.dispatch_rows AS (
     body text[], new_state text[],
     gone text[]
 );
--- Places that dispatches leave, and places that they take.
+-- Rows of `queued` that are removed, and rows that are inserted.
 CREATE TYPE $schema$.queued_rows AS (
     old_thread text[], old_epoch bigint[], old_priority smallint[], old_number bigint[],
     thread text[], epoch bigint[], is_available boolean[], priority smallint[], number bigint[], due bigint[],
@@ -515,9 +522,21 @@ CREATE TYPE $schema$.ended_rows AS (
     old_status text[], old_created_at bigint[], old_id text[],
     status text[], created_at bigint[], id text[], finished_at bigint[]
 );
--- With no record an interrupt is gone.
+-- An interrupt without a record is removed.
 CREATE TYPE $schema$.interrupt_rows AS (thread text[], epoch bigint[], at bigint[], holds bigint[], record text[]);
 
+-- Writes a batch, all of it or nothing. `n` is the number of the thread to which a row belongs, counted from 1.
+--
+-- If the batch was written, the answer has a row `done` with the new stamp and log of each thread. Otherwise nothing
+-- was written, and `status` says why:
+-- - `stale`: other transactions have changed threads. The answer has their current rows, and a row `key` for each
+--   commit key that exists already.
+-- - `scope`, `mailbox`, `outbox`: other transactions have changed event scopes, mailboxes, or rows of the outbox.
+-- - `time`: the process's estimate of the server's time differs too much.
+-- - `closed`: the tenant is being deleted.
+--
+-- Each expression takes time in each transaction. So two arguments say whether the batch has rows that few commits
+-- have: `p_parts` for rows of the log, `p_around` for rows outside of it.
 CREATE FUNCTION $schema$.write(
     p_tenant text, p_parts boolean, p_around boolean,
     t_id text[], t_stamp bigint[], t_log bigint[], t_makes boolean[], t_head bigint[], t_created bigint[], t_updated bigint[], t_last bigint[],
@@ -559,7 +578,8 @@ DECLARE
     v_outbox_gone json;
     v_outbox_groups json;
 BEGIN
-    -- Who drops the tenant waits for this, and nothing is written to it from then on.
+    -- A deletion of the tenant waits until this transaction ends. After the deletion has begun, nothing is written to
+    -- the tenant.
     v_lock := pg_advisory_xact_lock_shared(hashtext('agentstore.$schema$'), hashtext('tenant ' || p_tenant));
     IF EXISTS (SELECT FROM $schema$.dropped d WHERE d.tenant = p_tenant) THEN
         RETURN QUERY SELECT 'closed', 0, v_now, NULL::bigint, NULL::bigint, NULL::text, NULL::text;
@@ -588,7 +608,7 @@ BEGIN
             END IF;
         END IF;
         IF p_mailboxes.thread IS NOT NULL THEN
-            -- In order, so that two of these never wait for each other.
+            -- The rows are locked in a fixed order, so that two transactions never wait for each other.
             SELECT count(*) FILTER (WHERE coalesce(m.revision, 0) <> w.before), array_agg(m.place ORDER BY w.n),
                 array_agg(m.due_at ORDER BY w.n), array_agg(m.turned ORDER BY w.n)
                 INTO v_count, v_places, v_due, v_turned
@@ -596,7 +616,7 @@ BEGIN
                     ORDER BY thread COLLATE "C") w
                 LEFT JOIN LATERAL (SELECT m.ctid AS place, m.revision, m.due_at, m.turned FROM $schema$.mailbox m
                     WHERE m.tenant = p_tenant AND m.thread = w.thread FOR NO KEY UPDATE) m ON true;
-            -- Claims of a tenant that was made anew have other numbers.
+            -- If the tenant was deleted and created again, its claims are numbered differently.
             IF v_count > 0 OR p_first_claim <> coalesce((SELECT c.first FROM $schema$.claims c WHERE c.tenant = p_tenant), -1)
             THEN
                 RETURN QUERY SELECT 'mailbox', 0, v_now, NULL::bigint, NULL::bigint, NULL::text, NULL::text;
@@ -628,7 +648,7 @@ BEGIN
         END IF;
     END IF;
     IF cardinality(t_id) > 1 THEN
-        -- In order, so that two of these never wait for each other.
+        -- The rows are locked in a fixed order, so that two transactions never wait for each other.
         RETURN QUERY SELECT 'stale', w.n::int, v_now, coalesce(t.stamp, 0), t.log, t.record, t.id_record
             FROM (SELECT * FROM unnest(t_id, t_stamp) WITH ORDINALITY w (id, stamp, n) ORDER BY id) w
             LEFT JOIN LATERAL (SELECT t.stamp, t.log, t.record, t.id_record FROM $schema$.thread t
@@ -652,7 +672,7 @@ BEGIN
                 ON CONFLICT DO NOTHING;
             GET DIAGNOSTICS v_new = ROW_COUNT;
         END IF;
-        -- One by one: of a join no plan is sure to look each up by its key.
+        -- The rows are updated one by one. In a join, the planner might not look each row up by its key.
         FOR i IN 1 .. cardinality(t_id) LOOP
             IF t_stamp[i] > 0 THEN
                 UPDATE $schema$.thread t SET
@@ -666,14 +686,14 @@ BEGIN
         END LOOP;
         IF v_new <> cardinality(t_id) THEN
             IF cardinality(t_id) > 1 THEN
-                RAISE EXCEPTION 'a thread came meanwhile' USING ERRCODE = 'serialization_failure';
+                RAISE EXCEPTION 'another transaction has created or changed the thread' USING ERRCODE = 'serialization_failure';
             END IF;
             RETURN QUERY SELECT 'stale', 1, v_now, t.stamp, t.log, t.record, t.id_record
                 FROM $schema$.thread t WHERE t.tenant = p_tenant AND t.id = t_id[1];
             IF NOT FOUND THEN
                 RETURN QUERY SELECT 'stale', 1, v_now, 0::bigint, NULL::bigint, NULL::text, NULL::text;
             END IF;
-            -- Whoever decides again asks for the keys first.
+            -- When the decision is repeated, it needs the commit keys first.
             RETURN QUERY SELECT 'key', 1, v_now, NULL::bigint, NULL::bigint, k.record, k.key
                 FROM (SELECT t.log FROM $schema$.thread t WHERE t.tenant = p_tenant AND t.id = t_id[1] LIMIT 1) t
                 CROSS JOIN unnest(k_key) w (key)
@@ -713,7 +733,7 @@ BEGIN
         END LOOP;
         v_new := 0;
         IF true = ANY (r_new) THEN
-            -- The id may be that of a run whose thread is gone.
+            -- The id may belong to a run whose thread was deleted.
             INSERT INTO $schema$.run AS r
                 SELECT p_tenant, r_id[i], t_log[r_n[i]], r_created[i], r_phase[i], r_agent[i], r_parent[i], r_record[i]
                 FROM generate_series(1, cardinality(r_n)) i WHERE r_new[i]
@@ -723,7 +743,7 @@ BEGIN
             GET DIAGNOSTICS v_new = ROW_COUNT;
         END IF;
         IF v_count + v_new <> cardinality(r_n) THEN
-            RAISE EXCEPTION 'a run came or went meanwhile' USING ERRCODE = 'unique_violation', CONSTRAINT = 'run_pkey';
+            RAISE EXCEPTION 'another transaction has created or removed the run' USING ERRCODE = 'unique_violation', CONSTRAINT = 'run_pkey';
         END IF;
     END IF;
     IF p_parts THEN
@@ -785,7 +805,7 @@ BEGIN
                         AND (s.count < excluded.count OR s.floor < excluded.floor);
             GET DIAGNOSTICS v_count = ROW_COUNT;
             IF v_count <> cardinality(g_id) THEN
-                RAISE EXCEPTION 'a scope came meanwhile' USING ERRCODE = 'serialization_failure';
+                RAISE EXCEPTION 'another transaction has written to the event scope' USING ERRCODE = 'serialization_failure';
             END IF;
         END IF;
         IF f_id IS NOT NULL THEN
@@ -829,7 +849,8 @@ BEGIN
                 ON CONFLICT (tenant, lane, target, key) DO UPDATE SET stamp = excluded.stamp;
         END IF;
         IF p_dispatches.id IS NOT NULL THEN
-            -- Each is looked up by its key, whatever the planner knows of the table. The mailboxes are locked.
+            -- Each row is looked up by its key, whatever statistics the planner has of the table. The mailboxes are
+            -- locked, so the dispatches do not change meanwhile.
             UPDATE $schema$.dispatch d SET status = w.status, epoch = w.epoch, state = w.state FROM (
                 SELECT w.status, w.epoch, w.state, d.place
                 FROM unnest(p_dispatches.id, p_dispatches.status, p_dispatches.epoch, p_dispatches.state)
@@ -884,7 +905,7 @@ BEGIN
                 ON CONFLICT (tenant, thread, epoch) DO UPDATE SET at = excluded.at, holds = excluded.holds, record = excluded.record;
         END IF;
         IF p_mailboxes.thread IS NOT NULL THEN
-            -- What became available by a later decision stays so, unless the clock was set back.
+            -- Dispatches that a later decision made available stay available, unless the clock was set back.
             v_clock := $schema$.now();
             v_turned := ARRAY(SELECT CASE WHEN w.record IS NOT NULL AND (w.due <= w.until OR w.turned > w.until)
                     THEN $schema$.ripen(p_tenant, w.thread, w.epoch, w.until) ELSE w.until END
@@ -914,15 +935,15 @@ BEGIN
                 GET DIAGNOSTICS v_count = ROW_COUNT;
                 IF v_count <> (SELECT count(*) FROM unnest(p_mailboxes.before, p_mailboxes.record) w (before, record)
                     WHERE w.before = 0 AND w.record IS NOT NULL) THEN
-                    RAISE EXCEPTION 'a mailbox came meanwhile' USING ERRCODE = 'serialization_failure';
+                    RAISE EXCEPTION 'another transaction has created the mailbox' USING ERRCODE = 'serialization_failure';
                 END IF;
             END IF;
         END IF;
     END IF;
 END $$;
 
--- Removes up to 1,000 rows of what deletions left behind, of these logs or of any of the tenant: how many logs are gone
--- by it, and whether some are left.
+-- Removes up to 1,000 rows of deleted logs: of the given logs, or of any logs of the tenant. Returns the number of logs
+-- that were removed completely, and whether some are left.
 CREATE FUNCTION $schema$.purge_step(p_tenant text, p_logs bigint[]) RETURNS TABLE (ended bigint, rest bigint)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -936,7 +957,8 @@ BEGIN
         v_logs := ARRAY(SELECT p.log FROM $schema$.purge p WHERE p.tenant = p_tenant
             ORDER BY p.log LIMIT 256 FOR UPDATE SKIP LOCKED);
         IF cardinality(v_logs) = 0 THEN
-            -- Who still removes some is waited for: nothing is left only when that has ended.
+            -- Another transaction may be removing the remaining logs. This one waits for it, because it must not report
+            -- that nothing is left before that transaction has ended.
             PERFORM FROM $schema$.purge p WHERE p.tenant = p_tenant ORDER BY p.log LIMIT 1 FOR UPDATE;
         END IF;
     ELSE
@@ -974,7 +996,7 @@ BEGIN
     INSERT INTO $schema$.dropped VALUES (p_tenant) ON CONFLICT DO NOTHING;
 END $$;
 
--- Removes some of what is left of a dropped tenant: whether there may be more.
+-- Removes some of the remaining rows of a deleted tenant. Returns whether there may be more.
 CREATE FUNCTION $schema$.drop_step(p_tenant text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_count bigint;
@@ -1025,14 +1047,14 @@ BEGIN
     END IF;
     DELETE FROM $schema$.live_receiver WHERE tenant = p_tenant;
     DELETE FROM $schema$.live_letter WHERE tenant = p_tenant;
-    -- No claim number comes twice.
+    -- The next mailbox of the tenant numbers its claims above this number, so that no claim number is used twice.
     UPDATE $schema$.claims c SET first = greatest($schema$.now(), c.first + 1) WHERE c.tenant = p_tenant;
     DELETE FROM $schema$.dropped WHERE tenant = p_tenant;
     RETURN false;
 END $$;
 
--- Removes some of the events of a scope that are trimmed in all their scopes: what they say of their keys, and whether
--- there may be more.
+-- Removes some of the events of a scope that are trimmed in all of their scopes. Returns whether there may be more, and
+-- the writers and keys of the removed events.
 CREATE FUNCTION $schema$.sweep_step(p_tenant text, p_kind text, p_id text)
 RETURNS TABLE (is_more boolean, writer text, key text) LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
@@ -1058,8 +1080,9 @@ BEGIN
     UPDATE $schema$.scope s SET swept = v_to WHERE s.tenant = p_tenant AND s.kind = p_kind AND s.id = p_id;
 END $$;
 
--- What a decision about the outbox looks at: rows, the beginnings of lists behind a place, the stamps of groups. With
--- `p_lock` nobody else decides about the same; rows of a claim that others hold are passed over.
+-- Loads the records that a decision about the outbox needs: rows, the beginnings of lists after a given place, and the
+-- stamps of groups. With `p_lock`, they are locked, so that no other transaction decides about them. Lists leave out
+-- rows that other transactions have locked, except lists of one group.
 CREATE FUNCTION $schema$.look_outbox(
     p_tenant text, p_lock boolean, p_rows text[], p_group_lanes text[], p_group_targets text[], p_group_keys text[],
     p_lists text[], p_lanes text[], p_targets text[], p_keys text[], p_statuses text[],
@@ -1155,7 +1178,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Makes available what of an epoch of a thread is due, or takes back what is not if the time was set back.
+-- Makes the due dispatches of an epoch of a thread available. If the clock was set back, dispatches that are not due
+-- become unavailable again.
 CREATE FUNCTION $schema$.ripen(p_tenant text, p_thread text, p_epoch bigint, p_now bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -1168,7 +1192,7 @@ BEGIN
     RETURN p_now;
 END $$;
 
--- Where a thread stands once what is due is available: the rule is `mailbox::places` of core.
+-- Returns the places of a thread in the lists of the mailbox, after `ripen`. The rule is `mailbox::places` of core.
 CREATE FUNCTION $schema$.place(p_tenant text, p_thread text, p_epoch bigint, p_lease_until bigint, p_free_since bigint)
     RETURNS TABLE (priority smallint, since bigint, due bigint) LANGUAGE sql STABLE AS $$
     SELECT f.first, CASE WHEN f.first IS NOT NULL THEN greatest(p_free_since, (SELECT q.due FROM $schema$.queued q
@@ -1180,11 +1204,13 @@ CREATE FUNCTION $schema$.place(p_tenant text, p_thread text, p_epoch bigint, p_l
         (SELECT q.due FROM $schema$.queued q WHERE q.tenant = p_tenant AND q.thread = p_thread AND q.epoch = p_epoch
             AND NOT q.is_available AND q.due >= 0 ORDER BY q.due LIMIT 1) AS next
         OFFSET 0) f
-    -- Whoever asks for it names it several times: it is looked for once.
+    -- Callers use the columns of the result several times. `OFFSET 0` keeps the planner from evaluating the queries
+    -- each time.
     OFFSET 0
 $$;
 
--- Puts threads where they stand now. Whoever calls it has them locked.
+-- Makes the due dispatches of threads available, and puts the threads at their new places. The caller has locked the
+-- threads.
 CREATE FUNCTION $schema$.turn(p_tenant text, p_threads text[], p_now bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     PERFORM $schema$.ripen(p_tenant, w.thread, m.epoch, p_now) FROM unnest(p_threads) w (thread)
@@ -1199,7 +1225,8 @@ BEGIN
     ) w WHERE m.ctid = w.place;
 END $$;
 
--- The same for up to so many threads of which something is due, from a time on, and that nobody else works on.
+-- Does the same for up to `p_limit` threads whose next dispatch became due between two times, except threads that other
+-- transactions have locked.
 CREATE FUNCTION $schema$.turn_all(p_tenant text, p_from bigint, p_now bigint, p_limit integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -1213,12 +1240,15 @@ BEGIN
     RETURN cardinality(v_threads);
 END $$;
 
--- What a decision about the mailbox looks at. A mailbox comes with its newest interrupt, the first dispatch that is
--- available, and the one that runs. With `p_claim` up to so many threads are chosen that have something to claim, with
--- `p_lapse` up to so many whose leases are over; with `p_lock` nobody else decides about any of it. With `p_numbers` claims
--- can be numbered. What stands before a place that was passed is not looked at: the rows that were there may still be
--- kept for somebody's sake. At `p_passed_at` all places were passed up to a time: of threads with something due, of leases,
--- and of each of some priorities.
+-- Loads the records that a decision about the mailbox needs. The mailbox of a thread is returned with its newest
+-- interrupt, the first available dispatch and the claimed dispatch. Up to `p_claim` threads with claimable dispatches
+-- and up to `p_lapse` threads with expired leases are chosen. With `p_lock`, everything is locked, so that no other
+-- transaction decides about it. `p_numbers` says whether the decision may make claims, which need numbers.
+--
+-- The last arguments are the watermarks: at `p_passed_at`, a search found nothing more before the time `p_due` among
+-- threads with dispatches that become due, before `p_lease` among leases, and before `p_since` in each of
+-- `p_priorities`. These parts of the indexes are skipped, because they may contain old versions of rows that other
+-- transactions may still see.
 CREATE FUNCTION $schema$.look_mailbox(
     p_tenant text, p_lock boolean, p_numbers boolean, p_threads text[], p_dispatches text[], p_key_threads text[],
     p_keys text[], p_interrupt_threads text[], p_interrupt_epochs bigint[], p_claim integer, p_lapse integer,
@@ -1242,18 +1272,19 @@ BEGIN
     IF cardinality(v_threads) > 0 THEN
         v_threads := ARRAY(SELECT DISTINCT w.thread COLLATE "C" FROM unnest(v_threads) w (thread) ORDER BY 1);
         IF p_lock THEN
-            -- In order, so that two of these never wait for each other.
+            -- The rows are locked in a fixed order, so that two transactions never wait for each other.
             SELECT min(m.due_at), max(m.turned) INTO v_due, v_turned FROM unnest(v_threads) w (thread)
                 CROSS JOIN LATERAL (SELECT m.due_at, m.turned FROM $schema$.mailbox m
                     WHERE m.tenant = p_tenant AND m.thread = w.thread FOR NO KEY UPDATE) m;
-            -- Time went on while others had the locks.
+            -- Time has passed while this transaction waited for the locks.
             v_now := $schema$.now();
             IF v_due <= v_now OR v_turned > v_now THEN
                 v_late := v_threads;
             END IF;
         END IF;
     END IF;
-    -- Nobody waits for a row of all the tenant while this waits for a lock.
+    -- This row belongs to the whole tenant. It is inserted only now, so that no other transaction waits for it while
+    -- this one waits for locks.
     IF p_numbers THEN
         INSERT INTO $schema$.claims SELECT p_tenant, v_now ON CONFLICT DO NOTHING;
         v_now := $schema$.now();
@@ -1263,7 +1294,7 @@ BEGIN
     epoch := (SELECT c.first FROM $schema$.claims c WHERE c.tenant = p_tenant);
     RETURN NEXT;
     epoch := NULL;
-    -- A clock that was set back makes what was passed good for nothing.
+    -- If the clock was set back, the watermarks are useless.
     IF coalesce(p_passed_at > v_now, true) THEN
         p_passed_at := NULL;
         p_due := 0;
@@ -1315,8 +1346,8 @@ BEGIN
         PERFORM $schema$.turn(p_tenant, v_late, v_now);
     END IF;
     IF cardinality(v_threads) > 0 THEN
-        -- One statement, as it was at one moment: a write is refused if a mailbox was changed since, and that has to say
-        -- the same of its dispatches.
+        -- One statement loads the mailboxes and their dispatches as of one moment. A write is refused if a mailbox has
+        -- changed since, and this check must cover its dispatches.
         RETURN QUERY SELECT 'mailbox', NULL::bigint, w.thread, m.epoch, m.record, x.record, f.body, f.state, d.body, d.state
             FROM unnest(v_threads) w (thread)
             CROSS JOIN LATERAL (SELECT m.epoch, m.running, m.record FROM $schema$.mailbox m
@@ -1351,7 +1382,8 @@ BEGIN
     END IF;
 END $$;
 
--- The server's time, and from when on a claim finds something. What was passed is as for `look_mailbox`.
+-- Returns the server's time, and the time from which on a claim finds a dispatch. The watermarks are those of
+-- `look_mailbox`.
 CREATE FUNCTION $schema$.next_claim(
     p_tenant text, p_passed_at bigint, p_due bigint, p_lease bigint, p_priorities smallint[], p_since bigint[]
 ) RETURNS TABLE (clock bigint, next bigint) LANGUAGE plpgsql VOLATILE AS $$
@@ -1379,10 +1411,10 @@ BEGIN
     RETURN NEXT;
 END $$;
 
--- Takes back what a statement did: something of it is not as it was.
+-- Makes a statement fail, so that it has no effect, because a row on which it depends has changed.
 CREATE FUNCTION $schema$.clash() RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    RAISE EXCEPTION 'something came or went meanwhile' USING ERRCODE = 'serialization_failure';
+    RAISE EXCEPTION 'another transaction has changed a row on which the statement depends' USING ERRCODE = 'serialization_failure';
 END $$;
 
 CREATE FUNCTION $schema$.next_tenant(p_after text) RETURNS text LANGUAGE sql STABLE AS $$
@@ -1397,7 +1429,7 @@ CREATE FUNCTION $schema$.next_tenant(p_after text) RETURNS text LANGUAGE sql STA
     ) n (t)
 $$;
 
--- Receives for a target: whoever did before is told.
+-- Registers the receiver of a target. The process that had the receiver before is notified.
 CREATE FUNCTION $schema$.live_open(p_tenant text, p_target text, p_process text, p_channel text) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -1412,7 +1444,7 @@ BEGIN
     END IF;
 END $$;
 
--- Says that a process is there, and removes what others left that are not.
+-- Records the heartbeat of a process, and removes rows of processes that no longer have one.
 CREATE FUNCTION $schema$.live_beat(p_process text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     INSERT INTO $schema$.live_process VALUES (p_process, clock_timestamp())
@@ -1424,7 +1456,7 @@ BEGIN
         AND l.sent_at + l.deadline_ms * interval '1 millisecond' < clock_timestamp() - interval '5 minutes';
 END $$;
 
--- Sends a command to the process that receives for a target: whether there is one.
+-- Sends a command to the process that has the receiver of a target. Returns whether there is one.
 CREATE FUNCTION $schema$.live_send(
     p_tenant text, p_target text, p_id text, p_sender text, p_command text, p_deadline bigint, p_channel text
 ) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
@@ -1442,7 +1474,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Gives a process what was sent to it, and how long its senders still wait.
+-- Returns the new commands for a process, each with the time for which its sender still waits.
 CREATE FUNCTION $schema$.live_take(p_process text)
 RETURNS TABLE (id text, tenant text, target text, command text, sender text, left_ms bigint)
 LANGUAGE sql VOLATILE AS $$
@@ -1454,7 +1486,7 @@ LANGUAGE sql VOLATILE AS $$
     FROM taken t ORDER BY t.number
 $$;
 
--- Answers a command. Its sender is told.
+-- Writes the answer to a command, and notifies the sender's process.
 CREATE FUNCTION $schema$.live_answer(p_id text, p_answer text, p_sender text, p_channel text) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -1462,8 +1494,8 @@ BEGIN
     PERFORM pg_notify(p_channel, E'\nanswer\n' || p_sender);
 END $$;
 
--- Plans are made once, when tables may still be small, and are always those by an index: each of these looks for few rows
--- by their keys.
+-- Plans are made once, possibly while tables are still small. Each of these functions looks up few rows by their keys,
+-- so these settings force plans that use indexes.
 DO $do$
 DECLARE
     v_function text;

@@ -9,14 +9,14 @@ use std::{
 
 use store_core::{Result, Timestamp};
 
-/// By how many milliseconds two decisions may differ in their estimates of the server's time and still be written
-/// together.
+/// The maximum difference, in milliseconds, between the times of two decisions that are written together.
 const NEAR_MS: u64 = 10;
 
 /// The time at which a decision is made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) now: Timestamp,
+    /// When `now` was estimated. `None` if the clock is fixed.
     at: Option<Instant>,
 }
 
@@ -27,7 +27,8 @@ impl Moment {
         one.abs_diff(two) <= if self.at.is_some() { NEAR_MS } else { 0 }
     }
 
-    /// Returns the decision's time plus the time elapsed since. The server refuses the write if its own time differs.
+    /// Returns the time of the decision plus the time that has passed since. The server refuses the write if its own
+    /// time differs too much.
     pub(crate) fn later(self) -> Timestamp {
         self.now.saturating_add(self.at.map_or(Duration::ZERO, |at| at.elapsed()))
     }
@@ -50,8 +51,8 @@ impl Clock {
         *self.lock() = (clock, Instant::now());
     }
 
-    /// Returns the store time: the last time sent by the server plus the time elapsed since. It is never ahead of the
-    /// server (PR-22).
+    /// Returns the store time: the last time that the server sent plus the time that has passed since. It is never
+    /// ahead of the server (PR-22).
     pub(crate) fn now(&self) -> Result<Timestamp> {
         let (clock, at) = *self.lock();
         let now = if self.clock_is_fixed { clock } else { clock.saturating_add(at.elapsed()) };

@@ -64,7 +64,8 @@ impl CommitCoordinator for PostgresCommits {
     }
 }
 
-/// Returns what a commit most likely needs, and whether no other call may change parents until it is written.
+/// Returns the records that the plan of a commit most likely needs, and whether the commit must hold the lock of the
+/// family so that no other call changes parents meanwhile.
 fn first(commit: &Commit) -> (Lookup, bool) {
     let needs = commit::needs(commit);
     let in_family = needs.parent_thread.is_some();
@@ -93,7 +94,8 @@ pub(crate) async fn commit_in(tenant: &Tenant, connection: &mut PgConnection, co
     }
     let rule = |cache: &RecordCache, setting: Setting<'_>| plan(cache, commit, setting);
     let decided = Box::pin(decide_inside(tenant, &commit.thread, connection, first, rule)).await;
-    // The caller knows the outcome of the transaction: if it is lost, none of the commit was written.
+    // The caller knows the outcome of its transaction: if the transaction was not committed, nothing of the commit was
+    // written.
     decided.map_err(|error| with_key(error, commit.key.as_ref()))
 }
 

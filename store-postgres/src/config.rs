@@ -13,14 +13,15 @@ pub enum Migrate {
     /// The schema is created, or migrated to the current version.
     #[default]
     Always,
-    /// The schema is only checked. A schema that is missing or older ends the opening with `SchemaMismatch`.
+    /// The schema is only checked. If the schema is missing or older, the store is not opened and the error is
+    /// `SchemaMismatch`.
     Never,
 }
 
 /// The kind of pooler between a process and the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pooler {
-    /// No pooler, or one that reserves a connection for one process for as long as the process uses it.
+    /// No pooler, or a session pooler, which reserves a connection for one process as long as the process uses it.
     #[default]
     None,
     /// A transaction pooler such as pgbouncer: the next transaction may run on another connection. The store then
@@ -66,21 +67,22 @@ impl PostgresConfig {
     ///
     /// The parameters of the server are `host` (also the folder of a socket), `port`, `user`, `password`, `dbname`,
     /// `sslmode`, `sslrootcert`, `sslcert`, `sslkey`, `application_name`, `options`, `connect_timeout` (also the time
-    /// that a call waits for a connection) and `target_session_attrs`. Any other parameter of libpq is accepted if what
-    /// it asks for holds here. Otherwise it is refused, and the error names it. A server on another machine is verified
-    /// unless `sslmode` says otherwise (PO-11). A socket and this machine need no verification.
+    /// that a call waits for a connection) and `target_session_attrs`. Any other parameter of libpq is accepted if the
+    /// driver already behaves as the parameter asks. Otherwise it is refused, and the error names it. The certificate
+    /// of a server on another machine is verified unless `sslmode` says otherwise (PO-11). A server that is reached by
+    /// a socket or on this machine is verified only if `sslmode` asks for it.
     ///
     /// The parameters of the store are:
     ///
     /// - `schema=NAME`: the schema that contains the whole store, `agentstore` by default.
     /// - `connections=N`: the maximum number of connections, 10 by default.
-    /// - `pooler=transaction`: a transaction pooler such as pgbouncer stands in front of the server. The store then
-    ///   neither prepares statements nor listens for notifications. Each call takes more round trips, and the store
-    ///   finds by polling what other processes write (PO-10).
+    /// - `pooler=transaction`: a transaction pooler such as pgbouncer is in front of the server. The store then neither
+    ///   prepares statements nor listens for notifications. Each call takes more round trips, and the store polls for
+    ///   what other processes write (PO-10).
     /// - `allow_unsafe=true`: opens the store even if the server may lose data that it acknowledged (PO-6).
     ///
     /// # Errors
-    /// `Invalid` for anything else. No error shows the password.
+    /// `Invalid` for any other URL, parameter or value. No error shows the password.
     pub fn new(url: &str) -> Result<Self> {
         let Parts { server, schema, connections, is_pooled, allow_unsafe, connect_within, target, .. } =
             url::parse(url)?;

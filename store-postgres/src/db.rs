@@ -33,7 +33,7 @@ use crate::{
 /// A connection that was unused for longer than this is tested before it is used again.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Planner settings. Plans are made once and may be made while tables are small, so these settings force plans that
+/// Planner settings. Plans are made once, possibly while tables are still small. So these settings force plans that
 /// look rows up by their keys.
 const PLANS: [(&str, &str); 5] = [
     ("plan_cache_mode", "force_generic_plan"),
@@ -51,8 +51,8 @@ pub(crate) struct Db {
     deadline: Duration,
     patience: Duration,
     pub(crate) clock: Clock,
-    /// Whether a transaction pooler stands in front of the server. Then statements that belong together run in one
-    /// transaction, and none is prepared (PO-10).
+    /// Whether a transaction pooler is in front of the server. Then each statement runs in an explicit transaction, and
+    /// none is prepared (PO-10).
     is_pooled: bool,
     is_closed: AtomicBool,
 }
@@ -124,7 +124,7 @@ impl Db {
         Ok(())
     }
 
-    /// Calls a function that takes a tenant and returns a number. Returns 0 if it returns nothing.
+    /// Calls an SQL function that takes a tenant and returns a number. Returns 0 if the function returns nothing.
     pub(crate) async fn about(&self, tenant: &str, sql: impl FnOnce(&Sql) -> &Arc<str>) -> Result<u64> {
         let mut with = PgArguments::default();
         add(&mut with, tenant)?;
@@ -159,7 +159,7 @@ impl Db {
         })
     }
 
-    /// Returns a connection that is taken from the pool anew for each statement.
+    /// Returns a connection with which each statement runs on any connection of the pool.
     pub(crate) const fn any(&self) -> Connection<'_> {
         Connection { db: self, on: ConnectionSource::Any, waited: Duration::ZERO }
     }
@@ -179,7 +179,8 @@ impl Db {
         self.begin("BEGIN", Duration::ZERO).await
     }
 
-    /// Does the same, and lets no other call of the tenant have such a transaction until this one ends.
+    /// Returns one connection for all statements, in a transaction that holds the lock of the tenant's families. Until
+    /// it ends, no other call of the tenant changes parents or deletes threads.
     pub(crate) async fn family(&self, tenant: &TenantId) -> Result<Connection<'_>> {
         let mut connection = self.transaction().await?;
         connection.lock_family(tenant).await?;
@@ -240,7 +241,7 @@ impl Connection<'_> {
         self.db.clock.set_server_time(clock);
     }
 
-    /// Returns how long a call waits at most before it can send to the server.
+    /// Returns the maximum time that a call waits before it can send to the server.
     pub(crate) const fn patience(&self) -> Duration {
         self.db.patience
     }
@@ -264,7 +265,7 @@ impl Connection<'_> {
         self.write_at(sql, || Ok(with)).await
     }
 
-    /// Does the same with arguments that are made just before the statement is sent.
+    /// Does the same as `write`, with arguments that are made just before the statement is sent.
     pub(crate) async fn write_at(
         &mut self,
         sql: impl FnOnce(&Sql) -> &Arc<str>,
@@ -349,8 +350,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Takes the lock that keeps other calls of the tenant from changing parents or deleting until the transaction
-    /// ends.
+    /// Takes the lock of the tenant's families. Until the transaction ends, no other call of the tenant changes parents
+    /// or deletes threads.
     pub(crate) async fn lock_family(&mut self, tenant: &TenantId) -> Result<()> {
         let mut with = PgArguments::default();
         add(&mut with, tenant.as_str())?;
@@ -374,7 +375,8 @@ impl Connection<'_> {
         match self.on {
             ConnectionSource::Any => true,
             ConnectionSource::Own(_) => false,
-            // After a clash with other transactions, the caller must begin the transaction again.
+            // After a violated unique key the transaction can continue. After a conflict with other transactions, the
+            // caller must begin its transaction again.
             ConnectionSource::Caller(_) => failed.is_taken,
         }
     }
@@ -391,7 +393,7 @@ impl Connection<'_> {
     }
 }
 
-/// Discards a connection whose transaction did not end, so that it is not used again.
+/// Discards a connection whose transaction has not ended, so that it is not used again.
 impl Drop for Connection<'_> {
     fn drop(&mut self) {
         if let ConnectionSource::Own(pinned) = std::mem::replace(&mut self.on, ConnectionSource::Any) {
@@ -467,7 +469,7 @@ pub(crate) fn add<'q, T: Encode<'q, Postgres> + Type<Postgres>>(to: &mut PgArgum
     to.add(value).map_err(|_| Error::invalid("value", "it cannot be sent to the server"))
 }
 
-/// Converts a number of the contracts to one that the server can store.
+/// Converts an unsigned number of the contracts to a signed one, because the server stores only signed numbers.
 pub(crate) fn signed(number: u64) -> Result<i64> {
     i64::try_from(number).map_err(|_| Error::invalid("number", "it is larger than the server can store"))
 }

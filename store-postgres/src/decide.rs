@@ -1,5 +1,5 @@
-//! Making a decision: a rule of core judges the known facts, missing facts are loaded, and the result is written if the
-//! facts still hold. In the ordinary case only the write goes to the server.
+//! Making a decision. A rule of core decides by the records in the cache, and missing records are loaded. The result is
+//! written if the records have not changed since. In the ordinary case only the write goes to the server.
 
 use std::{sync::Arc, time::Instant};
 
@@ -18,9 +18,9 @@ use crate::{
     write::{Batch, Written},
 };
 
-/// How often a decision is repeated because of concurrent writes.
+/// The maximum number of times that a decision is repeated because of concurrent writes.
 const ROUNDS: usize = 64;
-/// How often a deadlock or a clash of transactions is retried (PO-12).
+/// The maximum number of times that a write is tried again after a deadlock or a conflict of transactions (PO-12).
 const TRIES: usize = 5;
 
 /// The result of a rule.
@@ -33,7 +33,7 @@ pub(crate) enum Decided<T> {
     Write { batch: Batch, after: CacheUpdate, answer: T },
 }
 
-/// What is known of the thread after the write.
+/// How the cached records of the thread change with the write.
 #[derive(Debug)]
 pub(crate) enum CacheUpdate {
     Commit(Box<Plan>),
@@ -43,8 +43,8 @@ pub(crate) enum CacheUpdate {
     Nothing,
 }
 
-/// Decides about a thread. `first` names the facts that the rule most likely needs. They are loaded together with the
-/// thread.
+/// Makes a decision about a thread. `first` lists the records that the rule most likely needs. They are loaded together
+/// with the thread.
 pub(crate) async fn decide<T: Send>(
     tenant: &Tenant,
     id: &ThreadId,
@@ -56,14 +56,15 @@ pub(crate) async fn decide<T: Send>(
     let mut deciding = DecisionLoop::new(tenant, tenant.db().any(), first);
     let answer = deciding.run(&mut cache, &rule).await;
     if answer.is_err() {
-        // The facts may be older than a write whose outcome is unknown.
+        // The cached records may be older than a write whose outcome is unknown.
         cache.forget();
     }
     deciding.end(answer).await
 }
 
-/// Decides about records that belong to no thread, and locks them so that no other call decides about them meanwhile.
-/// As long as decisions return no answer, the next one is made in the same transaction.
+/// Makes a decision about records that belong to no thread. Locks the records, so that no other call decides about them
+/// at the same time. If the rule returns no answer, its changes are written and the rule runs again in the same
+/// transaction.
 #[expect(clippy::disallowed_methods, reason = "a call that has used up its time is not tried again")]
 pub(crate) async fn decide_locked<T: Send>(
     tenant: &Tenant,
@@ -92,7 +93,7 @@ pub(crate) async fn decide_locked<T: Send>(
     }
 }
 
-/// Decides about records that belong to no thread.
+/// Makes a decision about records that belong to no thread, without locks.
 pub(crate) async fn decide_alone<T: Send>(
     tenant: &Tenant,
     first: Lookup,
@@ -101,7 +102,7 @@ pub(crate) async fn decide_alone<T: Send>(
     decide_with_claims(tenant, Vec::new(), first, rule).await
 }
 
-/// Does the same about claims that this process may remember. What it does not remember is loaded.
+/// Does the same as `decide_alone`, about claims. Claims that are not in the cache of this process are loaded.
 pub(crate) async fn decide_with_claims<T: Send>(
     tenant: &Tenant,
     claims: Vec<CachedClaim>,
@@ -115,7 +116,7 @@ pub(crate) async fn decide_with_claims<T: Send>(
     deciding.end(answer).await
 }
 
-/// Decides about a thread while no other call changes parents or deletes in the tenant (PR-12).
+/// Makes a decision about a thread while no other call changes parents or deletes threads of the tenant (PR-12).
 pub(crate) async fn decide_in_family<T: Send>(
     tenant: &Tenant,
     id: &ThreadId,
@@ -135,8 +136,8 @@ pub(crate) async fn decide_in_family<T: Send>(
     answer
 }
 
-/// Decides about a thread in a transaction of the caller. The facts are those that the transaction sees. They are not
-/// remembered for other calls, because the transaction may be rolled back.
+/// Makes a decision about a thread in a transaction of the caller. It uses only records that this transaction sees.
+/// Other calls do not get these records from the cache, because the transaction may be rolled back.
 pub(crate) async fn decide_inside<T: Send>(
     tenant: &Tenant,
     id: &ThreadId,
@@ -183,13 +184,13 @@ impl<'a> DecisionLoop<'a> {
                 self.load_missing(cache, missing).await?;
                 continue;
             }
-            // An answer or a refusal counts only if no fact that it rests on may be outdated.
+            // An answer or a refusal is returned only if none of the records on which it is based may be outdated.
             let (batch, after, answer) = match decided {
                 Ok(Decided::Write { batch, answer, .. }) if batch.is_empty() && cache.is_certain() => {
                     return Ok(answer);
                 }
-                // No constraint refuses an input whose id is that of an entry, so the write would not notice a wrong
-                // assumption.
+                // The server has no constraint against an input that has the id of an entry. So the write would succeed
+                // even if an entry that was assumed to be absent exists.
                 Ok(Decided::Write { after: CacheUpdate::Queue(_), .. }) if cache.has_assumed() => {
                     cache.forget();
                     continue;
@@ -241,7 +242,7 @@ impl<'a> DecisionLoop<'a> {
     }
 
     /// Ends the transaction: commits it, or rolls it back if there is an error. Subscribers and workers are notified
-    /// afterwards, but not of writes in a transaction of the caller, since it is unknown when that ends.
+    /// afterwards, but not of writes in a transaction of the caller, because it is unknown when that transaction ends.
     async fn end<T: Send>(self, answer: Result<T>) -> Result<T> {
         let is_notified = answer.is_ok() && !self.connection.is_of_caller();
         let ended = self.connection.finish(answer.is_ok()).await;
@@ -261,8 +262,8 @@ impl<'a> DecisionLoop<'a> {
         self.look(cache, look).await
     }
 
-    /// Loads missing facts. A rule stops at the first missing fact. The first time, `first` is loaded with it, because
-    /// the rule most likely needs that next.
+    /// Loads missing records. A rule stops at the first record that is missing. The first time, nothing is loaded here:
+    /// `first` is noted and the rule runs again, so that `first` and the missing record are loaded together.
     async fn load_missing(&mut self, cache: &mut RecordCache, missing: Lookup) -> Result<()> {
         if self.has_looked {
             return self.look(cache, missing).await;

@@ -6,7 +6,7 @@ use sqlx::{
 };
 use store_core::{Cause, Detail, Error, SchemaMend};
 
-/// The effect that a failed statement may have had.
+/// The effect that a statement may have had if it fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// No effect: the statement only read, or the server had not been asked to commit.
@@ -60,8 +60,8 @@ pub(crate) fn connecting(error: SqlError) -> Error {
     }
 }
 
-/// Returns the error for an answer of the server. A statement that the server refused had no effect, unless the server
-/// ended while it ran the statement.
+/// Returns the error for a statement that the server refused. Such a statement had no effect, unless the server ended
+/// while it ran the statement.
 fn refused(error: SqlError, effect: Effect) -> Error {
     let code = code(&error).unwrap_or_default();
     let detail = match code.as_str() {

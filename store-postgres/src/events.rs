@@ -34,9 +34,9 @@ const BATCH: u64 = 256;
 const CHUNK: u64 = 256;
 /// How often a subscription polls for events that were not announced to it.
 const POLL: Duration = Duration::from_secs(1);
-/// How long a subscription continues without a server.
+/// How long a subscription continues while the server is unreachable.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a subscription tries to reach a server that is away.
+/// How often a subscription tries to reach a server that is unreachable.
 const RETRY: Duration = Duration::from_millis(200);
 
 /// The events of a tenant.
@@ -51,7 +51,7 @@ impl PostgresEvents {
     }
 }
 
-/// Returns the facts that an append needs.
+/// Returns the records that an append needs.
 pub(crate) fn of_events(request: Option<&AppendEvents>) -> Lookup {
     let Some(request) = request else { return Lookup::default() };
     let key = request.writer.clone().zip(request.key.clone());
@@ -62,7 +62,7 @@ pub(crate) fn of_events(request: Option<&AppendEvents>) -> Lookup {
     }
 }
 
-/// Returns the subject of a call about a scope. A run may belong to any thread.
+/// Returns the call scope of a call that concerns an event scope. A run may belong to any thread.
 fn about(scope: &Scope) -> CallScope {
     match scope {
         Scope::Thread(thread) => Some(thread.clone()),
@@ -269,7 +269,7 @@ fn found(row: &PgRow) -> Result<Option<(u64, u64, StoredEvent)>> {
 impl EventSubscriber for PostgresEvents {
     async fn subscribe(&self, request: Subscribe) -> Result<Subscription> {
         let Subscribe { scope, start, filter, .. } = request;
-        // Registered before the state is read, so that no change after it is missed.
+        // The follower is registered before the state is read, so that it misses no later change.
         let changes = self.tenant.followers.follow(&scope);
         let of = scope.clone();
         let call = |tenant: Arc<Tenant>| async move { state(&tenant, &mut tenant.db().any(), &of).await };
@@ -286,7 +286,7 @@ struct Source {
     tenant: OpenTenant,
     scope: Scope,
     filter: EventFilter,
-    /// When the server was first unreachable, if it still is.
+    /// Since when the server has been unreachable. `None` if it is reachable.
     lost: Option<Instant>,
 }
 
@@ -322,7 +322,8 @@ impl EventSource for Source {
 
     async fn wait(&mut self, changes: &mut Changes) -> Result<()> {
         let wait = if self.lost.is_some() { RETRY } else { POLL };
-        // Writes of other processes may not be announced, so this polls after a while.
+        // The writes of other processes may not be announced, so the wait ends after a while and the subscription
+        // polls.
         tokio::time::timeout(wait, changes.next()).await.unwrap_or(Ok(()))
     }
 }
@@ -342,7 +343,8 @@ impl EventRetention for PostgresEvents {
     }
 }
 
-/// Raises the floor of a scope. Readers no longer see the events below it.
+/// Raises the floor of a scope: the sequence number up to which its events are trimmed. Readers no longer see trimmed
+/// events.
 async fn trim(tenant: &Tenant, request: &TrimRequest) -> Result<Trimmed> {
     let TrimRequest { scope, before, dry_run, .. } = request;
     let mut connection = tenant.db().snapshot().await?;

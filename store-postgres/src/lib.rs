@@ -4,11 +4,11 @@
 //! - `config`, `url`: the options with which a store is opened
 //! - `store`: opening and closing a store, and its tenants
 //! - `threads`, `log`, `runs`, `pending`, `events`, `outbox`, `mailbox`, `commit`: the contracts of a tenant
-//! - `cache`: what is known of a thread, in the form that the rules of core ask for
-//! - `decide`: the loop that runs a rule, loads what it lacks and writes its result
+//! - `cache`: the records that the process keeps of a thread, in the form in which the rules of core read them
+//! - `decide`: the loop that runs a rule, loads the records that are missing and writes the result
 //! - `write`: writing the result of a decision in one statement
 //! - `notifications`, `live`: notifying waiting callers, also in other processes
-//! - `tenant`: running calls in tasks of their own, and what is remembered between calls
+//! - `tenant`: the state of a tenant, and running calls in tasks of their own
 //! - `inspect`: checks, and repairs of derived data
 //! - `db`, `clock`, `sql`, `schema`: connections, the time of the server, statements, migrations
 //! - `pages`, `error`: reading the columns of answers, and translating errors of the driver and the server

@@ -36,16 +36,17 @@ use crate::{
     tenant::{Common, Tenant},
 };
 
-/// How often a process with receivers renews its sign of life. One without it for 10 seconds counts as closed.
+/// How often a process with receivers renews its heartbeat. A process whose heartbeat is older than 10 seconds counts
+/// as closed.
 const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How often a process polls in case it missed a notification.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How often it polls where notifications cannot pass.
+/// How often it polls behind a transaction pooler, which passes no notifications.
 const POLL_INTERVAL_POOLED: Duration = Duration::from_millis(100);
 
 /// A target of a tenant.
 type Place = (TenantId, LiveTarget);
-/// The commands that wait for an answer, by id, each with the tenant that sent it.
+/// The commands of this process that wait for an answer, by id, each with the tenant that sent it.
 type Waiting = HashMap<String, (TenantId, oneshot::Sender<LiveAnswer>)>;
 
 /// The state of the live channel in a process, apart from the receivers themselves.
@@ -56,7 +57,8 @@ pub(crate) struct LiveState {
     woken: Notify,
     /// Held while a command is sent, so that the commands of one sender keep their order (LV-4).
     order: AsyncMutex<()>,
-    /// The targets with a receiver here that has a row for other processes, each with a number of its own.
+    /// The targets of the receivers in this process that have a row for other processes. Each receiver has a number of
+    /// its own.
     receivers: Mutex<HashMap<Place, u64>>,
     last: AtomicU64,
     waiting: Mutex<Waiting>,
@@ -84,12 +86,12 @@ impl LiveState {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the task that carries commands and answers: there may be some for this process.
+    /// Wakes the task that carries commands and answers, because there may be some for this process.
     pub(crate) fn wake(&self) {
         self.woken.notify_one();
     }
 
-    /// Does the same if `process` is this one.
+    /// Does the same as `wake` if `process` is this process.
     pub(crate) fn wake_if(&self, process: &str) {
         if process == self.process {
             self.wake();
@@ -156,7 +158,8 @@ impl LiveChannel for PostgresLive {
         self.check()?;
         let place = (self.tenant.fixed.tenant.clone(), target);
         let live_state = &self.tenant.common.live_state;
-        // The entry of an earlier receiver must not end the new receiver before the new one has its row.
+        // An earlier receiver of the target is removed first. Otherwise the task that carries commands could end the
+        // new receiver before it has its row.
         live_state.receivers().remove(&place);
         let receiver = self.tenant.live.open_live(place.1.clone()).await?;
         let announced = place.clone();
@@ -211,7 +214,7 @@ impl PostgresLive {
     }
 }
 
-/// A sent command whose sender waits for the answer. Its row is removed when this is dropped.
+/// A sent command whose sender waits for the answer. Its row is removed when this value is dropped.
 struct SentCommand {
     common: Arc<Common>,
     id: String,
@@ -237,7 +240,7 @@ impl Drop for SentCommand {
     }
 }
 
-/// Removes the row of a command. A row that could not be removed is removed when it is old.
+/// Removes the row of a command. If that fails, the row is removed later, when it is old.
 async fn end(common: &Common, id: &str) {
     if let Ok(with) = texts(&[id]) {
         let _ended = ask(common, |sql| &sql.live_end, with).await;
@@ -311,7 +314,7 @@ async fn round(common: &Arc<Common>, tenants: &Weak<Tenants>, last_heartbeat: &m
     Ok(())
 }
 
-/// Hands a command to its receiver, and answers it later in a task of its own.
+/// Passes a command to its receiver. A task of its own writes the answer later.
 async fn hand_over(common: &Arc<Common>, tenants: &Weak<Tenants>, row: &PgRow) -> Result<()> {
     let (id, sender, command) = (text(row, 0)?, text(row, 4)?, text(row, 3)?);
     let left = Duration::from_millis(u64::try_from(number(row, 5)?).unwrap_or_default());
@@ -327,7 +330,7 @@ async fn hand_over(common: &Arc<Common>, tenants: &Weak<Tenants>, row: &PgRow) -
             None => Some(LiveAnswer::Dropped),
         }
     });
-    // The first poll queues the command, so that it is ahead of the next one.
+    // The first poll puts the command into the receiver's queue, so that commands stay in their order.
     let first = poll_fn(|context| Poll::Ready(carried.as_mut().poll(context))).await;
     let common_of_task = Arc::clone(common);
     common.runtime.spawn(async move {
@@ -350,7 +353,7 @@ async fn reconcile_receivers(common: &Common, tenants: &Weak<Tenants>) -> Result
     let live_state = &common.live_state;
     let receivers = live_state.receivers().clone();
     let rows = ask(common, |sql| &sql.live_receivers, texts(&[&live_state.process])?).await?;
-    // The order matters: a receiver is open here before it has a row.
+    // The open receivers are listed after the rows were read, because a receiver is opened before it gets its row.
     let open = open(tenants);
     let (mut own, mut stale) = (HashSet::new(), [Vec::new(), Vec::new(), Vec::new()]);
     for row in &rows {

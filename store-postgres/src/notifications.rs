@@ -88,7 +88,7 @@ async fn send(common: Weak<Common>) {
         common.notifications.some.notified().await;
         tokio::time::sleep(BATCH_DELAY).await;
         let texts: Vec<String> = std::mem::take(&mut *common.notifications.waiting()).into_iter().collect();
-        // Other processes find by polling what could not be announced.
+        // If this fails, other processes find the events and the work by polling.
         let _lost = notify(&common.db, &channel(&common.config.schema), texts).await;
     }
 }
@@ -111,8 +111,8 @@ async fn receive(common: Arc<Common>, tenants: Weak<Tenants>) {
     }
 }
 
-/// Listens until the connection is lost. Notifications sent before it listened are made up for by a poll of all waiting
-/// callers.
+/// Listens until the connection is lost. First wakes all waiting callers so that they poll, because earlier
+/// notifications were not received.
 async fn listen(common: &Common, tenants: &Weak<Tenants>) -> Result<(), sqlx::Error> {
     let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(common.config.server.clone());
     let mut listener = PgListener::connect_with(&pool).await?;

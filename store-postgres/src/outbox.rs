@@ -47,7 +47,7 @@ impl PostgresOutbox {
     }
 }
 
-/// Decides about rows, which are locked so that no other call decides about them meanwhile.
+/// Makes a decision about rows. Locks the rows, so that no other call decides about them at the same time.
 async fn change<T: Send>(
     tenant: &Tenant,
     first: OutboxLookup,

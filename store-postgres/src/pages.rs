@@ -1,4 +1,4 @@
-//! Reads columns of the rows of answers.
+//! Reads columns of the rows that the server returns.
 
 use sqlx::{Decode, Postgres, Row as _, Type, postgres::PgRow};
 use store_core::Result;
@@ -23,7 +23,7 @@ pub(crate) fn number(row: &PgRow, at: usize) -> Result<i64> {
     value(row, at)
 }
 
-/// Reads a number of the contracts.
+/// Reads a number of the contracts, which is never negative.
 pub(crate) fn int(row: &PgRow, at: usize) -> Result<u64> {
     unsigned(value(row, at)?)
 }

@@ -139,8 +139,8 @@ impl Walk<'_> {
     }
 }
 
-/// Returns the generation of a thread. Cursors contain it, so that none works for a thread that was deleted or created
-/// again (TH-24).
+/// Returns the generation of a thread. Cursors are bound to it, so that a cursor no longer works after its thread was
+/// deleted, even if the id is used again (TH-24).
 async fn generation(
     tenant: &Tenant,
     connection: &mut Connection<'_>,

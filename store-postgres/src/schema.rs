@@ -38,8 +38,8 @@ async fn check_durability(connection: &mut PgConnection) -> Result<()> {
     Ok(())
 }
 
-/// Checks a new connection. Refuses a server without the property that the URL asks for, and, unless that is allowed,
-/// one that may lose data that it acknowledged (PO-6).
+/// Checks a new connection. Refuses a server without the property that the URL asks for. Unless `allow_unsafe` is set,
+/// also refuses a server that may lose data that it acknowledged (PO-6).
 pub(crate) async fn check(connection: &mut PgConnection, target: Target, allow_unsafe: bool) -> Result<()> {
     check_target(connection, target).await?;
     if allow_unsafe { Ok(()) } else { check_durability(connection).await }
@@ -75,7 +75,7 @@ pub struct Migrated {
 
 /// Returns a hash of the text of all migrations.
 pub(crate) fn fingerprint() -> u32 {
-    // FNV-1a suffices: it only has to distinguish a changed text from the one before.
+    // FNV-1a suffices: it only has to distinguish a changed text from the previous one.
     MIGRATIONS
         .iter()
         .flat_map(|text| text.bytes())
@@ -142,7 +142,7 @@ async fn version(connection: &mut PgConnection, schema: &str) -> Result<usize> {
     usize::try_from(ask::<i32>(connection, newest).await?).map_err(|_| corrupt("the schema's version"))
 }
 
-/// Asks for one value. Such statements are not prepared, because a pooler may stand in front of the server.
+/// Asks for one value. Such statements are not prepared, because a pooler may be in front of the server.
 async fn ask<T>(connection: &mut PgConnection, asked: String) -> Result<T>
 where
     T: for<'r> Decode<'r, Postgres> + Type<Postgres>,

@@ -51,7 +51,7 @@ pub(crate) struct State {
     tasks: Mutex<Option<Tasks>>,
 }
 
-/// A tenant as its handles hold it. The store stays open as long as one of them exists (PR-8).
+/// A tenant as its handles hold it. The store stays open as long as a handle exists (PR-8).
 #[derive(Debug, Clone)]
 pub(crate) struct OpenTenant {
     tenant: Arc<Tenant>,
@@ -96,8 +96,8 @@ impl PostgresStore {
 }
 
 impl PostgresStore {
-    /// Creates the schema, or migrates it to the current version, without opening a store. This serves deployments in
-    /// which applications must not do so themselves.
+    /// Creates the schema, or migrates it to the current version, without opening a store. This is for deployments in
+    /// which applications must not change the schema themselves.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -105,21 +105,21 @@ impl PostgresStore {
         schema::bring_up(config).await
     }
 
-    /// Commits in a transaction of the caller, on any connection to the same database. The other writes of the
-    /// transaction take effect together with the commit, or neither does (PO-5).
+    /// Commits in a transaction of the caller, on any connection to the same database. Either the commit and the other
+    /// writes of the transaction take effect together, or none of them does (PO-5).
     ///
     /// # Guarantees
-    /// - The commit is visible when the transaction is committed, and gone when it is rolled back. The receipt counts
-    ///   only once the transaction is committed.
+    /// - The commit becomes visible when the transaction is committed. If the transaction is rolled back, nothing of
+    ///   the commit remains. The receipt is valid only after the transaction was committed.
     /// - The rules and errors are those of [`CommitCoordinator::commit`](store_core::CommitCoordinator::commit). A
-    ///   refusal leaves the transaction usable and as it was.
-    /// - Subscribers and workers that wait for what the commit brings find it by polling, within a second, because only
-    ///   the caller knows when the transaction ends.
+    ///   refused commit leaves the transaction unchanged and usable.
+    /// - Waiting subscribers and workers are not notified of the commit, because only the caller knows when the
+    ///   transaction ends. They find its events and dispatches by polling, within a second.
     ///
     /// Until the transaction ends, it locks the row of the thread. Other writers of the thread wait, and so does a
-    /// deletion of the tenant. The transaction may have any isolation level. Above `READ COMMITTED`, a write by another
-    /// transaction in between ends the call with `Unavailable`, as a deadlock does. The caller must then begin a new
-    /// transaction.
+    /// deletion of the tenant. The transaction may have any isolation level. At a level above `READ COMMITTED`, the
+    /// call fails with `Unavailable` if another transaction has written in the meantime. A deadlock has the same
+    /// result. The caller must then begin a new transaction.
     ///
     /// ```no_run
     /// use sqlx::Connection;
@@ -140,7 +140,7 @@ impl PostgresStore {
     /// ```
     ///
     /// # Errors
-    /// Those of a commit. `Unavailable` for a deadlock and for a clash with another transaction.
+    /// Those of a commit. `Unavailable` for a deadlock and for a conflict with another transaction.
     pub async fn commit_in(
         &self,
         tenant: &TenantId,
@@ -185,7 +185,7 @@ impl Store for PostgresStore {
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
         let db = &self.state.common.db;
         db.check_open()?;
-        // The list belongs to the store. The name only stands in for that of a tenant.
+        // The list belongs to the store. A cursor scope needs a tenant, so the default tenant is used.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let limit = page.checked_limit()?;
         let mut found = PageBuilder::new(limit);
@@ -226,7 +226,7 @@ impl Store for PostgresStore {
         &self.state.capabilities
     }
 
-    /// Only checks that the store is open: acknowledged data survives already.
+    /// Only checks that the store is open: acknowledged data needs no further step to survive.
     async fn sync(&self) -> Result<()> {
         self.state.common.db.check_open()
     }

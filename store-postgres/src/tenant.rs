@@ -1,5 +1,5 @@
 //! The handle of a tenant. Calls run in tasks of their own, so that a dropped call never leaves an exchange with the
-//! server unfinished. Later calls wait for calls whose caller is gone (PR-11, PR-16).
+//! server unfinished. Later calls wait for calls that were dropped by their callers (PR-11, PR-16).
 
 use std::{
     collections::HashMap,
@@ -31,7 +31,7 @@ use crate::{
     write::GroupCommit,
 };
 
-/// About how many threads of a tenant have their facts remembered.
+/// The approximate maximum number of threads of a tenant in the cache.
 const MAX_CACHED_THREADS: usize = 10_000;
 
 /// What all tenants of a store share.
@@ -53,7 +53,7 @@ impl Common {
     }
 }
 
-/// The remembered facts of a thread. One call at a time can use them.
+/// The cached records of a thread. Only one call at a time can use them.
 pub(crate) type Slot = Arc<AsyncMutex<RecordCache>>;
 
 /// A tenant of a store.
@@ -109,8 +109,8 @@ impl Tenant {
         drop(self.writing.write().await);
     }
 
-    /// Closes the previous handle of the tenant, then runs `removing`. If the caller is dropped, every call of this
-    /// handle waits until that has ended (PR-16).
+    /// Closes the previous handle of the tenant, then runs `removing`. If the caller drops this call, every later call
+    /// of this handle waits until both have ended (PR-16).
     pub(crate) async fn close_previous_then<F>(&self, old: Option<Arc<Self>>, removing: F) -> Result<()>
     where
         F: Future<Output = Result<()>> + Send + 'static,
@@ -128,7 +128,8 @@ impl Tenant {
         answer?
     }
 
-    /// Returns the remembered facts of a thread. If there are too many threads, those that no call uses are forgotten.
+    /// Returns the cached records of a thread. If there are too many threads in the cache, removes threads that no call
+    /// uses.
     pub(crate) fn slot(&self, id: &ThreadId) -> Slot {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if slots.len() >= 2 * MAX_CACHED_THREADS && !slots.contains_key(id) {
@@ -143,7 +144,7 @@ impl Tenant {
         Arc::clone(slots.entry(id.clone()).or_insert_with(new))
     }
 
-    /// Forgets the facts of a thread to which another call wrote.
+    /// Removes a thread from the cache, because another call wrote to it.
     pub(crate) fn forget(&self, id: &ThreadId) {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
@@ -195,7 +196,7 @@ impl Tenant {
     {
         let tenant = Arc::clone(self);
         let release = move |claimed: T| {
-            // Later calls wait for this, including those of a caller that lost the answer.
+            // Later calls wait for the release, including those of the caller that dropped the claim.
             let (work, _caller) = in_flight::start(&tenant.abandoned, None);
             let giving = release(Arc::clone(&tenant), claimed);
             tenant.common.runtime.spawn(async move {
@@ -212,7 +213,7 @@ impl Tenant {
         claimed.claimed.take().ok_or_else(Error::closed)
     }
 
-    /// Runs a call that writes. If the caller drops it, it takes effect before any later call about the same subject,
+    /// Runs a call that writes. If the caller drops it, it takes effect before any later call with the same call scope,
     /// or never.
     pub(crate) async fn write<T, F>(self: &Arc<Self>, about: CallScope, call: impl FnOnce(Arc<Self>) -> F) -> Result<T>
     where
@@ -236,7 +237,7 @@ impl Tenant {
     }
 }
 
-/// Claims that have not reached their caller yet. If they are dropped before, they are released (PR-11).
+/// Claims that have not reached their caller yet. If this value is dropped before they do, they are released (PR-11).
 struct UndeliveredClaims<T> {
     claimed: Option<T>,
     release: Arc<dyn Fn(T) + Send + Sync>,
@@ -250,7 +251,8 @@ impl<T> Drop for UndeliveredClaims<T> {
     }
 }
 
-/// Adds the key with which an unknown commit can be repeated to its error (CM-17).
+/// Adds the commit key to the error of a commit whose outcome is unknown, so that the caller can repeat the commit
+/// (CM-17).
 pub(crate) fn with_key(error: Error, key: Option<&CommitKey>) -> Error {
     if error.kind() == ErrorKind::CommitUnknown && error.outcome() == Outcome::Unknown {
         return Error::new(Detail::CommitUnknown { key: key.cloned() }).with_source(error);

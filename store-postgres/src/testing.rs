@@ -83,16 +83,18 @@ impl TestSchema {
         Ok(schema)
     }
 
-    /// Returns a schema that an earlier test has left, after emptying it, or a new one if all are in use.
+    /// Returns a schema that an earlier test has left, and empties it first. Returns a new schema if all of those are
+    /// in use.
     ///
     /// This takes a fraction of the time of creating and removing a schema. The stores of the schema are opened with
-    /// `config`. The server is reached with `direct`, without a pooler.
+    /// `config`. The schema itself is prepared over a connection with `direct`, which has no pooler.
     ///
     /// # Errors
     /// Those of [`PostgresStore::open`].
     pub async fn lease(direct: &PostgresConfig, config: PostgresConfig) -> Result<Self> {
         let mut connection = PgConnection::connect_with(&direct.server).await.map_err(error::connecting)?;
-        // A server that was running before the migrations changed has schemas of both versions.
+        // The name contains a hash of the migrations, because a server that was running before they changed still has
+        // schemas with the old ones.
         let made_by = schema::fingerprint();
         let mut number = 0;
         let name = loop {
@@ -106,7 +108,7 @@ impl TestSchema {
         let mut config = config.with_schema(&name)?;
         config.clock_is_fixed = true;
         let direct = direct.clone().with_schema(&name)?;
-        // The table of the clock is created last.
+        // The table of the clock is created last. If it exists, the schema is complete.
         let there: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
             .bind(format!("{name}.clock"))
             .fetch_one(&mut connection)
@@ -200,8 +202,8 @@ fn failed(error: sqlx::Error) -> Error {
     error::sql(error, Effect::None)
 }
 
-/// A connection that only inserts rows into a table, each in a transaction of its own. Benchmarks compare stores with
-/// it.
+/// A connection that only inserts rows into a table, each in a transaction of its own. Benchmarks compare the speed of
+/// a store with it.
 ///
 /// ```no_run
 /// use store_postgres::{BareInserts, PostgresConfig, TestSchema};

@@ -24,8 +24,8 @@ pub enum Synchronous {
     /// Before a commit is acknowledged. The commit survives a loss of power.
     #[default]
     Full,
-    /// From time to time. A loss of power loses the last commits. Refused unless [`SqliteConfig::allow_unsafe`] is set
-    /// (SQ-2).
+    /// From time to time. A loss of power loses the last commits. Opening refuses this setting unless
+    /// [`SqliteConfig::allow_unsafe`] is set (SQ-2).
     Normal,
 }
 
@@ -40,21 +40,21 @@ pub enum Synchronous {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SqliteConfig {
-    /// The database file. Other files lie beside it: see [`SqliteMailbox`](crate::SqliteMailbox).
+    /// The database file. There are other files beside it: see [`SqliteMailbox`](crate::SqliteMailbox).
     pub(crate) path: PathBuf,
     /// Whether a missing file is created.
     pub create: Create,
     /// When SQLite syncs its writes.
     pub synchronous: Synchronous,
-    /// Whether to open although acknowledged work may be lost or the file damaged. That is possible with `synchronous`
-    /// below `Full`, with an SQLite older than 3.51.3, and on a network file system (SQ-2).
+    /// Whether to open although acknowledged work may be lost or the file may be damaged. That can happen with
+    /// `Synchronous::Normal`, with a version of SQLite before 3.51.3, and on a network file system (SQ-2).
     pub allow_unsafe: bool,
-    /// The clock of store time. Without one it is the host's clock, which all processes share. A process that sets a
-    /// clock has exclusive use of the file (PR-3).
+    /// The clock that gives store time. If none is set, that is the host's clock, which all processes share. A process
+    /// that sets a clock has exclusive use of the file (PR-3).
     pub clock: Option<Arc<dyn Clock>>,
     /// The source of generated ids.
     pub ids: Arc<dyn IdSource>,
-    /// The limits of the mailbox. None is above its default.
+    /// The limits of the mailbox. Opening lowers a limit that is above its default.
     pub limits: Limits,
     /// The longest time for which a read may hold a snapshot (SQ-5).
     pub(crate) read_time: Duration,
@@ -84,7 +84,7 @@ impl SqliteConfig {
         self
     }
 
-    /// Returns the settings with these limits. A limit above that of the contract is lowered to it.
+    /// Returns the settings with these limits. A limit above its default is lowered to the default.
     #[must_use]
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         self.limits = limits.at_most(&Limits::default());

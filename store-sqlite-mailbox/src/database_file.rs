@@ -27,9 +27,9 @@ use crate::{
     error,
 };
 
-/// How long to wait for a lock of another process.
+/// How long a process waits for the lock that lets it write next.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long an opening waits for another opening in this process that is being closed.
+/// How long an opening waits for other openings of the file to be closed.
 const ENDING: Duration = Duration::from_secs(10);
 
 /// The files that are open in this process.
@@ -41,7 +41,8 @@ pub(crate) struct DatabaseFile {
     pub(crate) path: PathBuf,
     /// Locked while the file is open: shared by all processes, or exclusively by one process.
     _users: File,
-    /// Locked by the process that writes next. Without it, a process that writes often would starve the others.
+    /// Locked by the process that writes next. Without this lock, a process that writes often could keep all others
+    /// from writing.
     next: File,
     is_exclusive: bool,
     poisoned: AtomicBool,
@@ -98,8 +99,8 @@ impl DatabaseFile {
                 }
                 Some(database_file) if Instant::now() > until => {
                     let reason = match database_file.is_poisoned() {
-                        true => "it has been open since before a sync failed: close it in all processes first",
-                        false => "it is open in this process with another clock",
+                        true => "a sync failed while the mailbox was open: close it in all processes first",
+                        false => "the mailbox is open in this process with another clock",
                     };
                     return Err(Error::unavailable(reason));
                 }
@@ -117,17 +118,21 @@ impl DatabaseFile {
         check_header(path)?;
         let users = open(&sibling(path, "-users"))?;
         let poisoned = sibling(path, "-poisoned");
-        // Recovery needs exclusive access first.
+        // Recovery needs exclusive access.
         if poisoned.exists() {
-            lock(|| users.try_lock(), ENDING, "after a failed sync, all processes must close it first")?;
+            lock(
+                || users.try_lock(),
+                ENDING,
+                "a sync failed while the mailbox was open: close it in all processes first",
+            )?;
             copy_to_new_files(path)?;
             fs::remove_file(&poisoned).map_err(|e| error::file(&poisoned, e))?;
             users.unlock().map_err(|e| error::file(path, e))?;
         }
         if is_exclusive {
-            lock(|| users.try_lock(), ENDING, "another process has it open")?;
+            lock(|| users.try_lock(), ENDING, "another process has the mailbox open")?;
         } else {
-            lock(|| users.try_lock_shared(), ENDING, "another process has exclusive use of it")?;
+            lock(|| users.try_lock_shared(), ENDING, "another process has exclusive use of the mailbox")?;
         }
         if !path.exists() {
             open(path)?;
@@ -137,7 +142,7 @@ impl DatabaseFile {
         Ok(Self { path: path.to_owned(), _users: users, next, is_exclusive, poisoned: AtomicBool::new(false) })
     }
 
-    /// The file that is opened for writing and closed again to announce changes.
+    /// Returns the path of the file that is opened for writing and closed again to notify other processes of changes.
     pub(crate) fn notify_file(&self) -> PathBuf {
         sibling(&self.path, "-users")
     }
@@ -146,22 +151,22 @@ impl DatabaseFile {
         self.poisoned.load(Ordering::SeqCst)
     }
 
-    /// Stops all writes after a failed sync. The mark is found by the next opening, also after a crash.
+    /// Stops all writes after a failed sync. It creates a file that the next opening finds, also after a crash.
     pub(crate) fn poison(&self) {
         self.poisoned.store(true, Ordering::SeqCst);
-        // On a failing medium this may fail as well. The flag of the process is set in any case.
+        // On a failing disk this may fail as well. The flag in memory is set in any case.
         let _marked = open(&sibling(&self.path, "-poisoned")).map(|mark| mark.sync_all());
     }
 
-    /// Waits until it is this process's turn to write. If the turn does not come in time, the process writes without
-    /// it: correctness depends on SQLite's own lock only.
+    /// Waits for the lock that lets this process write next. If the lock does not become free in time, the process
+    /// writes without it: correctness depends only on SQLite's own lock.
     pub(crate) fn next(&self) -> Turn<'_> {
         let _in_time = lock(|| self.next.try_lock(), PATIENCE, "other processes write");
         Turn(&self.next)
     }
 }
 
-/// The turn of a process to write next.
+/// The lock that lets a process write next. It is released when this value is dropped.
 pub(crate) struct Turn<'a>(&'a File);
 
 impl Drop for Turn<'_> {
@@ -185,8 +190,8 @@ fn lock(attempt: impl Fn() -> std::result::Result<(), TryLockError>, patience: D
     }
 }
 
-/// Refuses a file that is not a mailbox and names it in the error, without changing it (SQ-3). SQLite would also detect
-/// it, but it would first move the log of the foreign database into that database.
+/// Refuses a file that is not a mailbox, without changing it, and says in the error what it is (SQ-3). SQLite would
+/// also detect such a file, but it would first move the log of a foreign database into that database.
 fn check_header(path: &Path) -> Result<()> {
     let mut header = Vec::new();
     match File::open(path) {
@@ -204,8 +209,8 @@ fn check_header(path: &Path) -> Result<()> {
     crate::schema::check(number(68).unwrap_or_default(), number(60).unwrap_or_default())
 }
 
-/// Copies the database and its log to new files, and syncs them. After a failed sync the content of the old files on
-/// the medium is unknown whatever a read returns, because the system forgets what it could not write (SQ-7).
+/// Copies the database and its log to new files, and syncs them (SQ-7). After a failed sync it is unknown what the old
+/// files contain on the disk. A read does not show that, because the system may have discarded what it could not write.
 fn copy_to_new_files(path: &Path) -> Result<()> {
     for file in [path.to_owned(), sibling(path, "-wal")] {
         let copy = sibling(&file, "-new");
@@ -225,7 +230,7 @@ fn sync_folder(path: &Path) -> Result<()> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| error::file(folder, e))
 }
 
-/// The error that nothing is written any more since a given time.
+/// Returns the error of a mailbox that has refused all writes since this time.
 pub(crate) fn poisoned(since: Timestamp) -> Error {
     Error::new(Detail::Poisoned { what: "the mailbox".to_owned(), since })
 }

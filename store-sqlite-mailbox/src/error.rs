@@ -5,8 +5,8 @@ use std::{io, path::Path};
 use rusqlite::{Error as SqlError, ErrorCode};
 use store_core::{Cause, Detail, Error};
 
-/// Converts the error of a statement whose transaction is rolled back or only read. The error of SQLite is kept as the
-/// source: it names tables and columns, but no values.
+/// Converts the error of a statement. Its transaction has written nothing or is rolled back. The error of SQLite is
+/// kept as the source: it names tables and columns, but no values.
 pub(crate) fn sql(error: SqlError) -> Error {
     let detail = match code(&error) {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {

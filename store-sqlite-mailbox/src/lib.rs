@@ -4,8 +4,8 @@
 //! - `config`: the settings with which a mailbox is opened
 //! - `store`: opening, tenants, closing
 //! - `mailbox`: the mailbox contract of a tenant, and waiting for work
-//! - `rows`: reads what the rules of core ask for and writes what they planned, in one transaction
-//! - `writer`: the thread that writes, with many calls in one commit
+//! - `rows`: the rows of one transaction: reads for the rules of core, and writes of their plans
+//! - `writer`: the thread that writes, with many calls in one transaction
 //! - `readers`: the threads that read
 //! - `tenant`: passes calls to these threads and returns their results
 //! - `notifications`: wakes waiting callers, also in other processes

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-/// Network file systems, on which locks and shared memory are not reliable, by the number that the system reports.
+/// Network file systems, on which locks and shared memory are not reliable, with the numbers that the system reports
+/// for them.
 #[cfg(target_os = "linux")]
 const NETWORK: &[(u32, &str)] = &[
     (0x6969, "nfs"),
@@ -22,7 +23,7 @@ const NETWORK: &[(u32, &str)] = &[
     (0x1983_0326, "beegfs"),
 ];
 
-/// Returns the name of the network file system that holds a folder. `None` if it is not on a known one.
+/// Returns the name of the network file system that holds a folder, or `None` if the folder is not on a known one.
 #[cfg(target_os = "linux")]
 pub(crate) fn network(folder: &Path) -> Option<&'static str> {
     let kind = rustix::fs::statfs(folder).ok()?.f_type;
@@ -36,7 +37,7 @@ fn name(kind: impl TryInto<i64>) -> Option<&'static str> {
     NETWORK.iter().find(|(number, _)| i64::from(*number) == kind & 0xffff_ffff).map(|(_, name)| *name)
 }
 
-/// Returns `None`: other systems are not examined.
+/// Returns `None`: on other operating systems, file systems are not examined.
 #[cfg(not(target_os = "linux"))]
 pub(crate) const fn network(_folder: &Path) -> Option<&'static str> {
     None

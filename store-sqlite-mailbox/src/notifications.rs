@@ -1,9 +1,8 @@
 //! Notifies waiting processes of changes.
 //!
-//! After a commit a process opens a file beside the database for writing and closes it, without writing anything.
-//! Waiting processes are notified of that by the system (`inotify`). On systems without `inotify`, a waiting process
-//! checks every few milliseconds whether another process has committed. No process checks while it has no waiting
-//! caller.
+//! After a commit a process opens a file beside the database for writing and closes it, without writing anything. The
+//! system notifies waiting processes of that (`inotify`). On systems without `inotify`, a process checks every few
+//! milliseconds whether another process has committed, but only while it has a waiting caller.
 
 use std::{
     fmt,
@@ -22,7 +21,7 @@ use store_core::Timestamp;
 
 use crate::{schema, store::Tenants};
 
-/// The shortest interval between two looks of this process's waiting callers for changes by others.
+/// The shortest interval between two notifications of the waiting callers of this process.
 const PAUSE: Duration = Duration::from_millis(2);
 /// The polling interval on systems without notifications.
 const POLL: Duration = Duration::from_millis(10);
@@ -31,7 +30,7 @@ const REST: Duration = Duration::from_millis(50);
 
 /// Notifies other processes.
 pub(crate) fn notify(notify_file: &Path) {
-    // A process that misses the notification looks once a second.
+    // A waiting caller that misses the notification looks for changes once a second.
     let _notified = OpenOptions::new().write(true).open(notify_file);
 }
 
@@ -76,7 +75,7 @@ impl Notifications {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() && !self.listener.is_over.load(Ordering::SeqCst) {
             let listener = Arc::clone(&self.listener);
-            // Without the thread, waiting callers look once a second.
+            // Without the thread, waiting callers look for changes once a second.
             *thread = thread::Builder::new().name("agentstore-news".to_owned()).spawn(move || listener.serve()).ok();
         }
         Waiter(&self.listener.waiting)
@@ -120,7 +119,8 @@ impl Listener {
         }
     }
 
-    /// Checks whether another connection has committed. It reads a number that SQLite keeps in shared memory.
+    /// Checks again and again whether another connection has committed. It reads a number that SQLite keeps in shared
+    /// memory.
     fn poll(&self) {
         let Ok(conn) = schema::reader(&self.path) else { return };
         let version =
@@ -156,7 +156,7 @@ impl Listener {
         inotify::add_watch(&watcher, &self.notify_file, WatchFlags::CLOSE_WRITE)?;
         let mut space = [MaybeUninit::uninit(); 4_096];
         let mut events = Reader::new(&watcher, &mut space);
-        // Earlier notifications are lost, so waiting callers look once now.
+        // Notifications before this point were missed, so waiting callers are notified once.
         self.notify_tenants();
         while !self.is_over() {
             events.next()?;
@@ -189,7 +189,7 @@ mod tests {
         mailbox.enqueue(vec![work]).await.unwrap().remove(0).unwrap();
     }
 
-    /// On systems without notifications, commits of others are found by polling, and only while a caller waits.
+    /// On systems without notifications, commits of other processes are found by polling while a caller waits.
     #[tokio::test(flavor = "multi_thread")]
     async fn commits_of_other_processes_are_found_by_polling() {
         let folder = tempfile::tempdir().unwrap();
@@ -197,7 +197,7 @@ mod tests {
         let one = SqliteMailbox::open(config.clone()).await.unwrap();
         let other = SqliteMailbox::open(config.clone()).await.unwrap();
         let tenant = one.open_tenant(&name);
-        // Its own thread listens only from the first wait on, and no caller has waited.
+        // The store's own thread listens only from the first wait on, and no caller has waited yet.
         let notifications =
             Notifications::new(Arc::downgrade(&one.state.tenants), folder.path().into(), config.path().into());
         let looking = Arc::clone(&notifications.listener);

@@ -1,4 +1,4 @@
-//! The threads that read, each on its own connection. None holds a snapshot for longer than the configured time.
+//! The threads that read, each on its own connection. No read holds a snapshot for longer than the configured time.
 
 #![expect(clippy::disallowed_methods, reason = "how long a snapshot is held is real time")]
 
@@ -24,7 +24,7 @@ const MAX_THREADS: usize = 4;
 /// The number of steps that SQLite runs between two checks of the clock.
 const STEPS: i32 = 1_000;
 
-/// A gate that is open unless the log is to be restarted. While it is closed no read begins.
+/// Reads begin only while the gate is open. It is closed so that running reads end and the log can be restarted.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: Mutex<GateState>,
@@ -36,8 +36,8 @@ pub(crate) struct Gate {
 #[derive(Debug, Default)]
 struct GateState {
     is_closed: bool,
-    /// Whether a wait lasted as long as a read may take. The read that still runs then does not belong to this library,
-    /// and no read waits for it.
+    /// Whether a read has waited for the gate for as long as a read may take. What still reads then is another program.
+    /// The gate stays open, so that no further read waits for that program.
     is_useless: bool,
 }
 
@@ -46,7 +46,7 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes the gate. Returns whether it is closed.
+    /// Closes the gate, unless another program prevents the restart of the log. Returns whether the gate is closed.
     pub(crate) fn close(&self) -> bool {
         let mut state = self.lock();
         state.is_closed = !state.is_useless;
@@ -93,7 +93,7 @@ struct State {
 struct Shared {
     state: Mutex<State>,
     woken: Condvar,
-    /// Given up when the last thread has closed its connection.
+    /// Kept until the last thread has closed its connection.
     database_file: Arc<DatabaseFile>,
 }
 
@@ -221,7 +221,7 @@ impl Shared {
 
 fn connect(path: &std::path::Path) -> Result<Connection> {
     let conn = schema::reader(path)?;
-    // The last connection to close would checkpoint the log. That is the task of the writer.
+    // Otherwise the last connection to close would checkpoint the log. That is the task of the writer.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(sql)?;
     Ok(conn)
 }

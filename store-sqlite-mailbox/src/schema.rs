@@ -1,4 +1,4 @@
-//! Connections, and the schema of the file.
+//! Opens connections, and creates and checks the schema of the file.
 
 use std::{path::Path, thread::sleep, time::Duration};
 
@@ -17,12 +17,12 @@ use crate::{
 const APPLICATION: i32 = 0x4167_4d62;
 /// The version of the schema that this release creates.
 const VERSION: i32 = 1;
-/// The first SQLite version without the fault that damages a file when two processes reset its log at the same time.
+/// The first version of SQLite without the bug that damages a file when two processes reset its log at the same time.
 const OLDEST_SQLITE: i32 = 3_051_003;
-/// The size of the statement cache. It exceeds the number of statements.
+/// The size of the statement cache. It is larger than the number of statements.
 const STATEMENTS: usize = 128;
 
-/// What an opening read from the file.
+/// What opening the file found out.
 pub(crate) struct Meta {
     pub(crate) cursors: CursorKey,
     pub(crate) survives: Survives,
@@ -69,8 +69,8 @@ fn check_library(version: i32) -> Result<()> {
     Err(unsafe_setting(format!("SQLite {major}.{}.{}", rest / 1_000, rest % 1_000)))
 }
 
-/// Waits for a lock of another connection, for 30 s in all. The first waits are short, because most locks are held
-/// briefly.
+/// Waits for a lock of another connection. Returns whether to try again, which ends after 30 s in all. The first waits
+/// are short, because most locks are held briefly.
 fn wait(count: i32) -> bool {
     let pause = match count {
         0..100 => Duration::from_micros(200),
@@ -82,12 +82,12 @@ fn wait(count: i32) -> bool {
     true
 }
 
-/// Sets whether the connection waits for locks of others.
+/// Sets whether the connection waits for locks of other connections.
 pub(crate) fn waits(conn: &Connection, waits: bool) -> Result<()> {
     conn.busy_handler(waits.then_some(wait as fn(i32) -> bool)).map_err(sql)
 }
 
-/// Opens a connection and sets it up, without changing the file.
+/// Opens a connection and configures it, without changing the file.
 fn connect(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(sql)?;
@@ -162,14 +162,14 @@ fn make(conn: &Connection) -> Result<()> {
     }
 }
 
-/// Sets what makes commits durable, and reads the effective values back (SQ-2).
+/// Sets the pragmas that make commits durable, and checks the values that SQLite has set (SQ-2).
 fn set_up(conn: &Connection, config: &SqliteConfig) -> Result<()> {
     let mode: String = conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(sql)?;
     if mode != "wal" {
         return Err(Error::unavailable(format!("the file cannot have a write-ahead log (journal mode `{mode}`)")));
     }
     synchronous(conn, config.synchronous)?;
-    // The space by which the log grows while a read blocks its restart is returned to the system.
+    // A log that has grown because a read prevented its restart is truncated to this size.
     conn.pragma_update(None, "journal_size_limit", crate::writer::WAL_BYTES).map_err(sql)?;
     for (pragma, wanted) in [("mmap_size", 0), ("trusted_schema", 0)] {
         // Some builds have no memory-mapped files and return no value.
@@ -181,7 +181,7 @@ fn set_up(conn: &Connection, config: &SqliteConfig) -> Result<()> {
     Ok(())
 }
 
-/// Sets when SQLite syncs.
+/// Sets when SQLite syncs, and checks the value that SQLite has set.
 pub(crate) fn synchronous(conn: &Connection, synchronous: Synchronous) -> Result<()> {
     let level = match synchronous {
         Synchronous::Full => 2,

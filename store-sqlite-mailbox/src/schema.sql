@@ -5,14 +5,14 @@ CREATE TABLE meta (
     syncs            INTEGER NOT NULL
 ) STRICT;
 
--- A tenant without a name is being removed. Numbers are used once: they are what its other rows are found by.
+-- A tenant without a name is being removed. The other rows of a tenant contain its number, which is never used again.
 CREATE TABLE tenants (
     no          INTEGER PRIMARY KEY AUTOINCREMENT,
     name        TEXT UNIQUE,
     incarnation INTEGER NOT NULL
 ) STRICT;
 
--- One row for each thread, with its places among all threads of the tenant.
+-- One row for each thread, with its positions in the lists of ready threads, of due dispatches and of leases.
 CREATE TABLE mailboxes (
     no       INTEGER PRIMARY KEY,
     tenant   INTEGER NOT NULL,
@@ -29,8 +29,9 @@ CREATE INDEX ready ON mailboxes (tenant, priority, since, thread) WHERE priority
 CREATE INDEX due ON mailboxes (tenant, due, thread) WHERE due IS NOT NULL;
 CREATE INDEX leases ON mailboxes (tenant, lease, thread) WHERE lease IS NOT NULL;
 
--- The body never changes; there is no state as long as a dispatch is as it was enqueued. `available` is there while it
--- is written as queued: 0 if it is not due yet, 1 if it is. `key` is there while it is not over.
+-- The body never changes. The state is NULL until the dispatch first changes. `available` is set while the row has the
+-- status queued: 0 if the dispatch is not due yet, 1 if it is. `key` is set until the row gets a final status, or
+-- another dispatch uses the key. An interrupt supersedes dispatches without changing their rows: see `interrupts`.
 CREATE TABLE dispatches (
     tenant    INTEGER NOT NULL,
     id        TEXT NOT NULL,
@@ -65,7 +66,8 @@ CREATE TABLE payloads (
     crc     INTEGER NOT NULL
 ) STRICT;
 
--- What an interrupt superseded is the lot of dispatches that are queued under the epoch before its own.
+-- An interrupt supersedes the dispatches whose rows are queued under the epoch before its own. `lot` is that epoch. It
+-- is NULL if there are no such dispatches.
 CREATE TABLE interrupts (
     mailbox INTEGER NOT NULL,
     epoch   INTEGER NOT NULL,

@@ -1,5 +1,5 @@
-//! Every statement. Each statement that decides something names its index. So SQLite refuses the statement instead of
-//! choosing a plan that scans a backlog.
+//! All SQL statements. Each statement on which a decision depends names its index. If SQLite cannot use that index, it
+//! refuses the statement and does not choose a plan that scans a backlog.
 
 use store_core::Direction;
 
@@ -7,7 +7,7 @@ pub(crate) const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
 pub(crate) const BEGIN_READ: &str = "BEGIN";
 pub(crate) const COMMIT: &str = "COMMIT";
 pub(crate) const ROLLBACK: &str = "ROLLBACK";
-/// Returns another number after each commit by another connection.
+/// Returns a number that changes with each commit of another connection.
 pub(crate) const DATA_VERSION: &str = "PRAGMA data_version";
 
 /// A transaction without changes is neither written nor synced, so this statement changes a number.
@@ -115,7 +115,7 @@ pub(crate) const COLUMNS: &str = "SELECT status, epoch, available IS NULL, due, 
 pub(crate) const PLACES: &str = "SELECT priority, since, due, lease FROM mailboxes WHERE no = ?1";
 pub(crate) const QUARANTINE: &str = "UPDATE dispatches SET available = NULL WHERE tenant = ?1 AND id = ?2";
 
-/// A part of a list after a position, in both directions.
+/// The statements that read a part of a list after a position, one for each direction.
 #[derive(Debug)]
 pub(crate) struct Both {
     forward: &'static str,
@@ -166,7 +166,7 @@ pub(crate) const LOT: Both = both!(
     "id" is "?2",
     "id DESC"
 );
-/// The lots of the next time that has any.
+/// The batches of superseded dispatches with the next time: that of the next interrupt which superseded any.
 pub(crate) const LOTS: Both = Both {
     forward: "SELECT at, mailbox, lot FROM interrupts INDEXED BY lots
         WHERE tenant = ?1 AND lot IS NOT NULL AND at = (SELECT at FROM interrupts INDEXED BY lots
@@ -197,7 +197,7 @@ mod tests {
     }
 
     /// SQLite looks rows up by an index. It scans no table from its beginning, sorts nothing and creates no index of
-    /// its own (MB-28, PR-15). So queued and finished dispatches and those of other tenants are not visited.
+    /// its own (MB-28, PR-15). So it visits no backlog of queued or finished dispatches, and no rows of other tenants.
     #[test]
     fn every_deciding_statement_uses_an_index() {
         let conn = made();

@@ -32,18 +32,18 @@ use crate::{
     writer::{BatchContext, Step, Writer},
 };
 
-/// The number of rows that one step of a deletion removes.
+/// The number of rows of a table that one step of a deletion removes.
 const STEP: i64 = 1_000;
 
-/// The tenants for which a caller asked.
+/// The tenants that were opened.
 pub(crate) type Tenants = Mutex<HashMap<TenantId, Arc<Tenant>>>;
 
 /// A mailbox in one SQLite file, which several processes of a host may have open at the same time.
 ///
 /// Beside the file `PATH` there are `PATH-wal` and `PATH-shm`, which belong to SQLite, and `PATH-users` and
 /// `PATH-next`, which are empty: they serve as locks and to wake waiting callers in other processes. All these files
-/// belong together: a copy of a mailbox in use is made by SQLite (`VACUUM INTO`), not file by file. In a process that
-/// has the mailbox open, nothing else may open the database file, except through SQLite.
+/// belong together. To copy a mailbox in use, let SQLite do it (`VACUUM INTO`); a copy file by file may be damaged. A
+/// process that has the mailbox open must open the database file only through SQLite.
 ///
 /// Handles are cheap to clone (PR-7).
 #[derive(Clone)]
@@ -59,7 +59,7 @@ pub(crate) struct State {
     config: SqliteConfig,
 }
 
-/// A tenant as its handles hold it. The store stays open as long as one exists (PR-8).
+/// What each handle of a tenant contains. The store stays open as long as a handle exists (PR-8).
 #[derive(Debug, Clone)]
 pub(crate) struct OpenTenant {
     tenant: Arc<Tenant>,
@@ -93,7 +93,7 @@ impl SqliteMailbox {
         let opening = thread::Builder::new().name("agentstore-open".to_owned());
         let begun = opening.spawn(move || reply.send(Self::open_here(config)));
         begun.map_err(|e| Error::unavailable("the system cannot start another thread").with_source(e))?;
-        opened.await.map_err(|lost| Error::unavailable("opening it ended with no answer").with_source(lost))?
+        opened.await.map_err(|lost| Error::unavailable("opening the mailbox ended with no answer").with_source(lost))?
     }
 
     fn open_here(config: SqliteConfig) -> Result<Self> {
@@ -144,7 +144,7 @@ impl SqliteMailbox {
         self.state.tenants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a step on the whole file.
+    /// Runs a step that is not limited to one tenant, on the writer thread.
     pub(crate) async fn step<T: Send + 'static>(
         &self,
         step: impl FnMut(&BatchContext<'_>) -> Result<T> + Send + 'static,
@@ -156,7 +156,7 @@ impl SqliteMailbox {
     }
 }
 
-/// Removes some rows of tenants that are being removed. Returns whether there are more.
+/// Removes some rows of tenants that are being removed. Returns whether there may be more.
 fn drop_some(conn: &Connection) -> Result<bool> {
     let Some(no) = one(conn, text::DROPPING, [], |row| get::<i64>(row, 0))? else { return Ok(false) };
     let run = |text: &str, with: &[i64]| {
@@ -189,7 +189,7 @@ impl Store for SqliteMailbox {
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
         let common = &self.state.common;
         common.check_open()?;
-        // The list belongs to the store. The default tenant only fills the place of a tenant in the scope.
+        // The list is not about one tenant. The default tenant is named only because a scope requires a tenant.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let limit = page.checked_limit()?;
         let after = Position::open(&common.fixed.cursors, &scope, page.cursor.as_ref())?;
@@ -226,7 +226,7 @@ impl Store for SqliteMailbox {
     async fn sync(&self) -> Result<()> {
         let common = &self.state.common;
         common.check_open()?;
-        // Acknowledged work survives already, unless the medium is known to have failed.
+        // Acknowledged work is already synced. The step only reports whether an earlier sync failed.
         if self.state.config.synchronous == Synchronous::Full {
             return self.step(|_| Ok(())).await;
         }

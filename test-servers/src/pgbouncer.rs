@@ -1,4 +1,4 @@
-//! A pgbouncer that pools transactions, in front of a PostgreSQL server for tests.
+//! A pgbouncer in transaction mode, in front of a PostgreSQL server for tests.
 
 use std::{
     fs,
@@ -30,7 +30,7 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Starts a pooler for this server. Many clients share few connections, and a client holds one for a
+    /// Starts a pooler for this server. Many clients share few connections. A client holds a connection only during a
     /// transaction.
     ///
     /// # Errors

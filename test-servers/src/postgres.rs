@@ -1,4 +1,4 @@
-//! A PostgreSQL server for tests. Its folder is removed with it.
+//! A PostgreSQL server for tests. The folder of the server is removed with the server.
 
 use std::{
     fs,
@@ -24,13 +24,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const SETTINGS: [&str; 5] =
     ["listen_addresses=", "max_connections=300", "restart_after_crash=off", "shared_buffers=256MB", "max_wal_size=4GB"];
 
-/// A PostgreSQL server. It is stopped when this value is dropped, and errors are ignored then.
+/// A PostgreSQL server. It is stopped when this value is dropped; errors are then ignored.
 #[derive(Debug)]
 pub struct Postgres {
     bin: PathBuf,
     folder: PathBuf,
     settings: Vec<String>,
-    /// The library that makes the server see another time, and the file that says which time.
+    /// The library that shows another time to the server, and the file that contains this time.
     clock: Option<(PathBuf, PathBuf)>,
     child: Option<Child>,
 }
@@ -119,7 +119,7 @@ impl Postgres {
     /// The server cannot be started, or does not recover.
     pub fn restart(&mut self) -> Result<()> {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.folder.join("log"))?;
-        // The file of an earlier start would say that the server is ready.
+        // A file of an earlier start would wrongly say that the server is ready.
         let _none = fs::remove_file(self.data().join("postmaster.pid"));
         let mut command = self.program("postgres");
         command.arg("-D").arg(self.data()).arg("-k").arg(&self.folder);
@@ -140,7 +140,7 @@ impl Postgres {
         let Some(child) = &mut self.child else { return Ok(()) };
         #[expect(clippy::disallowed_methods, reason = "a server starts in real time")]
         let start = Instant::now();
-        // The last line of this file is the state of the start.
+        // The last line of this file says whether the server is ready.
         while !fs::read_to_string(&pid_file).is_ok_and(|text| text.trim_end().ends_with("ready")) {
             if child.try_wait()?.is_some() || start.elapsed() > PATIENCE {
                 bail!("PostgreSQL does not start:\n{}", fs::read_to_string(log).unwrap_or_default());
@@ -168,13 +168,13 @@ impl Postgres {
         &self.folder
     }
 
-    /// Returns the folder of the data.
+    /// Returns the data folder of the server.
     #[must_use]
     pub fn data(&self) -> PathBuf {
         self.folder.join("data")
     }
 
-    /// Returns a command for a program of PostgreSQL, run by a user that PostgreSQL does not refuse.
+    /// Returns a command that runs a program of PostgreSQL. If this process is root, another user runs the program.
     #[must_use]
     pub fn program(&self, name: &str) -> Command {
         let mut command = Command::new(self.bin.join(name));
@@ -192,8 +192,8 @@ impl Postgres {
     pub fn kill(&mut self) -> Result<()> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
         if let Some(pid) = pid(child.id()) {
-            // A stopped server starts no more processes. A process that is not killed here would keep the shared
-            // memory, and no other server could start.
+            // A suspended server starts no more processes. A process that is not killed here would keep the shared
+            // memory, and the server could not be started again.
             kill_process(pid, Signal::STOP)?;
         }
         let children = children(child.id())?;
@@ -206,10 +206,10 @@ impl Postgres {
         children.into_iter().try_for_each(wait_for_end)
     }
 
-    /// Ends the server as an operator would: open transactions are rolled back. The server can be started again.
+    /// Shuts the server down as an operator would: open transactions are rolled back. The server can be started again.
     ///
     /// # Errors
-    /// The end of the process cannot be waited for.
+    /// It is not possible to wait for the end of the process.
     pub fn end(&mut self) -> Result<()> {
         self.interrupt().map(drop)
     }
@@ -263,7 +263,7 @@ fn children(of: u32) -> Result<Vec<Pid>> {
     Ok(found)
 }
 
-/// Waits until a process that was killed has ended. Its status need not have been read by its parent yet.
+/// Waits until a process that was killed has ended. The process may be one whose parent has not read its status yet.
 fn wait_for_end(pid: Pid) -> Result<()> {
     #[expect(clippy::disallowed_methods, reason = "a process ends in real time")]
     let start = Instant::now();
@@ -276,11 +276,11 @@ fn wait_for_end(pid: Pid) -> Result<()> {
     Ok(())
 }
 
-/// Returns the state of a process and the number of its parent. The state is a letter, `Z` for a process that has
-/// ended. `None` if there is no such process.
+/// Returns the state of a process and the number of its parent, or `None` if there is no such process. The state is a
+/// letter; `Z` stands for a process that has ended.
 fn state_and_parent(pid: Pid) -> Option<(String, String)> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    // The fields follow the name, which may contain anything, also parentheses.
+    // The fields come after the name of the program, which is in parentheses and may itself contain parentheses.
     let mut rest = stat.rsplit(')').next()?.split_whitespace().map(ToOwned::to_owned);
     Some((rest.next()?, rest.next()?))
 }

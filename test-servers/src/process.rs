@@ -1,4 +1,4 @@
-//! Processes for tests: each runs one test of the test binary itself, and is told what to do.
+//! Processes for tests. Each runs one test of the test binary itself, which communicates with the test that started it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot communicate with its processes fails")]
 #![expect(clippy::must_use_candidate, reason = "a caller that ends a process may ignore its output")]
@@ -11,14 +11,15 @@ use std::{
     thread::JoinHandle,
 };
 
-/// A process that runs one test of this binary. The environment tells the test what to do.
+/// A process that runs one test of this binary. Environment variables tell the test what to do.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-/// A process whose output is read all the time, so that the process never waits for its reader.
+/// A process whose output a thread of this process reads continuously, so that the process never has to wait for its
+/// reader.
 #[derive(Debug)]
 pub struct Heard {
     child: Child,
@@ -29,19 +30,19 @@ pub struct Heard {
 /// Sends a line to the process that started this one.
 pub fn say(line: impl Display) {
     let mut out = std::io::stdout().lock();
-    // The line begins on a new line of the output, whatever was printed before.
+    // The test harness may have printed an incomplete line before.
     out.write_all(format!("\n@{line}\n").as_bytes()).unwrap();
     out.flush().unwrap();
 }
 
-/// Waits until the process that started this one calls [`Process::tell`] or [`Process::end`], or has ended.
+/// Waits until the process that started this one calls [`Process::tell`] or [`Process::end`], or ends.
 pub fn listen() {
     let _told = std::io::stdin().read(&mut [0]);
 }
 
 impl Process {
-    /// Starts a process that runs the test with this name. `before` is empty, or a command such as `strace` that
-    /// runs the test binary.
+    /// Starts a process that runs the test with this name. `before` is empty, or is a command, such as `strace` with
+    /// its arguments, that starts the test binary.
     #[must_use]
     pub fn begin(before: &[&str], test: &str, environment: &[(&str, &str)]) -> Self {
         let binary = std::env::current_exe().unwrap();
@@ -59,7 +60,7 @@ impl Process {
         Self { child, lines }
     }
 
-    /// Returns the number of the process in the system.
+    /// Returns the id of the process in the operating system.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -75,7 +76,7 @@ impl Process {
         std::iter::from_fn(|| self.hear()).collect()
     }
 
-    /// Reads the output all the time from now on.
+    /// Reads the output continuously from now on.
     #[must_use]
     pub fn heard(self) -> Heard {
         let (Self { child, lines }, said) = (self, Arc::<Mutex<Vec<_>>>::default());
@@ -87,7 +88,7 @@ impl Process {
         Heard { child, said, hearing }
     }
 
-    /// Lets the process continue, if it waits in [`listen`].
+    /// Lets the process continue if it is waiting in [`listen`].
     pub fn tell(&mut self) {
         self.child.stdin.as_mut().unwrap().write_all(b".").unwrap();
     }

@@ -11,8 +11,8 @@ use crate::test::{cargo, cargo_with};
 /// The configuration of a NATS server that syncs each message.
 const SYNCED: &str = "jetstream { sync_interval: always }";
 
-/// Measures all backends. Stores on files are in `folder`, which is on the disk to measure. PostgreSQL and NATS are
-/// servers with durable settings, unless the environment names others.
+/// Measures all backends. Stores on files are created in `folder`, which is on the disk to measure. Starts PostgreSQL
+/// and NATS with durable settings, unless environment variables name other servers.
 pub(crate) fn run(root: &Path, folder: &Path) -> Result<()> {
     println!("== the machine: {}", machine());
     fs::create_dir_all(folder)?;
@@ -24,15 +24,15 @@ pub(crate) fn run(root: &Path, folder: &Path) -> Result<()> {
     let opening = ["run", "--release", "--package", "benches", "--bin", "opening", "--", "--folder", &place];
     cargo(root, "opening a store on files", &opening)?;
     let cost = ["run", "--release", "--package", "benches", "--bin", "cost", "--", "--folder", &place];
-    cargo(root, "long histories beside short ones", &cost)?;
+    cargo(root, "long histories compared with short ones", &cost)?;
     let sqlite = ["run", "--release", "--package", "benches", "--bin", "sqlite", "--", "--folder", &place];
     cargo(root, "the SQLite mailbox", &sqlite)?;
     let server = if env::var_os(URL).is_some() { None } else { Some(Postgres::start(&[])?) };
     let url = server.as_ref().map_or_else(|| env::var(URL).unwrap_or_default(), Postgres::url);
     let measured = on_postgres(root, &url);
     server.map_or(Ok(()), Postgres::stop).and(measured)?;
-    // The server that is started here syncs each message, which `assume_sync` tells the store. A URL of the
-    // environment has to say itself whether its server does.
+    // The server that is started here syncs each message, and `assume_sync` tells this to the store. A URL in the
+    // environment variable must contain the parameter itself if its server syncs.
     let server = if env::var_os(NATS_URL).is_some() { None } else { Some(Nats::start(SYNCED)?) };
     let named = || env::var(NATS_URL).unwrap_or_default();
     let url = server.as_ref().map_or_else(named, |server| format!("{}?assume_sync=true", server.url()));
@@ -43,20 +43,20 @@ pub(crate) fn run(root: &Path, folder: &Path) -> Result<()> {
 fn on_postgres(root: &Path, url: &str) -> Result<()> {
     bench(root, url)?;
     let cost = ["run", "--release", "--package", "benches", "--bin", "cost", "--", "--only", "postgres"];
-    cargo_with(root, "the same on PostgreSQL", &cost, [(URL, url.to_owned())])
+    cargo_with(root, "long histories on PostgreSQL", &cost, [(URL, url.to_owned())])
 }
 
 fn on_nats(root: &Path, url: &str) -> Result<()> {
     bench(root, url)?;
     let cost = ["run", "--release", "--package", "benches", "--bin", "cost", "--", "--only", "nats"];
-    cargo_with(root, "the same on NATS", &cost, [(NATS_URL, url.to_owned())])
+    cargo_with(root, "long mailboxes on NATS", &cost, [(NATS_URL, url.to_owned())])
 }
 
 fn bench(root: &Path, url: &str) -> Result<()> {
     cargo(root, "scenarios", &["run", "--release", "--package", "cli", "--", "bench", "--store", url])
 }
 
-/// Returns a description of the machine, on which the figures depend.
+/// Returns a description of the machine, because the figures depend on it.
 pub(crate) fn machine() -> String {
     let cores = thread::available_parallelism().map_or(0, usize::from);
     let field = |file: &str, name: &str| {

@@ -1,5 +1,5 @@
-//! CP-4: each feature of the library compiles alone, with each other feature, and with all features. A build without
-//! a feature has none of its drivers. Only the full run compiles pairs.
+//! CP-4: each feature of the library compiles alone, together with each other feature, and together with all features.
+//! A build without a feature has none of its drivers. Only the full run compiles pairs.
 
 use std::{path::Path, process::Command};
 
@@ -10,7 +10,7 @@ use crate::test::cargo;
 
 const LIBRARY: &str = "agentstore";
 
-/// The features that bring dependencies, and the crates that only this feature brings.
+/// The features that add dependencies, each with the crates that no other feature adds.
 const BROUGHT: [(&str, &[&str]); 6] = [
     ("file", &["fjall"]),
     ("metrics", &["metrics"]),
@@ -20,8 +20,8 @@ const BROUGHT: [(&str, &[&str]); 6] = [
     ("tls-aws-lc-rs", &["aws-lc-rs"]),
 ];
 
-/// Compiles the library with no feature, with each, with all and, if `in_pairs`, with every two. Then checks the
-/// dependencies of the features.
+/// Compiles the library without features, with each feature, with all features and, if `in_pairs` is set, with each
+/// pair of features. Then checks the dependencies of the features.
 pub(crate) fn run(root: &Path, in_pairs: bool) -> Result<()> {
     let features = features(root)?;
     let alone = features.iter().cloned();

@@ -1,4 +1,4 @@
-//! Tasks for people who change agentstore. `cargo xtask test` checks everything, `faults` tests faults at length,
+//! Tasks for developers of agentstore. `cargo xtask test` checks everything, `faults` runs long tests of faults,
 //! `matrix` writes the page about the backends, `bench` measures what they cost, `servers` starts servers for tests,
 //! and `tidy` checks what no compiler checks.
 
@@ -25,18 +25,18 @@ Tasks for developers of agentstore.
 Usage: cargo xtask TASK
 
 Tasks:
-  test     checks everything that must hold: format, lints, tidy, features, tests on real servers and doc tests. Then
-           prints where the time went.
+  test     checks everything: format, lints, tidy, features, tests on real servers and doc tests. Then prints how long
+           each step and each group of tests took.
            `test CRATE...` runs only the lints, tests and doc tests of these packages
            `test --full` runs more: all pairs of features, more seeds and crash points, the whole suite through a
            pooler and on the newest PostgreSQL, and thousands of schedules
-           `test --record` also writes where the time went into docs/testing.md
-  faults   tests faults, crashes, histories and schedules at length, and prints what the tests found
+           `test --record` also writes these times into docs/testing.md
+  faults   runs the long form of the tests of faults, crashes, histories and schedules, and prints their figures
   matrix   writes docs/backends.md, the page about what each backend can do
-  bench    measures what every backend costs, and the limits of the machine, in a folder on the disk to measure:
+  bench    measures what every backend costs, and the limits of the machine. Use a folder on the disk to measure:
            `bench [FOLDER]` [default: the system's folder for temporary files]
   servers  starts PostgreSQL and NATS for tests and prints their URLs, until Ctrl-C; `servers --newest` starts the
-           newest PostgreSQL that can be downloaded, `servers` the one of this machine
+           newest PostgreSQL, which is downloaded, and `servers` the one that is installed
   tidy     checks what no compiler checks: sizes, layout, and that each promise has a case
 ";
 

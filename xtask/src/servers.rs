@@ -18,7 +18,7 @@ pub(crate) fn run(postgres: Postgres) -> Result<()> {
     cluster.into_iter().chain([nats]).try_for_each(Nats::stop).and(postgres.stop())
 }
 
-/// Waits until standard input ends. Ctrl-C reaches all processes of the terminal, so it ends the servers too.
+/// Waits until standard input ends. On Ctrl-C, the terminal also ends the servers, because it signals all processes.
 fn wait() {
     let _ended = std::io::stdin().read_to_end(&mut Vec::new());
 }

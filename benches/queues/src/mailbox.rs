@@ -1,4 +1,4 @@
-//! The mailbox of `store-postgres`. Each job is a dispatch. A job without an order has a thread of its own.
+//! The mailbox of `store-postgres`. Each job is a dispatch. Each job without an order has its own thread.
 
 use std::{
     sync::{
@@ -78,8 +78,8 @@ async fn work(
         let request = ClaimRequest::new(name.clone(), Duration::from_secs(60)).up_to(u32::try_from(BATCH)?);
         let claims = mailbox.claim(request).await?;
         if claims.claimed.is_empty() {
-            // Another worker has claimed the dispatch that woke this one. The pause limits how often a worker claims
-            // in vain.
+            // Another worker has claimed the dispatch that woke this worker. The pause limits how often a worker claims
+            // without success.
             tokio::time::sleep(Duration::from_millis(5)).await;
             wake_ups.wait(Duration::from_millis(100)).await?;
             continue;

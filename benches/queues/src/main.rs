@@ -1,6 +1,5 @@
-//! Compares the mailbox on PostgreSQL with two other queues written in Rust, on one server and in one run. Jobs are
-//! enqueued in batches, and then eight workers do them. Each queue is configured for throughput as its authors
-//! advise.
+//! Compares the mailbox on PostgreSQL with two other queues written in Rust, on one server and in one run. All jobs are
+//! enqueued in batches. Then eight workers do the jobs. Each queue is configured for throughput as its authors advise.
 //!
 //! "free" jobs have no order. "ordered" jobs belong to threads, and those of one thread are done one after the
 //! other.
@@ -16,8 +15,8 @@ use lexopt::{Arg, Parser, ValueExt};
 use serde_json::json;
 
 const HELP: &str = "\
-Measures how many jobs per second three queues on one PostgreSQL server do. The jobs are enqueued in batches, then done
-by eight workers.
+Measures how many jobs per second three queues on one PostgreSQL server do. All jobs are enqueued in batches, then eight
+workers do them.
 
 Usage: cargo run --release -- [OPTIONS]
 
@@ -25,7 +24,7 @@ Options:
   --url URL      the server [default: AGENTSTORE_TEST_POSTGRES_URL]
   --jobs N       how many jobs [default: 20000]
   --threads N    how many threads the ordered jobs belong to [default: 200]
-  --rounds N     how often all queues run, in turns; the median counts [default: 3]
+  --rounds N     how often the queues run, one after the other; the median counts [default: 3]
   --only QUEUE   only this queue: mailbox, graphile or apalis
 ";
 

@@ -11,7 +11,7 @@ use crate::{failure::Result, guard_args::GuardArgs, message::MessageArgs, output
     echo \"What is a monad?\" | agentstore append t-42\n  \
     agentstore append t-42 --expect 1 --message '{\"role\":\"assistant\",\"blocks\":[{\"text\":\"A burrito.\"}]}'\n  \
     agentstore append t-42 --message @reply.json\n\n\
-    It prints the receipt once the message is durable.")]
+    The command prints the receipt after the message has become durable.")]
 pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,

@@ -142,6 +142,6 @@ const fn describe(kind: RepairKind) -> &'static str {
         RepairKind::EarlierResultDropped => "a result was left out because a later one answers the same call",
         RepairKind::EmptyMessageDropped => "a message was left out because it had no blocks left",
         RepairKind::MessagesMerged => "entries of one message were merged",
-        _ => "changed so that a model accepts it",
+        _ => "the messages were changed so that a model accepts them",
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 /// you delete a thread that has queued or running work.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore delete t-42 --cascade --yes\n\n\
-    Its child threads are kept without a parent, unless `--cascade` or `--reject` is given.")]
+    The child threads of the thread are kept and no longer have a parent, unless `--cascade` or `--reject` is given.")]
 pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,
@@ -41,7 +41,8 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     };
     let holds = count(thread.version.number(), "entry");
     prompt::confirm(args.yes, &format!("Delete thread {} with {holds}{with}?", safe(args.thread.as_str())))?;
-    // The confirmation is for the version that was read. If the thread was written since, the deletion is refused.
+    // The user confirmed the deletion of the version that was read. If the thread has changed since then, the deletion
+    // is refused.
     let request = DeleteRequest { children, expect: Expect::Version(thread.version) };
     let deletion = session.threads()?.delete_thread(&args.thread, request).await?;
     if out.json() {

@@ -19,8 +19,8 @@ use crate::{
     group(ArgGroup::new("scope").required(true)),
     after_help = "Examples:\n  agentstore events t-42\n  agentstore events t-42 --follow --kind run.started\n  \
         agentstore events --run run-7 --json | jq .events[].kind\n\n\
-        With `--follow` the command prints each event on its own line, with `--json` as a document, until it is \
-        interrupted."
+        With `--follow` the command prints each event on its own line, or as a document with `--json`, until the \
+        command is interrupted."
 )]
 pub(crate) struct Args {
     /// The id of the thread; give either a thread or `--run`
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Only public events
     #[arg(long)]
     public: bool,
-    /// After the stored events, print new ones as they are appended, also by other processes
+    /// After the stored events, also print new ones, including those that other processes append
     #[arg(long)]
     follow: bool,
     /// Leave out the stored events and print only new ones

@@ -19,8 +19,8 @@ use crate::{
 
 /// Export a thread as a session file
 ///
-/// A thread that was imported from `agent-core` or pi and has not been written since is exported in that format as the
-/// same bytes.
+/// A thread that was imported from `agent-core` or pi and has not changed since then is exported in that format byte
+/// for byte.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore export t-42 --format agent-core > t-42.jsonl\n  \
     agentstore export t-42 --format pi-v3 --output session.jsonl --json\n\n\
@@ -31,8 +31,8 @@ pub(crate) struct Args {
     thread: ThreadId,
     /// The format: `agent-core`, or the format that the thread was imported from
     ///
-    /// `pi-v1`, `pi-v2` and `pi-v3` are possible only if the thread was imported from that format and has not been
-    /// written since. A session of `kimi-cli` can be exported only as `agent-core`.
+    /// `pi-v1`, `pi-v2` and `pi-v3` are possible only if the thread was imported from that format and has not changed
+    /// since then. A session of `kimi-cli` can be exported only as `agent-core`.
     #[arg(long, value_name = "FORMAT")]
     format: FormatName,
     /// The file to write, which must not exist; standard output if not given
@@ -75,7 +75,7 @@ fn create(path: &Path) -> Result<BufWriter<File>> {
     Ok(BufWriter::new(file))
 }
 
-/// Prints to standard error what was written, and what the format could not hold.
+/// Prints to standard error what was written, and what the format could not represent.
 fn explain(exported: &Exported, path: Option<&Path>, out: &Output) {
     let sizes = format!("{}, {}", count(exported.lines, "line"), count(exported.bytes, "byte"));
     let exact = if exported.exact { ", identical to the imported file" } else { "" };

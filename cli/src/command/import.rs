@@ -34,7 +34,7 @@ pub(crate) struct Args {
     strict: bool,
     /// Where the head of the thread is placed: `writer` or `first-leaf`
     ///
-    /// `writer` is the entry at which the other tool stood. `first-leaf` is the first leaf of the file.
+    /// `writer` is the entry after which the other tool would continue. `first-leaf` is the first leaf of the file.
     #[arg(long, value_name = "WHERE", default_value = "writer", value_parser = parse_head)]
     head: HeadChoice,
     /// The length of the longest line that is accepted, in bytes
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     max_line: u64,
 }
 
-/// A format, or none if the format is to be recognised.
+/// The format that the user chose, or `None` for `auto`.
 #[derive(Debug, Clone, Copy)]
 struct Choice(Option<FormatName>);
 
@@ -54,7 +54,7 @@ fn parse_head(text: &str) -> Result<HeadChoice, String> {
     match text {
         "writer" => Ok(HeadChoice::Writer),
         "first-leaf" => Ok(HeadChoice::FirstLeaf),
-        _ => Err("expected `writer` (where the tool stood) or `first-leaf` (the first leaf of the file)".to_owned()),
+        _ => Err("expected `writer` (where the tool would continue) or `first-leaf` (the first leaf)".to_owned()),
     }
 }
 
@@ -82,7 +82,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     }
 }
 
-/// Converts an error of an import or an export.
+/// Converts an error of an import or export to a failure of the command.
 pub(super) fn failure(error: sessions::Error) -> Failure {
     match error {
         sessions::Error::Store(error) => error.into(),

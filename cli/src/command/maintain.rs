@@ -23,16 +23,17 @@ use crate::{
     agentstore maintain --dry-run --threads 90d\n\n\
     An age is a length of time such as `90m`, `24h` or `30d`, or `never`: records with the age `never` are not \
     removed. The command maintains one tenant. Any number of processes may maintain a store on a server at the same \
-    time, also beside workers. Only one process can open a `file:` store: run the command while no other process has \
-    the store open.\n\n\
-    A dry run counts at most 1,000 dispatches, 1,000 rows and 1,000 threads, and does not count what deleted threads \
-    left. With `--json` each round is a document on its own line. Ctrl-C or SIGTERM ends the command after the \
-    current call. With `--once` the exit code is 1 if a step failed; without it, the next round tries the step again.")]
+    time, also while workers run. Only one process can open a `file:` store: run the command while no other process \
+    has the store open.\n\n\
+    A dry run counts at most 1,000 dispatches, 1,000 rows and 1,000 threads, and does not count data that deleted \
+    threads left behind. With `--json` each round is a document on its own line. Ctrl-C or SIGTERM ends the command \
+    after the current call. With `--once` the exit code is 1 if a step failed; without it, the next round tries the \
+    step again.")]
 pub(crate) struct Args {
     /// Run one round and end
     #[arg(long)]
     once: bool,
-    /// The longest pause between two rounds; each pause is at random from half of it to all of it
+    /// The longest pause between two rounds; each pause is random and at least half as long
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = args::time, conflicts_with_all = ["once", "dry_run"])]
     every: Duration,
     /// How long to keep finished dispatches, including dead letters
@@ -44,7 +45,7 @@ pub(crate) struct Args {
     /// How long to keep events of threads and runs
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::kept)]
     events: args::Kept,
-    /// How long to keep threads that are not written and have no open run, pending input or child threads
+    /// How long to keep threads that do not change and have no open run, pending input or child threads
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::kept)]
     threads: args::Kept,
     /// Only print what one round would do, and change nothing
@@ -70,7 +71,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let (told, mut rounds) = mpsc::unbounded_channel();
     let maintenance = maintenance.with_report(move |done, error| {
         let failed = error.map(|error| (error.to_string(), json!(error)));
-        // The receiver is dropped if the output failed. The round has run all the same.
+        // The receiver is dropped if the output failed. The round has run nevertheless.
         let _ = told.send(Round { done: *done, failed });
     });
     if args.once || args.dry_run {
@@ -113,7 +114,8 @@ async fn watch(
     Ok(Ending::Good)
 }
 
-/// Prints one of many rounds. As text, a round in which nothing was removed or failed prints nothing.
+/// Prints one of many rounds. If the output is text, a round in which nothing was removed and nothing failed is not
+/// printed.
 fn print_round(round: &Round, out: &mut Output) -> Result<()> {
     if out.json() {
         out.document(&json!({ "did": round.done, "error": round.failed.as_ref().map(|(_, error)| error) }))?;

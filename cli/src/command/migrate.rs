@@ -10,7 +10,7 @@ use crate::{args::Global, failure::Result, output::Output, text::safe};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  agentstore migrate --store 'postgres://admin@db.example/app?schema=agentstore'\n\n\
-    Opening a store for writing does the same. It requires a user with the right to create a schema; once the schema \
+    Opening a store for writing does the same. Both require a user with the right to create a schema; when the schema \
     is up to date, other users do not need that right. The command is safe to run at any time, and several times at \
     once."
 )]

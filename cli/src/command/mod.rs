@@ -52,7 +52,7 @@ pub(crate) enum Command {
     Supervise(supervise::Args),
 }
 
-/// The commands that work on one session, which is opened once.
+/// The commands that work on one [`Session`], which is opened before the command runs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
     Import(import::Args),
@@ -80,7 +80,7 @@ pub(crate) enum SessionCommand {
     DemoWriter(demo::writer::Args),
 }
 
-/// How a command ended that did not fail.
+/// How a command ended, unless it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// It did everything and found nothing wrong.
@@ -99,7 +99,7 @@ impl From<Ending> for ExitCode {
 }
 
 impl Command {
-    /// Returns an error if an option of every command is given that this command does not support.
+    /// Returns an error if a global option is given that this command does not support.
     fn check(&self, global: &Global) -> Result<(), String> {
         match self {
             Self::Session(_) | Self::Demo(_) | Self::Supervise(_) => Ok(()),

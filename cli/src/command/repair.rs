@@ -17,7 +17,7 @@ use crate::{
 
 /// Rebuild data that can be derived: indexes, counters, heads and sums
 ///
-/// Accepted data is never changed. If it is damaged, restore it from a copy.
+/// Accepted data is never changed. If it is damaged, restore it from a backup.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore repair --dry-run\n  agentstore repair --yes\n\n\
     The command first prints what it would do, and asks for confirmation. The exit code is 1 if it cannot repair \

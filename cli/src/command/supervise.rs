@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::failure::{FAILED, Failure, Result};
 
-/// How often the supervisor checks that the worker lives. On Linux a signal tells it sooner.
+/// How often the supervisor checks whether the worker still runs. On Linux a signal notifies it sooner.
 const LOOKS: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
@@ -27,8 +27,8 @@ pub(crate) struct Args {
 /// Runs the command, and ends with the same exit code or signal.
 pub(super) async fn run(args: Args) -> Result<ExitCode> {
     let failed = |error: io::Error| Failure::io("the command cannot be supervised", error);
-    // These signals go to the whole group, and are meant for the command. The supervisor ends when the command has
-    // ended.
+    // These signals go to the whole process group, and are meant for the command. The supervisor handles them, so that
+    // it does not end before the command.
     for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
         let _handled = signal(kind).map_err(failed)?;
     }
@@ -62,7 +62,8 @@ pub(super) async fn run(args: Args) -> Result<ExitCode> {
             if let Some(signal) = Signal::from_named_raw(number) {
                 kill_process(getpid(), signal).map_err(|error| failed(error.into()))?;
             }
-            // If this process handles the signal, the signal does not end it. It returns the code that a shell returns.
+            // A signal that this process handles does not end it. It then returns the exit code that a shell would
+            // return.
             Ok(ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX)))
         }
     }

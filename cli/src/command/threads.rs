@@ -47,7 +47,7 @@ struct Listed {
     log: Option<PathBuf>,
 }
 
-/// The fields that a list adds to those of a thread.
+/// The fields that the list adds to the JSON document of a thread.
 #[derive(Serialize)]
 struct Place<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! `verify`: reads the whole store and reports each damage.
+//! `verify`: reads the whole store and reports all damage.
 
 use agentstore::{
     Detail, Error,
@@ -15,7 +15,7 @@ use crate::{
     text::{count, safe},
 };
 
-/// Read all data of all tenants and report each damage; nothing is changed
+/// Read all data of all tenants and report all damage; nothing is changed
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore verify --store file:./agentstore-data\n\n\
     The exit code is 1 if something is wrong.")]

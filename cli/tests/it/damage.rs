@@ -30,7 +30,7 @@ fn flip(log: PathBuf, line: usize) {
     fs::write(log, bytes).unwrap();
 }
 
-/// Rewrites a log whose commits have one entry each, with other lines and the right checksums.
+/// Changes the groups of a log and writes them with correct checksums. Each commit of the log must have one entry.
 fn rewrite(log: PathBuf, change: impl FnOnce(&mut Vec<String>)) {
     let text = fs::read_to_string(&log).unwrap();
     let (header, lines) = text.split_once('\n').unwrap();
@@ -67,7 +67,8 @@ fn plant_row(store: &Store, key: &[u8], change: impl Fn(&str) -> String) {
 
 const ROW: &[u8] = b"\x01default\0\x01damaged\0\x01";
 
-/// Returns the accepted data: every file except the index and those that each opening for writing changes.
+/// Returns the accepted data: the bytes of every log. The index and the files that change whenever the store is opened
+/// for writing are left out.
 fn kept(store: &Store) -> Vec<(PathBuf, Vec<u8>)> {
     let tenants = fs::read_dir(store.path().join("tenants")).unwrap().map(|tenant| tenant.unwrap().path());
     let mut logs: Vec<_> =
@@ -77,7 +78,7 @@ fn kept(store: &Store) -> Vec<(PathBuf, Vec<u8>)> {
     logs.into_iter().map(|log| (log.clone(), fs::read(log).unwrap())).collect()
 }
 
-/// VF-1
+/// Shows VF-1.
 #[test]
 fn verify_reads_all_of_a_sound_store() {
     let store = two_threads();
@@ -182,7 +183,7 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
     }
 }
 
-/// VF-1, VF-5
+/// Shows VF-1 and VF-5.
 #[test]
 fn every_damage_is_found_and_derived_data_is_repaired() {
     for (what, plant, kind, place, repair) in PLANTED {
@@ -216,7 +217,7 @@ fn every_damage_is_found_and_derived_data_is_repaired() {
     }
 }
 
-/// VF-5
+/// Shows VF-5.
 #[test]
 fn damage_ends_with_a_failure_even_if_the_output_is_not_read() {
     let store = two_threads();
@@ -241,8 +242,8 @@ fn a_repair_asks_for_confirmation() {
     store.run(&["verify"]).good();
 }
 
-/// VF-1: a command that must read a damaged root log to open the store says where the damage is, and does not open
-/// the store.
+/// Shows VF-1: a command that must read a damaged root log to open the store says where the damage is, and does not
+/// open the store.
 #[test]
 fn damage_in_the_middle_of_the_root_log_is_located() {
     let store = two_threads();

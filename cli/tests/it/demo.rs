@@ -1,4 +1,4 @@
-//! `demo`: the tour proves every step on each kind of store.
+//! `demo`: each step of the tour succeeds on each kind of store.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Documents that a command takes: on the command line, from a file, or from standard input.
+//! Arguments that give a document: on the command line itself, in a file, or on standard input.
 
 use std::fs;
 

@@ -29,7 +29,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// EV-10, EV-11, EV-27
+/// Shows EV-10, EV-11 and EV-27.
 #[test]
 fn events_are_listed() {
     let store = Store::new();
@@ -54,7 +54,7 @@ fn events_are_listed() {
     store.run(&["events", "t", "--new"]).failed(2, &["--follow"]);
 }
 
-/// EV-14, EV-21
+/// Shows EV-14 and EV-21.
 #[test]
 fn events_can_be_followed_while_another_process_writes() {
     let store = Store::new();

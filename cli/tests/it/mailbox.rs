@@ -24,7 +24,7 @@ fn settle(store: &Store, settlement: &Settlement) -> usize {
     })
 }
 
-/// MB-1, MB-4, MB-11, MB-45, MB-50, MB-51
+/// Shows MB-1, MB-4, MB-11, MB-45, MB-50 and MB-51.
 #[test]
 fn the_mailbox_commands_manage_dispatches() {
     let store = Store::new();

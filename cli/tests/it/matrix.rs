@@ -1,4 +1,4 @@
-//! The table of what each backend gives, in `docs/backends.md`.
+//! Checks the table in `docs/backends.md`, which lists what each backend provides.
 
 use std::{fs, path::Path};
 
@@ -17,7 +17,7 @@ writes this page, and a test compares it with the opened stores.
 
 ";
 
-/// Compares the page with what the stores say. With `AGENTSTORE_WRITE_MATRIX` it first writes the page.
+/// Compares the page with the capabilities of opened stores. With `AGENTSTORE_WRITE_MATRIX` it first writes the page.
 #[tokio::test]
 async fn the_page_of_backends_matches_their_capabilities() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The command on a mailbox on NATS.
+//! Tests of the command with a mailbox on a NATS server.
 
 use std::{
     fs,

@@ -30,7 +30,7 @@ fn four(store: &Store) -> Vec<OutboxId> {
     })
 }
 
-/// OB-12, OB-13
+/// Shows OB-12 and OB-13.
 #[test]
 fn the_outbox_commands_manage_rows() {
     let store = Store::new();

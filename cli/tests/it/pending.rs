@@ -17,7 +17,7 @@ fn ids(store: &Store, thread: &str) -> Vec<String> {
         .collect()
 }
 
-/// PI-1, PI-2, PI-6, PI-7, PI-8
+/// Shows PI-1, PI-2, PI-6, PI-7 and PI-8.
 #[test]
 fn input_is_queued_changed_ordered_and_retracted() {
     let store = Store::new();
@@ -60,7 +60,7 @@ fn refusals_of_pending_commands_say_why() {
     assert_eq!(ids(&store, "t"), ["a"]);
 }
 
-/// RU-16
+/// Shows RU-16.
 #[test]
 fn a_ticket_is_decided_once() {
     let store = Store::new();

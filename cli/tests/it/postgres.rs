@@ -1,4 +1,4 @@
-//! The command on a PostgreSQL server.
+//! Tests of the command with a store on a PostgreSQL server.
 
 use agentstore::{
     IdSource, Uuids,

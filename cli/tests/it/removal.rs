@@ -1,4 +1,4 @@
-//! Deletions of threads and tenants: they ask for confirmation, and delete what they say.
+//! Deletions of threads and tenants: they ask for confirmation, and delete nothing else.
 
 use serde_json::json;
 
@@ -27,7 +27,7 @@ fn a_thread_is_deleted_only_after_confirmation() {
     store.run(&["delete", "a", "--yes"]).failed(1, &["thread `a` does not exist"]);
 }
 
-/// TN-8
+/// Shows TN-8.
 #[test]
 fn a_tenant_is_deleted_when_its_name_was_given_twice() {
     let store = Store::new();

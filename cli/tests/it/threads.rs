@@ -18,7 +18,7 @@ fn append_creates_the_thread_and_returns_a_receipt() {
     assert_eq!(at(&context, "/messages/0/message/role"), "user");
 }
 
-/// CM-10, CM-12
+/// Shows CM-10 and CM-12.
 #[test]
 fn a_key_makes_an_append_safe_to_repeat() {
     let store = Store::new();
@@ -42,7 +42,7 @@ fn a_stale_expectation_refuses_the_append() {
     store.json(&["append", "new", "--message", "x", "--expect", "0"]);
 }
 
-/// TH-15, FI-1
+/// Shows TH-15 and FI-1.
 #[test]
 fn threads_are_listed_by_last_activity_with_their_log_files() {
     let store = Store::new();
@@ -78,7 +78,7 @@ fn show_prints_a_line_for_the_thread_and_each_entry() {
     assert!(said.out.contains("message 59") && said.out.contains("@60 user"), "{}", said.out);
 }
 
-/// ID-10
+/// Shows ID-10.
 #[test]
 fn numbers_and_the_order_of_keys_are_preserved() {
     let store = Store::new();

@@ -42,7 +42,7 @@ fn every_command_shows_an_example() {
     }
 }
 
-/// CP-1
+/// Shows CP-1.
 #[test]
 fn invalid_arguments_exit_with_2() {
     for (args, says) in [
@@ -73,7 +73,7 @@ fn invalid_arguments_exit_with_2() {
     }
 }
 
-/// ER-7
+/// Shows ER-7.
 #[test]
 fn a_usage_error_can_be_printed_as_json() {
     let said = run(&["rewind", "t", "--json"], "").failed(2, &[]);
@@ -82,7 +82,7 @@ fn a_usage_error_can_be_printed_as_json() {
     assert!(at(&error, "/message").as_str().unwrap().contains("--checkpoint"), "{error}");
 }
 
-/// ER-6, ER-7
+/// Shows ER-6 and ER-7.
 #[test]
 fn an_error_names_the_record_and_what_to_do() {
     let store = Store::new();

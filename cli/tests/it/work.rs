@@ -1,5 +1,5 @@
-//! `mailbox work`: commands run for dispatches, are killed or stopped, and their work is done by another worker. Also
-//! the mailbox in another store.
+//! `mailbox work`: commands run for dispatches, are killed or stopped, and another worker does their work. Also tests a
+//! mailbox in another store than the threads.
 
 use std::{
     fs,
@@ -180,8 +180,8 @@ fn the_exit_code_of_a_command_decides_how_its_dispatch_is_settled() {
     assert_eq!(at(&found("quiet"), "/result/output"), &json!("started\n"));
 }
 
-/// Kills a worker in the middle of its work, and lets another worker do the work. The command of the first worker ends
-/// with it, and so do the processes that the command started.
+/// Kills a worker in the middle of its work, and lets another worker do the work. Checks that the command of the killed
+/// worker and the processes that the command started end as well.
 fn another_worker_finishes(place: &Place) {
     place.enqueue("t", "d");
     let mut first = place.worker("sleep 1000 & echo $! > number; wait; touch outlived", &["--lease", "1s"]);
@@ -299,7 +299,7 @@ fn a_mailbox_can_be_in_another_store() {
     assert_eq!(at(&one(store, &["mailbox", "list"]), "/counts/queued"), &json!(0));
     assert_eq!(at(&one(queue, &["mailbox", "list"]), "/counts/queued"), &json!(1));
     assert_eq!(at(&one(queue, &["threads"]), "/threads"), &json!([]));
-    // This is another way to write the same place.
+    // This is another spelling of the same path.
     let same = one(store, &["threads", "--mailbox", &store.replace("/data", "/./data")]);
     assert!(same.get("mailbox").is_none());
     assert_eq!(at(&same, "/capabilities/fenced"), &json!(true));

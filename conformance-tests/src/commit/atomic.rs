@@ -14,7 +14,7 @@ use crate::{
     run::draft::{change, done, load, running, statuses, write},
 };
 
-/// Everything that a case can read of a thread, as text.
+/// The record, the context, the runs and the log of a thread, as text. A case compares such texts.
 async fn everything(given: &Given, thread: &str) -> Result<String, Failure> {
     let (thread, threads) = (id(thread), given.threads()?);
     let Some(found) = threads.load_thread(&thread).await? else { return Ok("no thread".to_owned()) };
@@ -25,18 +25,20 @@ async fn everything(given: &Given, thread: &str) -> Result<String, Failure> {
     Ok(format!("{found:?} {context:?} {runs:?} {:?}", given.log(&thread).await?))
 }
 
+/// A commit with two entries, a run, a state change and a key.
 fn full(thread: &str, key: &str) -> Commit {
     let state = StateChange::new().set("a", json("1")).with("n", StateOp::Add(2));
     let commit = Commit::new(id(thread)).entries([user("new"), label("new", Some("x"))]).with_run(running("new run"));
     commit.with_state(state).with_key(id(key))
 }
 
-/// After a commit, its entries, run, state, thread record and key are all there.
+/// After a commit its entries, its run, its state change, the record of its thread and its key are stored.
 pub(crate) async fn every_part_of_a_commit_is_stored(given: &Given) -> Verdict {
     every_part(given, false).await
 }
 
-/// The entries, run, state, thread record and key of a commit are all there after the store was opened again.
+/// The entries, the run, the state change, the record of the thread and the key of a commit are still stored after the
+/// store is closed and reopened.
 pub(crate) async fn every_part_of_a_commit_survives_a_reopen(given: &Given) -> Verdict {
     every_part(given, true).await
 }
@@ -58,7 +60,8 @@ async fn every_part(given: &Given, reopened: bool) -> Verdict {
     expect_eq((again.deduplicated, again.entry_ids), (true, receipt.entry_ids))
 }
 
-/// Variants of the commit `full`, each with one part that is refused, and the kind of the error.
+/// Commits that are refused because of one of their parts. Each comes with the name of this part and the kind of the
+/// error.
 fn refused() -> Vec<(&'static str, Commit, ErrorKind)> {
     let stale = Expect::Version(store_core::Version::new(1, 1, 0));
     let state = |op| StateChange::new().set("a", json("1")).with("text", op);
@@ -77,12 +80,12 @@ fn refused() -> Vec<(&'static str, Commit, ErrorKind)> {
     ]
 }
 
-/// Whichever part of a commit is refused, no part of the commit is there afterwards, and its key is free.
+/// If any part of a commit is refused, no part of the commit is stored, and its key can be used again.
 pub(crate) async fn no_part_of_a_refused_commit_is_stored(given: &Given) -> Verdict {
     no_part(given, false).await
 }
 
-/// No part of a refused commit appears when the store is opened again, and its key is free.
+/// No part of a refused commit appears after the store is closed and reopened, and its key can be used again.
 pub(crate) async fn no_part_of_a_refused_commit_appears_after_a_reopen(given: &Given) -> Verdict {
     no_part(given, true).await
 }
@@ -154,7 +157,7 @@ pub(crate) async fn an_error_names_the_part(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Nothing but a commit writes entries, runs and thread state: an update of the thread leaves them as they are.
+/// Only a commit writes entries, runs and thread state. An update of the thread does not change them.
 pub(crate) async fn an_update_writes_no_entry_run_or_state(given: &Given) -> Verdict {
     let first = given.commit(full("t", "k")).await?;
     let before = given.threads()?.load_context(&id("t"), ContextRequest::head()).await?;

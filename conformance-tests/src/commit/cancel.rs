@@ -1,4 +1,5 @@
-//! Dropped commits that end a turn. Such a commit consumes input, settles its claim and writes an outbox row.
+//! Commits that settle their claim and whose futures are dropped. These commits also consume input, append an event and
+//! write an outbox row.
 
 use async_trait::async_trait;
 use store_core::{
@@ -17,7 +18,8 @@ use crate::{
     unknown::{Resolution, ResolveOutcome, undocumented, unknown_outcomes_can_be_resolved},
 };
 
-/// Threads that each have an input and a claim. A commit answers the input under the claim.
+/// Threads that each have a pending input and a claimed dispatch. A commit to the thread consumes the input and settles
+/// the claim.
 struct Turns(TenantStores);
 
 fn dispatch(t: &ThreadId) -> DispatchId {
@@ -92,13 +94,13 @@ impl ResolveOutcome for Turns {
     }
 }
 
-/// A commit that consumes input, settles its claim and writes to the outbox may be dropped at any await. It
-/// then took effect in full or not at all.
+/// A commit that consumes input, settles its claim and writes to the outbox may be dropped at any await. It then has
+/// taken effect in full or not at all.
 pub(super) async fn a_dropped_turn_is_all_or_nothing(given: &Given) -> Verdict {
     Sweep::new(Turns(given.stores()?)).run(given, &["commit"]).await
 }
 
-/// If the answer of such a commit was lost, a repeat returns the receipt of the commit, which takes effect once.
+/// If the answer to such a commit is lost, repeating the commit returns its receipt. The commit takes effect once.
 pub(super) async fn an_unknown_outcome_of_a_turn_can_be_resolved(given: &Given) -> Verdict {
     unknown_outcomes_can_be_resolved(given, Turns(given.stores()?), &["commit"]).await
 }

@@ -1,4 +1,4 @@
-//! Commits under a claim of the store's own mailbox, and commits that settle their claim in the same step.
+//! Commits under a claim of the store's own mailbox, and commits that also settle their claim.
 
 use std::sync::Arc;
 
@@ -22,8 +22,7 @@ fn under(claimed: &ClaimedDispatch, key: &str) -> Commit {
     say_keyed(&id("t"), key, "x").fenced(claimed.fence())
 }
 
-/// A commit whose token no longer proves a claim of the dispatch, or never proved one, is refused and changes
-/// nothing.
+/// A commit whose token does not prove a current claim of the dispatch is refused and changes nothing.
 pub(super) async fn a_lost_claim_writes_nothing(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     let first = held(given, "a").await?;
@@ -37,7 +36,7 @@ pub(super) async fn a_lost_claim_writes_nothing(given: &Given) -> Verdict {
     writer.refuse_commit(say_keyed(&id("t"), "k2", "x").fenced(later), ErrorKind::ClaimLost).await?;
     given.advance(LEASE).await;
     let second = claim(given, "a").await?;
-    // The old holder is refused although the new holder has not written yet.
+    // The old holder of the claim is refused, although the new holder has not written yet.
     writer.refuse_commit(under(&first, "k2"), ErrorKind::ClaimLost).await?;
     writer.refuse_commit(under(&first, "k2").settling(ack()), ErrorKind::ClaimLost).await?;
     is_now(given, "a", DispatchStatus::Claimed).await?;
@@ -50,7 +49,7 @@ pub(super) async fn a_lost_claim_writes_nothing(given: &Given) -> Verdict {
     writer.refuse_commit(under(&other, "k3"), ErrorKind::ClaimLost).await.map(drop)
 }
 
-/// After an interrupt a commit of the holder is refused with `StaleEpoch`, and leaves the dispatch as it is.
+/// After an interrupt, a commit under an earlier claim is refused with `StaleEpoch` and does not change the dispatch.
 pub(super) async fn a_stale_claim_writes_nothing(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     let claimed = held(given, "a").await?;
@@ -68,7 +67,7 @@ pub(super) async fn a_stale_claim_writes_nothing(given: &Given) -> Verdict {
     writer.refuse_commit(under(&claimed, "k3"), ErrorKind::StaleEpoch).await.map(drop)
 }
 
-/// A commit can settle its claim in the same step: the dispatch is then settled, and its thread is free.
+/// A commit can settle its claim in the same atomic step. Another dispatch of the thread can then be claimed.
 pub(super) async fn a_commit_settles_its_claim(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
     put(given, [work("t", "b"), work("u", "c")]).await?;
@@ -86,8 +85,8 @@ pub(super) async fn a_commit_settles_its_claim(given: &Given) -> Verdict {
     expect_eq(claims.claimed.len(), 2)
 }
 
-/// A refused commit leaves its dispatch claimed. If the claim is lost and the guard fails, too,
-/// the answer is the lost claim.
+/// A refused commit does not settle its claim. If the claim is lost and the guard does not hold either, the error is
+/// `ClaimLost`.
 pub(super) async fn a_refused_commit_settles_nothing(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     let claimed = held(given, "a").await?;
@@ -104,8 +103,8 @@ pub(super) async fn a_refused_commit_settles_nothing(given: &Given) -> Verdict {
     given.accept(under(&claimed, "k2").settling(ack())).await
 }
 
-/// A repeat with the same key and content returns the first receipt, although the claim was settled meanwhile.
-/// Another settlement is other content.
+/// A commit that is repeated with the same key and content returns the first receipt, although the claim was settled in
+/// the meantime. A commit with another settlement has other content.
 pub(super) async fn a_repeat_of_a_settling_commit_gives_its_receipt(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
     let commit = || under(&claimed, "k").settling(ack());
@@ -119,7 +118,7 @@ pub(super) async fn a_repeat_of_a_settling_commit_gives_its_receipt(given: &Give
     expect_eq(is_now(given, "a", DispatchStatus::Acked).await?.history.len(), 1)
 }
 
-/// Appends of events and updates of threads check their fence as commits do: under a stale claim they are refused.
+/// Appends of events and updates of threads check their fence as commits do: with a stale claim they are refused.
 pub(super) async fn a_claim_is_checked_wherever_a_fence_is(given: &Given) -> Verdict {
     let (threads, events) = (given.threads()?, given.stores()?.events);
     let events = events.ok_or_else(|| crate::Failure::new("the store has no events"))?;
@@ -147,8 +146,8 @@ pub(super) async fn a_claim_is_checked_wherever_a_fence_is(given: &Given) -> Ver
     expect_eq(events.load_scope(&Scope::Thread(id("t"))).await?.appended, 1)
 }
 
-/// A commit under a claim whose lease has expired is accepted as long as no other caller has taken
-/// the dispatch: the token decides.
+/// A commit under a claim whose lease has expired is accepted until another caller claims the dispatch. The token
+/// decides, not the clock.
 pub(super) async fn an_expired_lease_can_write_until_another_claim(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
     given.advance(LEASE * 2).await;
@@ -157,7 +156,7 @@ pub(super) async fn an_expired_lease_can_write_until_another_claim(given: &Given
     is_now(given, "a", DispatchStatus::Acked).await.map(drop)
 }
 
-/// If a commit that settles its claim races with a new claim of the dispatch, one of them succeeds: the
+/// If a commit that settles its claim races with a new claim of the dispatch, exactly one of them succeeds: either the
 /// dispatch is settled, or another worker holds it.
 pub(super) async fn a_settling_commit_and_a_competing_claim_have_one_winner(given: &Given) -> Verdict {
     for round in 0..20 {

@@ -2,13 +2,13 @@
 
 use store_core::{Commit, NewEntry, StateChange};
 
-/// The same change, which first clears the state.
+/// Changes `change` so that it first clears the state.
 pub(super) fn clearing(mut change: StateChange) -> StateChange {
     change.clear = true;
     change
 }
 
-/// The same commit with other entries.
+/// Replaces the entries of a commit.
 pub(super) fn with_entries(mut commit: Commit, entries: impl IntoIterator<Item = NewEntry>) -> Commit {
     commit.entries = entries.into_iter().collect();
     commit

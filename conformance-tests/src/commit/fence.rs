@@ -1,4 +1,4 @@
-//! Fences: the highest claim number that wrote to a thread id is remembered.
+//! Fences: for each thread id, the highest claim number under which a caller wrote is remembered.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ fn claim(incarnation: u64, counter: u64) -> Fence {
     Fence::new(id("dispatch"), ClaimToken::new("token"), 1, ClaimNumber { incarnation, counter })
 }
 
-/// A commit that holds only a fence.
+/// A commit with a fence and no other content.
 fn take_over(thread: &str, fence: Fence) -> Commit {
     Commit::new(id(thread)).fenced(fence)
 }
 
-/// A commit is refused if its claim number is lower than the highest that wrote to the thread. An equal or a higher
+/// A commit is refused if its claim number is lower than the highest one that wrote to the thread. An equal or a higher
 /// number is accepted. The incarnation is compared before the counter. Commits without a fence are not checked.
 pub(crate) async fn a_lower_claim_is_refused(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a"])).await?;
@@ -39,13 +39,14 @@ pub(crate) async fn a_lower_claim_is_refused(given: &Given) -> Verdict {
         }
     }
     given.accept(say_keyed(&writer.thread, "unfenced", "text")).await?;
-    // A refused commit does not take the thread over.
+    // A refused commit does not raise the highest claim number.
     let refused = say(&writer.thread, Expect::Absent, "x").fenced(claim(9, 9));
     writer.refuse_commit(refused, ErrorKind::Conflict).await?;
     given.accept(say_keyed(&writer.thread, "last", "text").fenced(claim(2, 2))).await
 }
 
-/// A commit that holds only a fence takes the thread over, even before the thread exists, and creates no thread.
+/// A commit with a fence and no other content raises the highest claim number, so that later commits with a lower
+/// number are refused. It works even before the thread exists, and does not create the thread.
 pub(crate) async fn a_commit_with_only_a_fence_takes_the_thread_over(given: &Given) -> Verdict {
     let receipt = given.commit(take_over("t", claim(1, 5))).await?;
     expect_eq((receipt.version.number(), receipt.head, receipt.first_seq), (0, None, None))?;
@@ -58,19 +59,20 @@ pub(crate) async fn a_commit_with_only_a_fence_takes_the_thread_over(given: &Giv
     expect_eq((receipt.version, receipt.head), (first.version, first.head))?;
     let late = say_keyed(&id("t"), "k", "late").fenced(claim(1, 6));
     Writer::new(given, "t").refuse_commit(late, ErrorKind::StaleEpoch).await?;
-    // A commit that takes over has its guard checked like any other commit.
+    // The guard of such a commit is checked, as that of any other commit.
     let guarded = take_over("t", claim(1, 8)).expecting(Expect::Absent);
     expect_kind(given.commits()?.commit(guarded).await, ErrorKind::Conflict)?;
     given.accept(take_over("t", claim(1, 7))).await
 }
 
-/// The highest claim number outlives the thread: a commit that creates the id again needs a number at least as high.
+/// The highest claim number is remembered after the thread is deleted: a commit that creates the thread again needs a
+/// number that is at least as high.
 pub(crate) async fn the_claim_number_of_a_deleted_thread_is_remembered(given: &Given) -> Verdict {
     remembered(given, false).await
 }
 
-/// The highest claim number is still known after the store was opened again: before the thread exists, while it
-/// exists, and after it was deleted.
+/// The highest claim number is still known after the store is closed and reopened. This holds for a thread that
+/// does not exist yet, for one that exists and for one that was deleted.
 pub(crate) async fn the_highest_claim_number_survives_a_reopen(given: &Given) -> Verdict {
     remembered(given, true).await
 }
@@ -92,11 +94,12 @@ async fn remembered(given: &Given, reopened: bool) -> Verdict {
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
     given.threads()?.create_thread(NewThread::new(id("t"))).await?;
     expect_kind(given.commits()?.commit(take_over("t", claim(1, 4))).await, ErrorKind::StaleEpoch)?;
-    // The claim numbers of one thread mean nothing for another thread.
+    // The claim numbers of one thread have no effect on another thread.
     given.accept(take_over("other", claim(0, 1))).await
 }
 
-/// Of concurrent writers under different claims, none writes after a writer with a higher claim number.
+/// Of several concurrent writers with different claim numbers, none can write after a writer with a higher number has
+/// written.
 pub(crate) async fn no_lower_claim_writes_after_a_higher_one(given: &Given) -> Verdict {
     for round in 0..20 {
         let (thread, commits) = (id(&format!("t{round}")), given.commits()?);
@@ -125,7 +128,8 @@ pub(crate) async fn no_lower_claim_writes_after_a_higher_one(given: &Given) -> V
     Ok(())
 }
 
-/// After `reset_fence` a lower claim number can write again. For an unknown thread `reset_fence` is no error.
+/// After `reset_fence` a lower claim number can write again. Calling `reset_fence` for an unknown thread is not an
+/// error.
 pub(crate) async fn a_fence_can_be_reset(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     given.accept(say_keyed(&writer.thread, "k", "a").fenced(claim(5, 5))).await?;
@@ -143,7 +147,7 @@ pub(crate) async fn a_fence_can_be_reset(given: &Given) -> Verdict {
     expect_eq(given.threads()?.load_thread(&id("unknown")).await?, None)
 }
 
-/// An update of a thread under a fence is checked like a commit, and takes the thread over like one.
+/// The fence of a thread update is checked like the fence of a commit, and it also raises the highest claim number.
 pub(crate) async fn the_fence_of_an_update_is_checked(given: &Given) -> Verdict {
     let (writer, threads) = (Writer::new(given, "t"), given.threads()?);
     given.accept(say_keyed(&writer.thread, "k", "a").fenced(claim(1, 5))).await?;
@@ -159,15 +163,15 @@ pub(crate) async fn the_fence_of_an_update_is_checked(given: &Given) -> Verdict 
     update("b", claim(1, 7)).await?;
     writer.refuse_commit(say_keyed(&writer.thread, "l", "x").fenced(claim(1, 6)), ErrorKind::StaleEpoch).await?;
     expect_kind(update("c", claim(1, 6)).await, ErrorKind::StaleEpoch)?;
-    // An update that changes nothing takes over, too.
+    // An update that changes nothing raises the highest claim number, too.
     let same = update("b", claim(1, 9)).await?;
     expect_eq(&same, &writer.load().await?)?;
     expect_kind(update("c", claim(1, 8)).await, ErrorKind::StaleEpoch)?;
     given.accept(say_keyed(&writer.thread, "m", "y").fenced(claim(1, 9))).await
 }
 
-/// The claim numbers of a commit, of an update and of an update that changes nothing are still known
-/// after the store was opened again.
+/// After the store is closed and reopened, the claim numbers of a commit, of an update and of an update that
+/// changed nothing are still known.
 pub(crate) async fn claim_numbers_of_commits_and_updates_survive_a_reopen(given: &Given) -> Verdict {
     for thread in ["a", "b", "c"] {
         given.accept(say_keyed(&id(thread), "k", "x").fenced(claim(1, 5))).await?;

@@ -12,7 +12,8 @@ use crate::{
     run::draft::{done, running, write},
 };
 
-/// Checks that the commit is refused with a conflict that says what was found.
+/// Checks that a commit is refused with a conflict, and that the conflict names the version that was found, or none if
+/// there is no thread.
 async fn expect_conflict(given: &Given, commit: Commit, found: Option<Version>) -> Verdict {
     let error = expect_kind(given.commits()?.commit(commit).await, ErrorKind::Conflict)?;
     let Detail::Conflict { actual, .. } = error.detail() else { return Err(Failure::new(format!("{error:?}"))) };
@@ -20,7 +21,8 @@ async fn expect_conflict(given: &Given, commit: Commit, found: Option<Version>) 
 }
 
 /// With `Absent` the thread must not exist, and the commit creates it. With `Version` the thread must exist at that
-/// version. `Any` accepts what is there. Otherwise the commit is refused with a conflict that says what was found.
+/// version. `Any` checks nothing. A commit whose guard does not hold is refused with a conflict that says what was
+/// found.
 pub(crate) async fn a_guard_is_checked_against_the_version(given: &Given) -> Verdict {
     let thread = id("t");
     let zero = Expect::Version(Version::new(0, 1, 0));
@@ -47,8 +49,8 @@ pub(crate) async fn version_zero_can_be_a_guard(given: &Given) -> Verdict {
     expect_eq(receipt.version, thread.version.plus(1))
 }
 
-/// A commit with `Any` creates a thread that never existed, with or without entries, and never a deleted one.
-/// `Absent` creates a deleted thread again.
+/// A commit with `Any`, with or without entries, creates a thread that never existed. It never creates a deleted thread
+/// again; a commit with `Absent` does.
 pub(crate) async fn any_makes_a_thread_that_never_existed(given: &Given) -> Verdict {
     let (thread, threads) = (id("t"), given.threads()?);
     given.accept(say_keyed(&thread, "k", "a")).await?;
@@ -70,7 +72,8 @@ pub(crate) async fn any_makes_a_thread_that_never_existed(given: &Given) -> Verd
     expect_conflict(given, say(&thread, Expect::Version(old), "x"), Some(anew.version)).await
 }
 
-/// Entries need a guard or a key. With neither the commit is refused, even if it has only a side entry.
+/// A commit with entries needs a guard or a key. A commit with neither is refused, even if its only entry is a side
+/// entry.
 pub(crate) async fn entries_need_a_guard_or_a_key(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     let unguarded = || Commit::new(id("t"));
@@ -86,7 +89,7 @@ pub(crate) async fn entries_need_a_guard_or_a_key(given: &Given) -> Verdict {
     writer.expect_log("a b c").await
 }
 
-/// A commit without entries needs no guard, but a guard that it has is checked. The version stays as it was.
+/// A commit without entries needs no guard, but a guard that it has is checked. The commit does not change the version.
 pub(crate) async fn a_commit_without_entries_does_not_change_the_version(given: &Given) -> Verdict {
     let first = Writer::having(given, "t", users(&["a", "b"])).await?.load().await?;
     let without = || Commit::new(id("t"));
@@ -109,7 +112,8 @@ pub(crate) async fn a_commit_without_entries_does_not_change_the_version(given: 
     expect_eq(given.thread(&id("t")).await?.open_runs, vec![id("s")])
 }
 
-/// A commit that holds nothing is refused, whatever its guard, key and time are. `create` counts as something.
+/// A commit without content is refused, whatever its guard, key and time are. The part `create` alone is enough
+/// content.
 pub(crate) async fn a_commit_with_nothing_in_it_is_refused(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a"])).await?;
     let empty = || Commit::new(id("t"));

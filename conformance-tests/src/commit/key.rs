@@ -1,4 +1,4 @@
-//! Commit keys.
+//! Commit keys: a commit that is repeated with its key is applied only once.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use crate::{
     run::draft::{done, running, write},
 };
 
-/// A repeat with the same key and the same content returns the first receipt and writes nothing: at once, after
-/// other commits, and when the guard would no longer hold.
+/// A commit that is repeated with the same key and content returns the first receipt and writes nothing. This also
+/// holds after other commits, and if the guard would no longer hold.
 pub(crate) async fn a_repeat_gives_the_first_receipt(given: &Given) -> Verdict {
     repeat(given, false).await
 }
 
-/// A repeat with the same key and the same content returns the first receipt and writes nothing, also
-/// after the store was opened again.
+/// A commit that is repeated with the same key and content after the store is closed and reopened returns the
+/// first receipt and writes nothing.
 pub(crate) async fn a_commit_key_survives_a_reopen(given: &Given) -> Verdict {
     repeat(given, true).await
 }
@@ -57,8 +57,8 @@ fn commit() -> Commit {
     Commit::new(id("t")).entry(said("a")).with_run(running("r")).with_state(state).with_key(id("k"))
 }
 
-/// The guard and the fence are not part of the content. Neither are the order of maps and
-/// ids that the store generated.
+/// The content that belongs to a key does not include the guard, the fence, the order of the keys in maps, or ids that
+/// the store generated.
 pub(crate) async fn guard_fence_and_map_order_are_not_part_of_the_content(given: &Given) -> Verdict {
     let metadata = |order: [&str; 2]| {
         let mut message = Message::user("with metadata");
@@ -81,7 +81,7 @@ pub(crate) async fn guard_fence_and_map_order_are_not_part_of_the_content(given:
     expect_eq(given.log(&id("t")).await?.len(), 2)
 }
 
-/// Commits like [`commit`], each with other content.
+/// Commits with the same key as the first commit of a case, each with other content.
 fn others() -> Vec<Commit> {
     let state = |change: StateChange| commit().with_state(change);
     let (mut bare, mut steps) = (commit(), running("r"));
@@ -106,7 +106,8 @@ fn others() -> Vec<Commit> {
     ]
 }
 
-/// The same key with any other content is a mismatch. One different byte in a JSON value is enough.
+/// A commit with the same key and other content is refused with `IdempotencyMismatch`. One different byte in a JSON
+/// value is enough.
 pub(crate) async fn the_same_key_with_other_content_is_a_mismatch(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     given.accept(commit()).await?;
@@ -146,7 +147,7 @@ pub(crate) async fn keys_belong_to_one_thread(given: &Given) -> Verdict {
     expect_eq(given.commit(say_keyed(&id("u"), "k", "a")).await?.deduplicated, true)
 }
 
-/// A thread remembers its keys as long as it exists, however much is committed and however much time passes.
+/// A thread remembers its keys as long as it exists, however many commits follow and however much time passes.
 pub(crate) async fn a_key_lives_as_long_as_its_thread(given: &Given) -> Verdict {
     let first = given.commit(say_keyed(&id("t"), "k", "a")).await?;
     for at in 0..300 {
@@ -160,7 +161,8 @@ pub(crate) async fn a_key_lives_as_long_as_its_thread(given: &Given) -> Verdict 
     expect_eq(given.commit(say_keyed(&id("t"), "k7", "more")).await?.deduplicated, true)
 }
 
-/// If a commit is a repeat, nothing but its key is checked: not the fence, guard, state revision, run or entries.
+/// If the key shows that a commit is a repeat, the fence, guard, state revision, run and entries of the commit are not
+/// checked.
 pub(crate) async fn a_repeat_is_checked_by_its_key_alone(given: &Given) -> Verdict {
     let state = StateChange::new().set("a", json("1")).expecting(0);
     let commit = Commit::new(id("t")).entry(user("a")).with_run(done("r")).with_state(state).with_key(id("k"));
@@ -171,7 +173,7 @@ pub(crate) async fn a_repeat_is_checked_by_its_key_alone(given: &Given) -> Verdi
         let again = given.commit(commit.clone().expecting(guard).fenced(fence(1))).await?;
         expect_eq((again.deduplicated, again.version), (true, first.version))?;
     }
-    // A repeat with a higher claim number does not take the thread over.
+    // A repeat with a higher claim number does not raise the highest claim number of the thread.
     given.accept(commit.fenced(fence(99))).await?;
     given.accept(say_keyed(&id("t"), "m", "x").fenced(fence(9))).await
 }

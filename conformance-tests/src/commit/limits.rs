@@ -16,7 +16,7 @@ use crate::{
     run::draft::{done, running, write},
 };
 
-/// Checks that a commit is refused because of a limit of `max`, and changes nothing.
+/// Checks that a commit is refused because it exceeds a limit of `max`, and that it changes nothing.
 async fn refuse(writer: &Writer<'_>, commit: Commit, max: u64) -> Verdict {
     let error = writer.refuse_commit(commit, ErrorKind::LimitExceeded).await?;
     match error.detail() {
@@ -25,7 +25,7 @@ async fn refuse(writer: &Writer<'_>, commit: Commit, max: u64) -> Verdict {
     }
 }
 
-/// A commit may have as many entries as the limit says, and not one more.
+/// A commit may have as many entries as the limit, and not one more.
 pub(crate) async fn a_commit_has_a_thousand_entries_at_most(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("first")]).await?;
     let many = |count| (0..count).map(|_| said("text"));
@@ -35,7 +35,7 @@ pub(crate) async fn a_commit_has_a_thousand_entries_at_most(given: &Given) -> Ve
     expect_eq(given.log(&writer.thread).await?.len(), 1_001)
 }
 
-/// A commit may change as many state keys as the limit says, and the state of a thread has no more keys in all.
+/// A commit may change as many state keys as the limit. The state of a thread may have as many keys in all.
 pub(crate) async fn state_has_a_thousand_keys_at_most(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a")]).await?;
     let keys =
@@ -51,8 +51,8 @@ pub(crate) async fn state_has_a_thousand_keys_at_most(given: &Given) -> Verdict 
     refuse(&writer, with(keys(3_000, 3_001).remove("k0")), 1_000).await
 }
 
-/// The state of a thread may have as many bytes as the limit says. Keys and values count together,
-/// whatever operation wrote them.
+/// The state of a thread may have as many bytes as the limit. Keys and values count together, whatever operation wrote
+/// them.
 pub(crate) async fn state_has_a_megabyte_at_most(given: &Given) -> Verdict {
     let limit = 1 << 20;
     let writer = Writer::having(given, "t", [user("a")]).await?;
@@ -68,7 +68,7 @@ pub(crate) async fn state_has_a_megabyte_at_most(given: &Given) -> Verdict {
     refuse(&writer, with(StateChange::new().with("key", StateOp::Append(items))), limit as u64).await
 }
 
-/// A thread may have as many open runs as the limit says. A run that is done does not count.
+/// A thread may have as many open runs as the limit. Runs that are done do not count.
 pub(crate) async fn a_thread_has_64_open_runs_at_most(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a")]).await?;
     for at in 0..64 {
@@ -84,7 +84,7 @@ pub(crate) async fn a_thread_has_64_open_runs_at_most(given: &Given) -> Verdict 
     expect_eq(writer.load().await?.open_runs.len(), 64)
 }
 
-/// Labels and titles may have as many bytes as the limit says, wherever they are given.
+/// Labels and titles may have as many bytes as the limit, wherever they are given.
 pub(crate) async fn a_text_has_a_kibibyte_at_most(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), checkpoint("c", Some("x"))]).await?;
     let (fits, long) = (format!("{}é", "x".repeat(1_022)), format!("{}é", "x".repeat(1_023)));
@@ -108,7 +108,7 @@ pub(crate) async fn a_text_has_a_kibibyte_at_most(given: &Given) -> Verdict {
     given.accept(titled("fits", fits)).await
 }
 
-/// The metadata of a new thread may have as many bytes as the limit says, counted as one JSON document.
+/// The metadata of a new thread may have as many bytes as the limit, counted as one JSON document.
 pub(crate) async fn metadata_has_64_kibibytes_at_most(given: &Given) -> Verdict {
     let with = |thread: &str, bytes: usize| {
         let mut fields = ThreadFields::default();
@@ -121,7 +121,7 @@ pub(crate) async fn metadata_has_64_kibibytes_at_most(given: &Given) -> Verdict 
     given.accept(with("fits", limit)).await
 }
 
-/// A record may have as many bytes as a store with smaller limits says.
+/// If a store is opened with a smaller limit on records, it refuses every larger entry, run and state value.
 pub(crate) async fn a_record_has_a_limit(given: &Given) -> Verdict {
     let small = given.with_limits(|limits| limits.record_bytes = 2_000).await?;
     let writer = Writer::having(&small, "t", [user("a")]).await?;
@@ -140,7 +140,8 @@ pub(crate) async fn a_record_has_a_limit(given: &Given) -> Verdict {
     expect_eq(receipt.version.number(), 2)
 }
 
-/// A state value may have as many bytes as a store with smaller limits says, whatever operation wrote it.
+/// If a store is opened with a smaller limit on records, it refuses every larger state value, whatever operation would
+/// write it.
 pub(crate) async fn a_state_value_has_a_limit(given: &Given) -> Verdict {
     let small = given.with_limits(|limits| limits.record_bytes = 2_000).await?;
     let writer = Writer::having(&small, "t", [user("a")]).await?;
@@ -158,7 +159,7 @@ pub(crate) async fn a_state_value_has_a_limit(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// No operation on the state makes a value that is nested deeper than a value from a caller may be.
+/// No operation on the state can produce a value that is nested deeper than a JSON value may be.
 pub(crate) async fn the_depth_of_a_state_value_is_limited(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a")]).await?;
     let nested = |depth: usize| json(&format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
@@ -170,8 +171,7 @@ pub(crate) async fn the_depth_of_a_state_value_is_limited(given: &Given) -> Verd
     given.accept(with("object", object(127))).await
 }
 
-/// A store with smaller limits enforces its limits on the bytes of a commit, and on
-/// entries, keys, open runs and texts.
+/// A store with smaller limits enforces them on the bytes of a commit, and on entries, keys, open runs and texts.
 pub(crate) async fn smaller_limits_hold(given: &Given) -> Verdict {
     let change = |limits: &mut Limits| {
         (limits.commit_bytes, limits.commit_entries, limits.commit_state_keys) = (5_000, 3, 2);
@@ -193,8 +193,8 @@ pub(crate) async fn smaller_limits_hold(given: &Given) -> Verdict {
     expect_eq(above.is_ok(), true)
 }
 
-/// The entries, run, state, events and outbox rows of a commit count together. None of
-/// them is too large by itself here.
+/// The limit on the bytes of a commit applies to its entries, run, state, events and outbox rows together. In this case
+/// no single part is too large.
 pub(crate) async fn the_parts_of_a_commit_count_together(given: &Given) -> Verdict {
     let small = given.with_limits(|limits| limits.commit_bytes = 5_000).await?;
     let writer = Writer::having(&small, "t", [user("a")]).await?;
@@ -215,7 +215,7 @@ pub(crate) async fn the_parts_of_a_commit_count_together(given: &Given) -> Verdi
     small.accept(two).await
 }
 
-/// Limits on stored totals are checked in the atomic step: concurrent commits together do not exceed a limit.
+/// Limits on stored totals are checked in the atomic step, so that concurrent commits together do not exceed a limit.
 pub(crate) async fn totals_are_checked_in_the_atomic_step(given: &Given) -> Verdict {
     let commits = given.commits()?;
     let results = crate::given::race(8, |task| {

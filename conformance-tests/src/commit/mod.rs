@@ -1,4 +1,4 @@
-//! Cases of commits (CM).
+//! Cases about commits (promises CM of the contract).
 
 mod atomic;
 mod cancel;
@@ -13,7 +13,8 @@ mod race;
 mod receipt;
 mod state;
 
-/// The cases of this area.
+/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
+/// promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! commit {

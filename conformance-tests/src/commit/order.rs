@@ -1,4 +1,4 @@
-//! The order of checks: the first check that fails determines the answer.
+//! The order of checks: the first check that fails determines the error.
 
 use store_core::{
     ClaimNumber, ClaimToken, Commit, DeleteRequest, Detail, Error, ErrorKind, Expect, Fence, StateChange, ThreadFields,
@@ -19,15 +19,15 @@ fn claim(counter: u64) -> Fence {
     Fence::new(id("dispatch"), ClaimToken::new("token"), 1, ClaimNumber { incarnation: 1, counter })
 }
 
-/// A check that a commit can fail: how to make it fail, and how to recognise its answer.
+/// One of the checks of a commit: how to make it fail, and how to recognise its error.
 struct Check {
     name: &'static str,
     spoil: fn(&mut Commit),
     is_answer: fn(&Error) -> bool,
 }
 
-/// Whether `error` is a conflict that found `number`. The number shows which expectation failed: the version is
-/// 3, and the revision of the state is 1.
+/// Whether `error` is a conflict that found the number `number`. This shows which expectation failed, because the
+/// version of the thread is 3 and its state revision is 1.
 fn conflict_with(error: &Error, number: u64) -> bool {
     matches!(error.detail(), Detail::Conflict { actual: Some(found), .. } if found.number() == number)
 }
@@ -87,20 +87,22 @@ async fn a_full_thread(given: &Given) -> Verdict {
     given.accept(first.with_run(done("done")).with_state(state).with_key(id("used")).fenced(claim(5))).await
 }
 
+/// A commit that passes all checks.
 fn draft(number: usize) -> Commit {
     let name = format!("new {number}");
     Commit::new(id("t")).with_key(id(&name)).entry(user(&name))
 }
 
+/// Returns the error of a commit that must be refused.
 async fn answer(given: &Given, commit: Commit) -> Result<Error, Failure> {
     match given.commits()?.commit(commit).await {
-        Ok(receipt) => Err(Failure::new(format!("accepted: {receipt:?}"))),
+        Ok(receipt) => Err(Failure::new(format!("the commit was accepted: {receipt:?}"))),
         Err(error) => Ok(error),
     }
 }
 
-/// If two checks fail, the first of them determines the answer. The order is: shape and limits, key, fence,
-/// guard, state revision, run, entries, limits on totals.
+/// If two checks fail, the first of them determines the error. The order is: shape and limits, key, fence, guard, state
+/// revision, run, entries, limits on totals.
 pub(crate) async fn the_first_failing_check_determines_the_error(given: &Given) -> Verdict {
     a_full_thread(given).await?;
     let writer = Writer::new(given, "t");
@@ -122,7 +124,7 @@ pub(crate) async fn the_first_failing_check_determines_the_error(given: &Given) 
     expect_eq((writer.load().await?, given.log(&writer.thread).await?), (before, log))
 }
 
-/// For a deleted thread the answer is `NotFound`, unless shape or limits fail, which are checked before.
+/// For a deleted thread the error is `NotFound`, unless the check of shape and limits fails, which comes first.
 pub(crate) async fn a_deleted_thread_is_reported_before_other_errors(given: &Given) -> Verdict {
     a_full_thread(given).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
@@ -137,7 +139,7 @@ pub(crate) async fn a_deleted_thread_is_reported_before_other_errors(given: &Giv
     expect_kind(given.commits()?.commit(repeat).await, ErrorKind::NotFound).map(drop)
 }
 
-/// Limits on the commit itself are checked with its shape, before the guard and everything else that is stored.
+/// The limits on the commit itself are checked together with its shape, before all checks against stored data.
 pub(crate) async fn limits_of_the_commit_come_first(given: &Given) -> Verdict {
     a_full_thread(given).await?;
     let stale = || draft(0).expecting(Expect::Absent).fenced(claim(1));

@@ -14,8 +14,8 @@ use crate::{
     run::draft::{done, running},
 };
 
-/// Of concurrent commits with one version as their guard exactly one succeeds, and the others get `Conflict`.
-/// No two receipts have the same version.
+/// Of several concurrent commits with the same version as their guard, exactly one succeeds. The others are refused
+/// with `Conflict`. No two receipts have the same version.
 pub(crate) async fn one_guard_has_one_winner(given: &Given) -> Verdict {
     const ROUNDS: u64 = 40;
     let (thread, mut guard) = (id("t"), Expect::Absent);
@@ -38,8 +38,8 @@ pub(crate) async fn one_guard_has_one_winner(given: &Given) -> Verdict {
     expect_eq(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), (1..=ROUNDS).collect::<Vec<_>>())
 }
 
-/// Concurrent commits without a guard all take effect. The entries of each commit are next to each other,
-/// each below the one before it.
+/// Concurrent commits without a guard all take effect. The entries of each commit have consecutive numbers, and each is
+/// a child of the one before it.
 pub(crate) async fn unguarded_commits_all_take_effect(given: &Given) -> Verdict {
     const TASKS: usize = 12;
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
@@ -62,7 +62,8 @@ pub(crate) async fn unguarded_commits_all_take_effect(given: &Given) -> Verdict 
     expect_eq(given.thread(&thread).await?.leaves, 1)
 }
 
-/// Of concurrent commits with one key and content exactly one is applied, and all of them return its receipt.
+/// Of several concurrent commits with the same key and the same content, exactly one is applied. All of them return its
+/// receipt.
 pub(crate) async fn commits_with_the_same_key_are_applied_once(given: &Given) -> Verdict {
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
     for round in 0..30_u64 {
@@ -80,7 +81,8 @@ pub(crate) async fn commits_with_the_same_key_are_applied_once(given: &Given) ->
     Ok(())
 }
 
-/// Of concurrent commits with one key and different contents exactly one is applied. The others are a mismatch.
+/// Of several concurrent commits with the same key and different contents, exactly one is applied. The others are
+/// refused with `IdempotencyMismatch`.
 pub(crate) async fn a_key_with_different_content_is_refused(given: &Given) -> Verdict {
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
     for round in 0..20 {
@@ -96,7 +98,7 @@ pub(crate) async fn a_key_with_different_content_is_refused(given: &Given) -> Ve
     Ok(())
 }
 
-/// A commit with many parts, which is refused because of one of them.
+/// A commit with many parts that is refused because of one of them.
 fn refused(thread: &ThreadId, task: usize) -> Commit {
     let much = say_keyed(thread, &format!("refused {task}"), "refused").with_run(running(&format!("refused {task}")));
     let state = StateChange::new().with("count", StateOp::Add(1_000)).with("refused", StateOp::Add(1));
@@ -107,7 +109,7 @@ fn refused(thread: &ThreadId, task: usize) -> Commit {
     }
 }
 
-/// A refused commit changes nothing of what other callers write at the same time, and leaves nothing behind.
+/// A refused commit does not affect what other callers write at the same time, and none of its parts is stored.
 pub(crate) async fn a_refused_commit_does_not_affect_other_writers(given: &Given) -> Verdict {
     const TASKS: usize = 12;
     const ROUNDS: usize = 10;
@@ -138,7 +140,8 @@ pub(crate) async fn a_refused_commit_does_not_affect_other_writers(given: &Given
     expect_eq(after.thread.state_revision, accepted as u64 + 1)
 }
 
-/// A thousand commits in a row leave a log without gaps, exact counters and every acknowledged entry.
+/// After a thousand commits in a row, the log has no gaps, the counters are exact, and every acknowledged entry is
+/// stored.
 pub(crate) async fn a_thousand_commits_follow_each_other(given: &Given) -> Verdict {
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
     let mut guard = Expect::Absent;
@@ -156,7 +159,8 @@ pub(crate) async fn a_thousand_commits_follow_each_other(given: &Given) -> Verdi
     )
 }
 
-/// 64 concurrent writers on 8 threads leave logs without gaps, exact counters and every acknowledged entry.
+/// After commits of 64 concurrent writers to 8 threads, the logs have no gaps, the counters are exact, and every
+/// acknowledged entry is stored.
 pub(crate) async fn many_writers_leave_complete_logs_and_exact_counters(given: &Given) -> Verdict {
     const ROUNDS: usize = 8;
     let commits = given.commits()?;
@@ -194,8 +198,8 @@ async fn write_rounds(
     Ok(receipts)
 }
 
-/// A commit that was stale can be tried again: the caller loads the thread, takes the new guard and keeps the
-/// key. The commit takes effect once.
+/// A commit that was refused because its guard was stale can be tried again: the caller loads the thread, takes the new
+/// guard and keeps the key. The commit takes effect once.
 pub(crate) async fn a_stale_commit_can_be_rebased(given: &Given) -> Verdict {
     const TASKS: usize = 8;
     let (commits, threads) = (given.commits()?, given.threads()?);
@@ -206,7 +210,7 @@ pub(crate) async fn a_stale_commit_can_be_rebased(given: &Given) -> Verdict {
     let log = given.log(&id("t")).await?;
     let said: BTreeSet<_> = log.iter().map(|entry| entry.id.to_string()).collect();
     expect_eq(said, (0..TASKS).map(|task| task.to_string()).collect())?;
-    // After that a repeat returns the first receipt, whatever its guard is.
+    // After that, repeating a commit returns its first receipt, whatever its guard is.
     for (task, receipt) in receipts.into_iter().enumerate() {
         let again = Commit::new(id("t")).expecting(Expect::Absent).entry(user(&task.to_string()));
         let again = commits.commit(again.with_key(id(&format!("k{task}")))).await?;
@@ -215,6 +219,7 @@ pub(crate) async fn a_stale_commit_can_be_rebased(given: &Given) -> Verdict {
     expect_eq(given.log(&id("t")).await?.len(), TASKS)
 }
 
+/// Commits the entry `task` with the current version as its guard, and tries again after each conflict.
 async fn rebase(
     commits: Arc<dyn CommitCoordinator>,
     threads: Arc<dyn ThreadRunStore>,

@@ -1,4 +1,4 @@
-//! Receipts and times.
+//! Receipts, and the times of commits.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,8 @@ use crate::{
     run::draft::{change, load, running},
 };
 
-/// The next read returns the version, head, ids, state revision, run status and time that the receipt gave.
+/// The next read returns the version, the head, the ids, the state revision, the run status and the time that are in
+/// the receipt.
 pub(crate) async fn a_receipt_says_what_the_next_read_gives(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     let state = |value: &str| StateChange::new().set("k", json(value));
@@ -45,7 +46,7 @@ pub(crate) async fn a_receipt_says_what_the_next_read_gives(given: &Given) -> Ve
     Ok(())
 }
 
-/// The times of successive commits do not go back, even if the clock does, and neither does `updated_at`.
+/// Neither the times of successive commits nor `updated_at` decrease, even if the clock is set back.
 pub(crate) async fn times_do_not_decrease(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     let mut last = Timestamp::MIN;
@@ -67,7 +68,8 @@ pub(crate) async fn times_do_not_decrease(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Concurrent commits take effect in the order of their versions: entries, times and state revisions have that order.
+/// Concurrent commits take effect in the order of their versions: their entries, times and state revisions have the
+/// same order.
 pub(crate) async fn versions_follow_the_order_of_commits(given: &Given) -> Verdict {
     let commits = given.commits()?;
     let results = race(8, |task| {
@@ -98,7 +100,8 @@ pub(crate) async fn versions_follow_the_order_of_commits(given: &Given) -> Verdi
     expect(all.windows(2).all(|pair| pair[0].state_revision < pair[1].state_revision), "state revisions do not grow")
 }
 
-/// `at` is the time of the thread, and of each entry that has no time of its own. `updated_at` never goes back.
+/// The time `at` that a commit states becomes the time of the thread, and of each entry that has no time of its own.
+/// `updated_at` never decreases.
 pub(crate) async fn a_commit_may_say_when_it_happened(given: &Given) -> Verdict {
     let now = given.commit(say_keyed(&id("clock"), "k", "text")).await?.time;
     let before = |seconds: u64| now.saturating_sub(Duration::from_secs(seconds));

@@ -15,10 +15,12 @@ async fn change(given: &Given, change: StateChange) -> Verdict {
     changed(given, change).await.map(drop)
 }
 
+/// Commits a state change to the thread `t`, and returns the receipt.
 async fn changed(given: &Given, change: StateChange) -> Result<store_core::Receipt, Failure> {
     given.commit(Commit::new(id("t")).with_state(change)).await
 }
 
+/// Returns the state revision and the state of the thread `t`.
 async fn state(given: &Given) -> Result<(u64, ThreadState), Failure> {
     let context = given.threads()?.load_context(&id("t"), ContextRequest::head()).await?;
     Ok((context.thread.state_revision, context.state))
@@ -32,8 +34,8 @@ fn clear() -> StateChange {
     clearing(StateChange::new())
 }
 
-/// The state changes by key, and keys that are not named stay. The revision increases by one with each
-/// commit that changes the state.
+/// A commit changes the state by key: keys that it does not name stay as they are. The revision increases by one with
+/// each commit that changes the state.
 pub(crate) async fn state_changes_by_key(given: &Given) -> Verdict {
     let new = StateChange::new;
     for (at, (step, pairs)) in [
@@ -60,12 +62,12 @@ pub(crate) async fn state_changes_by_key(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Without changes the state stays as it was. It is deleted with the thread.
+/// A commit without state changes does not change the state. The state is deleted with its thread.
 pub(crate) async fn state_is_kept_if_a_commit_does_not_change_it(given: &Given) -> Verdict {
     change(given, StateChange::new().set("a", json("1"))).await?;
     let receipt = given.commit(say_keyed(&id("t"), "k", "text")).await?;
     expect_eq(receipt.state_revision, 1)?;
-    // A state part that names no key does not count as a change.
+    // A state change that names no key does not increase the revision.
     let receipt = given.commit(say_keyed(&id("t"), "l", "text").with_state(StateChange::new().expecting(1))).await?;
     expect_eq(receipt.state_revision, 1)?;
     let wrong = say_keyed(&id("t"), "m", "text").with_state(StateChange::new().expecting(2));
@@ -78,7 +80,7 @@ pub(crate) async fn state_is_kept_if_a_commit_does_not_change_it(given: &Given) 
     expect_eq((receipt.state_revision, state(given).await?.1), (1, wanted(&[("a", "1")])))
 }
 
-/// A commit may name a state key once. A key that is set and removed, or set twice, is refused.
+/// A commit may name a state key at most once. If a key is both set and removed, or set twice, the commit is refused.
 pub(crate) async fn a_commit_names_a_state_key_at_most_once(given: &Given) -> Verdict {
     change(given, StateChange::new().set("b", json("1"))).await?;
     let set = || StateChange::new().set("x", json("0")).set("a", json("1"));
@@ -89,7 +91,7 @@ pub(crate) async fn a_commit_names_a_state_key_at_most_once(given: &Given) -> Ve
     expect_eq(state(given).await?, (1, wanted(&[("b", "1")])))
 }
 
-/// Stored values, each with an operation that is refused on it.
+/// Pairs of a stored value and an operation that is refused for this value.
 fn misfits() -> Vec<(&'static str, StateOp)> {
     let add = || StateOp::Add(1);
     vec![
@@ -112,8 +114,8 @@ fn misfits() -> Vec<(&'static str, StateOp)> {
     ]
 }
 
-/// An operation on a value of another type, or one that overflows, is refused, and no
-/// other key of the commit changes.
+/// An operation is refused if the stored value has another type or if the result would overflow. The other keys of the
+/// commit do not change either.
 pub(crate) async fn an_operation_on_a_value_of_another_type_is_refused(given: &Given) -> Verdict {
     for (stored, op) in misfits() {
         let about = format!("{op:?} of {stored}");
@@ -127,7 +129,7 @@ pub(crate) async fn an_operation_on_a_value_of_another_type_is_refused(given: &G
     Ok(())
 }
 
-/// Operations apply to what is stored. A missing key counts as 0, as an empty list or as an empty object.
+/// An operation applies to the stored value. A missing key counts as 0, as an empty list or as an empty object.
 pub(crate) async fn an_operation_applies_to_the_stored_value(given: &Given) -> Verdict {
     let list = |items: &[&str]| StateOp::Append(items.iter().map(|item| json(item)).collect());
     for (stored, op, after) in [
@@ -155,7 +157,8 @@ pub(crate) async fn an_operation_applies_to_the_stored_value(given: &Given) -> V
     Ok(())
 }
 
-/// A change with an operation of each kind on keys that all tasks share, and with a key of its own.
+/// A state change with one operation of each kind on keys that all tasks share, and with one key that no other change
+/// sets.
 fn operations(number: usize) -> StateChange {
     let item = json(&number.to_string());
     let field = json(&format!("{{\"k{number}\":{number}}}"));
@@ -164,7 +167,7 @@ fn operations(number: usize) -> StateChange {
     change.with("list", StateOp::Append(vec![item.clone()])).set(format!("own {number}"), item)
 }
 
-/// Concurrent operations all take effect, on one key and on several.
+/// Concurrent operations all take effect, whether they name the same key or different keys.
 pub(crate) async fn concurrent_operations_all_take_effect(given: &Given) -> Verdict {
     const TASKS: usize = 8;
     const ROUNDS: usize = 15;
@@ -192,7 +195,7 @@ pub(crate) async fn concurrent_operations_all_take_effect(given: &Given) -> Verd
     expect_eq(object.len(), total)
 }
 
-/// A commit that expects a different state revision is refused with a conflict. Of concurrent commits that
+/// A commit that expects a different state revision is refused with `Conflict`. Of several concurrent commits that
 /// expect the same revision, exactly one succeeds.
 pub(crate) async fn a_state_revision_has_one_winner(given: &Given) -> Verdict {
     for wrong in [1, u64::MAX] {

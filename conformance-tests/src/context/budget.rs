@@ -1,4 +1,4 @@
-//! Contexts within a budget.
+//! Contexts with a budget: what is left out if a context is too large.
 
 use std::sync::Arc;
 
@@ -14,10 +14,12 @@ use crate::{
     },
 };
 
+/// Loads the context of the head with this budget.
 async fn within(writer: &Writer<'_>, budget: Budget) -> Result<Context, Failure> {
     Ok(writer.context_by(ContextRequest::head().within(budget)).await?.context)
 }
 
+/// Returns the ids of the entries that were left out, separated by blanks.
 fn left_out(context: &Context) -> String {
     crate::log::writer::join(context.left_out.iter().map(|entry| entry.as_str()))
 }
@@ -31,8 +33,9 @@ fn system(name: &str) -> NewEntry {
     entry(name, Message::new(Role::System, vec![store_core::Block::text(name)]))
 }
 
-/// The oldest whole turns are left out first, and a call is left out together with its result. System messages
-/// stay. What was left out is listed.
+/// A context that is too large leaves out whole turns, the oldest first. A turn begins with user messages and ends
+/// before the next ones, so that a call is left out together with its result. System messages stay. The entries that
+/// were left out are listed.
 pub(crate) async fn the_oldest_turns_are_left_out_first(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [system("s"), user("a"), assistant("b"), user("c")]).await?;
     writer.accept([calling("d", &["1"]), answering("e", &["1"]), assistant("f"), user("g"), assistant("h")]).await?;
@@ -54,7 +57,7 @@ pub(crate) async fn the_oldest_turns_are_left_out_first(given: &Given) -> Verdic
     expect_eq(writer.context().await?.context.left_out, vec![])
 }
 
-/// The last summary stays, whatever else is left out.
+/// The last summary is kept, whatever else is left out.
 pub(crate) async fn the_last_summary_is_always_kept(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
     writer.accept([assistant("c"), compaction("s", "a", "c"), user("d"), assistant("e")]).await?;
@@ -64,7 +67,8 @@ pub(crate) async fn the_last_summary_is_always_kept(given: &Given) -> Verdict {
     expect_eq((sketch(&context).as_str(), left_out(&context).as_str()), ("[s] f g", "d e"))
 }
 
-/// However small the budget is, no result is without its call and no call without its result. The log stays as it is.
+/// However small the budget is, the context has no result without its call and no call without its result. The log does
+/// not change.
 pub(crate) async fn no_budget_separates_a_call_from_its_result(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [system("s"), user("a")]).await?;
     writer.accept([calling("b", &["1", "2"]), answering("c", &["1", "2"]), calling("d", &["3"])]).await?;

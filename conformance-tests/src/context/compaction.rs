@@ -15,19 +15,21 @@ use crate::{
     },
 };
 
+/// Checks that the context of the entry `at` has this short form.
 async fn expect_context(writer: &Writer<'_>, at: &str, wanted: &str) -> Verdict {
     let context = writer.context_by(ContextRequest::at(id(at))).await?.context;
     expect_eq(sketch(&context), wanted).map_err(|failure| failure.about(at))
 }
 
+/// A compaction that covers no interval. The text of its summary is its id.
 fn everywhere(name: &str) -> NewEntry {
     let mut body = Compaction::default();
     body.summary = vec![Block::text(name)];
     entry(name, body)
 }
 
-/// A summary stands where its interval began. It is a user message that begins with a fixed marker. The
-/// covered entries are left out.
+/// In the context, a summary appears where its interval began, and the covered entries are left out. The summary is a
+/// user message that begins with a fixed marker.
 pub(crate) async fn a_summary_replaces_its_interval(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e"])).await?;
     writer.accept([compaction("s1", "b", "d"), user("f")]).await?;
@@ -48,7 +50,7 @@ pub(crate) async fn a_summary_replaces_its_interval(given: &Given) -> Verdict {
     expect(!markers[0].is_empty() && markers[0] == markers[1], format!("the markers differ or are empty: {markers:?}"))
 }
 
-/// Replacement messages stand at that place instead of the summary, as they were given.
+/// If a compaction has replacement messages, they appear in the place of its summary, unchanged.
 pub(crate) async fn replacement_messages_appear_instead_of_the_summary(given: &Given) -> Verdict {
     let replacement = vec![Message::user("what was asked"), Message::assistant("what was done")];
     let mut body = Compaction::default();
@@ -62,8 +64,8 @@ pub(crate) async fn replacement_messages_appear_instead_of_the_summary(given: &G
     expect_eq(context.messages[1..3].iter().map(|message| message.message.clone()).collect::<Vec<_>>(), replacement)
 }
 
-/// The summary of a compaction without an interval stands in front of the first message and hides nothing. Of
-/// several such compactions the latest counts.
+/// The summary of a compaction without an interval comes before the first message and replaces nothing. Of several such
+/// compactions only the latest one appears.
 pub(crate) async fn a_compaction_without_an_interval_comes_first(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
     writer.accept([everywhere("s1"), user("c")]).await?;
@@ -75,7 +77,8 @@ pub(crate) async fn a_compaction_without_an_interval_comes_first(given: &Given) 
     expect_context(&first, "a", "[s] a").await
 }
 
-/// Of compactions that begin at the same entry the latest counts, even if it covers less.
+/// Of several compactions whose intervals begin at the same entry, only the latest one appears, even if its interval is
+/// shorter.
 pub(crate) async fn of_compactions_with_the_same_start_the_latest_counts(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e"])).await?;
     writer.accept([compaction("s1", "b", "c"), user("f")]).await?;
@@ -88,8 +91,8 @@ pub(crate) async fn of_compactions_with_the_same_start_the_latest_counts(given: 
     expect_context(&writer, "f", "a [s1] d e f").await
 }
 
-/// A compaction whose interval lies inside the interval of another is hidden, whichever came first. Compactions
-/// whose intervals lie apart all appear.
+/// A compaction whose interval lies inside the interval of another compaction does not appear, whichever came first.
+/// Compactions whose intervals have no entry in common all appear.
 pub(crate) async fn a_compaction_inside_another_is_hidden(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e", "f", "g"])).await?;
     writer.accept([compaction("s1", "c", "d")]).await?;
@@ -98,11 +101,11 @@ pub(crate) async fn a_compaction_inside_another_is_hidden(given: &Given) -> Verd
     expect_context(&writer, "s2", "a [s2] f g").await?;
     writer.accept([compaction("s3", "d", "d"), compaction("s", "e", "e"), compaction("s4", "f", "f")]).await?;
     expect_context(&writer, "s4", "a [s2] [s4] g").await?;
-    // `s5` also covers the earlier compactions.
+    // The interval of `s5` also contains the earlier compactions.
     writer.accept([user("h"), compaction("s5", "a", "h"), user("i")]).await?;
     expect_context(&writer, "i", "[s5] i").await?;
-    // `s6` begins at the same entry as `s5` and is later, so it counts. It ends before `s2` and `s4`
-    // begin, so that these appear again.
+    // The intervals of `s5` and `s6` begin at the same entry, so only the later compaction `s6` appears. Its interval
+    // ends before those of `s2` and `s4` begin, so these two appear again.
     writer.accept([compaction("s6", "a", "a")]).await?;
     expect_context(&writer, "s6", "[s6] [s2] [s4] g h i").await
 }
@@ -118,8 +121,8 @@ pub(crate) async fn a_compaction_of_another_branch_has_no_effect(given: &Given) 
     expect_context(&writer, "e", "[s1] d e").await
 }
 
-/// However often a log was compacted, the context of an entry has the summary of the latest compaction on its
-/// path and what follows its interval.
+/// However often a log was compacted, the context of an entry has the summary of the latest compaction on its path,
+/// followed by the messages after the interval of this compaction.
 pub(crate) async fn repeated_compaction_keeps_the_entries_after_the_interval(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["0"])).await?;
     for round in 1..=40 {
@@ -131,7 +134,7 @@ pub(crate) async fn repeated_compaction_keeps_the_entries_after_the_interval(giv
     expect_context(&writer, "17", "[s16] 16 17").await
 }
 
-/// A compaction is due when the used and the reserved tokens together fill the window.
+/// A compaction is due if the used tokens and the reserved tokens together fill the window of the model.
 pub(crate) async fn a_compaction_is_due_when_the_window_fills(_given: &Given) -> Verdict {
     expect_eq(DEFAULT_RESERVED, 50_000)?;
     for (usage, reserved, window, due) in [
@@ -149,7 +152,7 @@ pub(crate) async fn a_compaction_is_due_when_the_window_fills(_given: &Given) ->
     Ok(())
 }
 
-/// A split keeps the last user or assistant messages, and never separates a call from its result.
+/// A split keeps the last `keep` user or assistant messages, and never separates a call from its result.
 pub(crate) async fn a_split_keeps_calls_with_their_results(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), assistant("b"), user("c")]).await?;
     writer.accept([calling("d", &["1", "2"]), answering("e", &["1"]), answering("f", &["2"]), assistant("g")]).await?;
@@ -163,8 +166,8 @@ pub(crate) async fn a_split_keeps_calls_with_their_results(given: &Given) -> Ver
     Ok(())
 }
 
-/// The request for a summary holds the older messages without thinking. There is no request if `keep` is 0, or
-/// if fewer than `keep` messages could be kept.
+/// The request for a summary has the older messages without their thinking. There is no request if `keep` is 0, or if
+/// fewer than `keep` messages could be kept.
 pub(crate) async fn a_compaction_request_contains_the_older_messages(given: &Given) -> Verdict {
     let thought = Block::new(store_core::BlockKind::Thinking(store_core::Thinking::new("secret thought")));
     let thinking = Message::new(Role::Assistant, vec![thought, Block::text("spoken")]);

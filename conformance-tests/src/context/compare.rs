@@ -1,4 +1,4 @@
-//! The common part of the paths of two leaves, and the part that each of them has alone.
+//! Comparing two leaves: the common part of their paths, and the rest of each path.
 
 use store_core::{ErrorKind, LogReaderExt, ParentRef};
 
@@ -11,13 +11,15 @@ use crate::{
     },
 };
 
+/// Returns the id of the last entry that both paths have, and the ids of the entries after it on either path.
 async fn comparison(writer: &Writer<'_>, left: &str, right: &str) -> Result<[String; 3], Failure> {
     let found = writer.given.threads()?.compare_leaves(&writer.thread, &id(left), &id(right)).await?;
     let shared = found.shared.map(|entry| entry.id.to_string()).unwrap_or_default();
     Ok([shared, writer.ids(found.left).await?, writer.ids(found.right).await?])
 }
 
-/// The paths of two leaves share the entries up to where they separate, and each has its own entries after that.
+/// The paths of two leaves share their entries up to the point at which they separate. A comparison returns the last
+/// shared entry and what follows on either path.
 pub(crate) async fn two_leaves_are_compared(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d"])).await?;
     writer

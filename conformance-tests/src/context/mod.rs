@@ -1,4 +1,4 @@
-//! Cases of contexts (CX).
+//! Cases about contexts (promises CX of the contract).
 
 mod budget;
 mod compaction;
@@ -8,7 +8,8 @@ mod pairing;
 mod path;
 mod sketch;
 
-/// The cases of this area.
+/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
+/// promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! context {

@@ -1,4 +1,4 @@
-//! A context and everything that is returned with it are of one moment.
+//! A context, and the thread, state and runs that are returned with it, show the same moment.
 
 use std::sync::{
     Arc,
@@ -18,8 +18,8 @@ use crate::{
 const ROUNDS: u64 = 100;
 const READS: u64 = 20;
 
-/// Commit `round` writes an entry, the state and a run together. An even round starts a
-/// run, and an odd round ends it.
+/// Commit number `round` writes an entry, the state and a run together. An even number starts a run, and an odd number
+/// ends it.
 fn round(thread: &ThreadId, round: u64) -> Commit {
     let name = id(&format!("r{}", round / 2));
     let mut run = match round % 2 {
@@ -32,7 +32,7 @@ fn round(thread: &ThreadId, round: u64) -> Commit {
     commit.entry(user(&round.to_string())).with_run(run).with_state(state)
 }
 
-/// Checks that every part shows the same commit as the last one.
+/// Checks that all parts of a context are from the same moment: each must show the same commit as the last one.
 fn expect_one_moment(found: &ThreadContext) -> Verdict {
     let last = found.thread.version.number() - 1;
     let name = Some(id(&last.to_string()));
@@ -48,7 +48,7 @@ fn expect_one_moment(found: &ThreadContext) -> Verdict {
     expect_eq(open.len(), usize::from(run.is_open()))
 }
 
-/// Thread, head, version, context, state and runs are of one moment, while other commits take effect.
+/// While another task commits, each read shows thread, head, version, context, state and runs as of the same moment.
 pub(crate) async fn a_context_is_a_consistent_snapshot(given: &Given) -> Verdict {
     let (commits, threads) = (given.commits()?, given.threads()?);
     let thread: ThreadId = id("t");

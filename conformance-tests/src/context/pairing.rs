@@ -12,6 +12,7 @@ use crate::{
     },
 };
 
+/// Checks the messages and the repairs of the context of the head, and that loading it does not change the log.
 async fn expect_repaired(writer: &Writer<'_>, open_calls: OpenCalls, wanted: (&str, &str)) -> Verdict {
     let log = writer.given.log(&writer.thread).await?;
     let context = writer.context_by(ContextRequest::head().with_open_calls(open_calls)).await?.context;
@@ -22,8 +23,8 @@ async fn expect_repaired(writer: &Writer<'_>, open_calls: OpenCalls, wanted: (&s
     expect_eq(writer.given.log(&writer.thread).await?, log)
 }
 
-/// A result whose call is not in the context is left out, and so is its message if nothing
-/// else is in it. Both are listed.
+/// A result is left out if its call is not in the context. Its message is left out, too, if it has no other blocks.
+/// These repairs are listed.
 pub(crate) async fn a_result_without_its_call_is_left_out(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), answering("b", &["x"]), calling("c", &["1"])]).await?;
     writer.accept([answering("d", &["y", "1"]), assistant("e")]).await?;
@@ -43,7 +44,7 @@ pub(crate) async fn a_result_on_another_branch_answers_no_call(given: &Given) ->
     expect_repaired(&writer, OpenCalls::Answer, ("a b!1 ?1=none d", "b:open_call_answered:1")).await
 }
 
-/// A call without a result is answered by a synthetic error, stays open or is left out, as the request says.
+/// A call without a result gets a synthetic error as its result, stays open or is left out, as the request says.
 pub(crate) async fn a_call_without_a_result_is_treated_as_asked(given: &Given) -> Verdict {
     let writer =
         Writer::having(given, "t", [user("a"), calling("b", &["1", "2", "3"]), answering("c", &["2"])]).await?;
@@ -64,7 +65,7 @@ pub(crate) async fn a_call_without_a_result_is_treated_as_asked(given: &Given) -
     Ok(())
 }
 
-/// Results come directly after their calls, one for each call, in whatever order and messages they were recorded.
+/// Each call has one result, directly after it, whatever the order and the messages in which the results were recorded.
 pub(crate) async fn results_follow_their_calls(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), calling("b", &["1", "2"]), answering("c", &["1"])]).await?;
     writer.accept([user("d"), answering("e", &["2"]), assistant("f")]).await?;
@@ -75,7 +76,7 @@ pub(crate) async fn results_follow_their_calls(given: &Given) -> Verdict {
     expect_repaired(&early, OpenCalls::Answer, ("a c!1 ?1=b d", "b:result_moved:1")).await
 }
 
-/// Of several results for one call the last one counts. The others are listed.
+/// If a call has several results, only the last one is in the context. The others are listed as repairs.
 pub(crate) async fn of_several_results_the_last_counts(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), calling("b", &["1"]), answering("c", &["1"])]).await?;
     writer.accept([answering("d", &["1"]), assistant("e")]).await?;
@@ -85,14 +86,14 @@ pub(crate) async fn of_several_results_the_last_counts(given: &Given) -> Verdict
     expect(listed.contains("c:earlier_result_dropped:1"), format!("the earlier result is not listed: {listed}"))
 }
 
-/// A call id that occurs again in a later message is another call, with a result of its own.
+/// If the id of a call occurs again in a later message, this is a different call, with a result of its own.
 pub(crate) async fn a_call_id_may_be_reused(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), calling("b", &["1"]), answering("c", &["1"])]).await?;
     writer.accept([calling("d", &["1"]), answering("e", &["1"]), user("f")]).await?;
     expect_repaired(&writer, OpenCalls::Answer, ("a b!1 ?1=c d!1 ?1=e f", "")).await
 }
 
-/// Messages that have no blocks left, or never had any, are left out and listed.
+/// A message without blocks, or whose blocks were all left out, is left out itself. These repairs are listed.
 pub(crate) async fn an_empty_message_is_left_out(given: &Given) -> Verdict {
     let call = Block::tool_use("1", "tool", Json::null());
     let only_call = entry("b", Message::new(Role::Assistant, vec![call]));
@@ -102,6 +103,7 @@ pub(crate) async fn an_empty_message_is_left_out(given: &Given) -> Verdict {
     expect_repaired(&writer, OpenCalls::Drop, ("a d", listed)).await
 }
 
+/// Gives a draft this provider and this id of a message at the provider.
 fn part(mut draft: NewEntry, provider: &str, message_id: &str) -> NewEntry {
     let mut provenance = Provenance::default();
     provenance.origin = Some(Origin::new(provider));
@@ -112,8 +114,8 @@ fn part(mut draft: NewEntry, provider: &str, message_id: &str) -> NewEntry {
     draft
 }
 
-/// Assistant entries with one message id of one provider, and with nothing but results
-/// between them, become one message.
+/// Assistant entries with the same message id of the same provider become one message, if there are only results
+/// between them.
 pub(crate) async fn parts_of_one_message_are_merged(given: &Given) -> Verdict {
     let part = |draft| part(draft, "p", "m1");
     let writer = Writer::having(given, "t", [user("a"), part(calling("b", &["1"])), answering("c", &["1"])]).await?;
@@ -126,7 +128,7 @@ pub(crate) async fn parts_of_one_message_are_merged(given: &Given) -> Verdict {
     expect_eq(sketch(&writer.context().await?.context), "a b!1!2 ?1=c ?2=e g h")
 }
 
-/// Entries with other message ids, of other providers or without an id stay separate.
+/// Entries with different message ids, of different providers or without a message id stay separate.
 pub(crate) async fn unrelated_messages_are_not_merged(given: &Given) -> Verdict {
     let drafts = vec![
         part(assistant("a"), "p", "m1"),
@@ -142,8 +144,8 @@ pub(crate) async fn unrelated_messages_are_not_merged(given: &Given) -> Verdict 
     expect_eq((sketch(&context).as_str(), repairs(&context).as_str()), ("a b c d e f g", ""))
 }
 
-/// Only assistant messages become one. Other messages under the same id stay separate, and they separate the
-/// assistant messages around them.
+/// Only assistant messages are merged. Other messages with the same message id stay separate, and so do assistant
+/// messages that have such a message between them.
 pub(crate) async fn only_assistant_messages_are_merged(given: &Given) -> Verdict {
     let part = |draft| part(draft, "p", "m1");
     let drafts = [user("a"), assistant("b"), user("c"), assistant("d"), assistant("e")].map(part);

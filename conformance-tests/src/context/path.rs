@@ -1,4 +1,4 @@
-//! The entries that a context is made of.
+//! Which entries are in a context.
 
 use store_core::{
     Compaction, ContextRequest, Detail, ErrorKind, Interval, Message, NewEntry, Origin, Provenance, Visibility,
@@ -17,7 +17,8 @@ use crate::{
     },
 };
 
-/// The context of an entry has the messages of its path. The context of a thread has those of the path of its head.
+/// The context of an entry has the messages on the path of this entry. The context of a thread has those on the path of
+/// its head.
 pub(crate) async fn a_context_is_made_of_the_path(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
     writer.accept([user("d").below(id("a")), assistant("e"), note("beside")]).await?;
@@ -45,8 +46,8 @@ pub(crate) async fn without_a_head_the_context_is_empty(given: &Given) -> Verdic
     expect_eq(cleared.context().await?.context.messages.len(), 0)
 }
 
-/// A context has the messages for all and the messages for the model, in their order and as they are. Asides,
-/// side entries and other bodies are not in it.
+/// A context has the messages with visibility `all` or `internal`, in order and unchanged. It has no messages with
+/// visibility `aside`, no side entries and no entries with other bodies.
 pub(crate) async fn a_context_has_only_messages_visible_to_the_model(given: &Given) -> Verdict {
     let seen = |name: &str, visibility| entry(name, Message::assistant(name).with_visibility(visibility));
     let writer = Writer::having(given, "t", [user("a"), seen("b", Visibility::Internal)]).await?;
@@ -62,6 +63,7 @@ pub(crate) async fn a_context_has_only_messages_visible_to_the_model(given: &Giv
     expect_eq((context.repairs.len(), context.left_out.len()), (0, 0))
 }
 
+/// An assistant message of this model. If there is no model, only the provider is known.
 fn spoken(name: &str, model: Option<&str>) -> Message {
     let origin = Origin::new("provider");
     let mut provenance = Provenance::default();
@@ -73,7 +75,7 @@ fn by(name: &str, model: Option<&str>) -> NewEntry {
     entry(name, spoken(name, model))
 }
 
-/// A context names the provider and the model that were last in effect on its path.
+/// A context names the provider and the model that were used last on its path.
 pub(crate) async fn the_model_last_in_effect_is_named(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), by("b", Some("one")), user("c"), by("d", Some("two"))]).await?;
     writer.accept([user("e"), assistant("f")]).await?;
@@ -84,10 +86,10 @@ pub(crate) async fn the_model_last_in_effect_is_named(given: &Given) -> Verdict 
     }
     writer.accept([rewind("c")]).await?;
     expect_eq(writer.context().await?.context.origin, origin("one"))?;
-    // The compaction covers the message, and does not change which model was last in effect.
+    // The compaction covers the message of the model, but does not change which model was used last.
     writer.accept([compaction("g", "a", "c")]).await?;
     expect_eq(writer.context().await?.context.origin, origin("one"))?;
-    // A later compaction without a model does not change it either, if an earlier one names a model.
+    // Nor does a later compaction that names no model, if an earlier one names a model.
     let other = Writer::new(given, "other");
     let mut said = Compaction::default();
     said.covers = Some(Interval::new(id("a"), id("b")));
@@ -96,7 +98,7 @@ pub(crate) async fn the_model_last_in_effect_is_named(given: &Given) -> Verdict 
     expect_eq(other.context().await?.context.origin, origin("one"))
 }
 
-/// The context of an entry stays the same, whatever is committed later: results, compactions, forks, labels, rewinds.
+/// The context of an entry never changes, whatever is committed later: results, compactions, forks, labels, rewinds.
 pub(crate) async fn a_context_never_changes(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), calling("b", &["c1", "c2"]), answering("c", &["c1"])]).await?;
     writer.accept([user("d"), compaction("e", "a", "d"), user("f"), checkpoint("g", Some("x"))]).await?;
@@ -117,7 +119,8 @@ async fn context_at(writer: &Writer<'_>, name: &str) -> Result<store_core::Conte
     Ok(writer.context_by(ContextRequest::at(id(name))).await?.context)
 }
 
-/// `load_context` ends with `NotFound` for an unknown thread and for an unknown entry. The error names which of them.
+/// `load_context` is refused with `NotFound` for an unknown thread and for an unknown entry. The error names the thread
+/// or the entry.
 pub(crate) async fn an_unknown_thread_or_entry_is_not_found(given: &Given) -> Verdict {
     Writer::having(given, "t", users(&["a"])).await?;
     Writer::having(given, "other", users(&["foreign"])).await?;

@@ -1,12 +1,12 @@
-//! A context in one line of text, so that a case can say which context it expects.
+//! A context as one line of text. A case compares it with the context that it expects.
 
 use store_core::{BlockKind, Context, ContextMessage, Message, Repair, Role, ToolResult, context::NO_RESULT};
 
 use crate::log::writer::join;
 
-/// The messages of a context, separated by spaces: `a` for the message of the entry `a`, `a!c` if it has a call
-/// with the id `c`, `?c=a` for a result of that call with the text `a`, `?c=none` for a synthetic result, and
-/// `[a]` for a message that stands for the compaction `a`.
+/// The messages of a context, separated by spaces: `a` for the message of the entry `a`, `a!c` if that message has a
+/// call with the id `c`, `?c=a` for a result of that call with the text `a`, `?c=none` for a synthetic result, and
+/// `[a]` for a message that the compaction `a` put in place of its interval.
 pub(super) fn sketch(context: &Context) -> String {
     join(context.messages.iter().map(one).collect::<Vec<_>>().iter().map(String::as_str))
 }
@@ -43,7 +43,7 @@ fn text(kind: Option<&BlockKind>) -> &str {
     }
 }
 
-/// The text blocks of a message, one on each line. A block of another kind is an empty line.
+/// The text blocks of a message, one on each line. A block of another kind becomes an empty line.
 pub(super) fn words(message: &Message) -> String {
     message.blocks.iter().map(|block| text(Some(&block.kind))).collect::<Vec<_>>().join("\n")
 }

@@ -1,4 +1,4 @@
-//! Refused calls have no effect, neither at once nor later.
+//! Refused calls have no effect, neither at once nor later. Calls whose outcome is unknown can be resolved.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
     given::{id, say, say_keyed},
 };
 
-/// Everything that a case can read of a tenant, as text.
+/// The threads, logs, contexts, runs and dispatches of a tenant, as lines of text. A case compares such lines.
 pub(crate) async fn everything(stores: &TenantStores) -> Result<Vec<String>, Failure> {
     let mut all = match &stores.threads {
         Some(threads) => of_threads(&**threads).await?,
@@ -64,7 +64,7 @@ pub(super) async fn refused_calls_change_nothing(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Nothing that was refused is there after the store was opened again.
+/// After the store is closed and reopened, no effect of a refused call appears.
 pub(super) async fn refused_calls_leave_nothing_after_a_reopen(given: &Given) -> Verdict {
     prepare(&given.stores()?).await?;
     let before = everything(&given.stores()?).await?;
@@ -73,7 +73,8 @@ pub(super) async fn refused_calls_leave_nothing_after_a_reopen(given: &Given) ->
     expect_eq(everything(&given.stores()?).await?, before)
 }
 
-/// A refused call that is repeated is refused in the same way: a refusal leaves no trace that changes the answer.
+/// If a refused call is made again, it is refused in the same way, because a refusal changes nothing that could change
+/// the answer.
 pub(super) async fn refused_calls_are_refused_again(given: &Given) -> Verdict {
     let stores = given.stores()?;
     prepare(&stores).await?;
@@ -85,8 +86,8 @@ pub(super) async fn refused_calls_are_refused_again(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// If the answer of a call was lost, its outcome is resolved as its documentation says, and the call is
-/// repeated if it had no effect. There is one effect, whether the first attempt had it or not.
+/// If the answer to a call is lost, the caller resolves its outcome as the documentation of the method says, and
+/// repeats the call if it had no effect. Then there is exactly one effect, whether or not the first attempt had it.
 pub(super) async fn an_unknown_outcome_can_be_resolved(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     for applied in [true, false] {
@@ -119,7 +120,8 @@ pub(super) async fn an_unknown_outcome_can_be_resolved(given: &Given) -> Verdict
     Ok(())
 }
 
-/// If the answer of a prune, a purge or a `reset_fence` was lost, the call is repeated. Its effect is there once.
+/// If the answer to a prune, a purge or a `reset_fence` is lost, the caller repeats the call. Then there is exactly one
+/// effect.
 pub(super) async fn an_unknown_outcome_of_maintenance_can_be_resolved(given: &Given) -> Verdict {
     const IDLE: Duration = Duration::from_secs(86_400);
     let (threads, [idle, kept]) = (given.threads()?, [id::<ThreadId>("idle"), id("kept")]);

@@ -1,4 +1,5 @@
-//! Arguments at the ends of what the types allow: a call succeeds or is refused, and never panics.
+//! Arguments with the largest and smallest values of their types: a call with them succeeds or is refused, and never
+//! panics.
 
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ fn time_filters() -> Vec<ThreadFilter> {
     filters
 }
 
-/// Lists and counts of threads and runs return an answer for every filter, order and limit.
+/// Lists and counts of threads and runs succeed or are refused with every filter, order and limit.
 pub(super) async fn lists_handle_every_filter(given: &Given) -> Verdict {
     given.a_log("t", &["x"]).await?;
     let threads = given.threads()?;
@@ -64,7 +65,7 @@ pub(super) async fn lists_handle_every_filter(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Lists of entries and contexts return an answer for every window, direction and budget.
+/// Lists of entries, and contexts, succeed with every window, direction and budget.
 pub(super) async fn logs_handle_every_window(given: &Given) -> Verdict {
     given.a_log("t", &["a", "b", "c"]).await?;
     let (threads, t): (_, ThreadId) = (given.threads()?, id("t"));
@@ -85,7 +86,7 @@ pub(super) async fn logs_handle_every_window(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Entries with numbers, times and names at the ends of their ranges, or without content.
+/// Entries whose numbers, times and names are the largest or smallest possible, or that have no content.
 fn extreme_entries() -> Vec<NewEntry> {
     let counts = TokenCounts::new(u64::MAX, u64::MAX);
     let mut usage = UsageRecord::default();
@@ -139,7 +140,7 @@ fn extreme_commits() -> Vec<Commit> {
     commits
 }
 
-/// Commits succeed or are refused with every number, time and name, and everything that they wrote can be read.
+/// Commits with any number, time or name succeed or are refused, and everything that they wrote can be read.
 pub(super) async fn commits_handle_every_argument(given: &Given) -> Verdict {
     given.a_log("t", &["x"]).await?;
     for commit in extreme_commits().into_iter().chain(extreme_commits()) {
@@ -149,7 +150,7 @@ pub(super) async fn commits_handle_every_argument(given: &Given) -> Verdict {
     everything(&given.stores()?).await.map(drop)
 }
 
-/// Changes of threads succeed or are refused with every guard, time and name.
+/// Changes of threads with any guard, time or name succeed or are refused.
 pub(super) async fn thread_changes_handle_every_argument(given: &Given) -> Verdict {
     given.a_thread("t").await?;
     let (threads, t): (_, ThreadId) = (given.threads()?, id("t"));

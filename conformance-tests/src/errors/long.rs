@@ -1,4 +1,4 @@
-//! Refusals of requests whose ids and names are as long as they may be.
+//! Refusals of requests whose ids and names have the largest length that is allowed.
 
 use store_core::{
     AppendEvents, AppendPending, ClaimRef, ClaimToken, Commit, DeleteRequest, Error, Expect, InputRef, Json, Message,

@@ -1,5 +1,5 @@
-//! Cases of errors and limits (ER), in the list of every contract. Cases that would be the same in each list
-//! are only in the list of threads.
+//! Cases about errors and limits (promises ER of the contract). They run for every contract, except those in braces,
+//! which would be the same for each contract and run only once, for threads.
 
 mod effect;
 mod extreme;
@@ -15,7 +15,8 @@ pub(crate) use self::{
     sizes::{Draft, Kind},
 };
 
-/// The cases of this area.
+/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
+/// promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! errors {

@@ -1,4 +1,4 @@
-//! One refused call for each reason for which a contract refuses calls.
+//! Calls that are refused: one for each reason for which a contract refuses calls.
 
 use std::time::Duration;
 
@@ -22,19 +22,20 @@ use crate::{
 /// The name of a call, and the error that it ended with.
 pub(crate) type Refused = (&'static str, Error);
 
-/// A secret that requests carry as content. No error may show it.
+/// A secret that is part of the content of requests. No error may show it.
 pub(crate) const CANARY: &str = "Kanarienvogel-42";
 
-/// Prepares the records that the refusals are about, then makes every refused call. None of
-/// these calls changes anything.
+/// Prepares the records that the calls are about, then makes every call that must be refused. None of these calls
+/// changes anything.
 pub(crate) async fn refusals(contract: Contract, stores: &TenantStores) -> std::result::Result<Vec<Refused>, Failure> {
     prepare(stores).await?;
     refused_calls(contract, stores).await
 }
 
-/// Prepares records in the contracts that the store has: the threads `parent` and `child`, a deleted thread
-/// `gone`, and a log `t`; a run `over` that is done, and a run `on` that is running; pending input `i`, and
-/// input `consumed` that a commit consumed; an outbox row; and the dispatches `queued` and `cancelled`.
+/// Prepares records in the contracts that the store has. The threads are `parent`, its child `child`, the deleted
+/// thread `gone`, and `t`, which has a log. The runs are `over`, which is done, and `on`, which is running. The inputs
+/// are `i`, which is pending, and `consumed`, which a commit consumed. There are also an outbox row and the dispatches
+/// `queued` and `cancelled`.
 pub(crate) async fn prepare(stores: &TenantStores) -> std::result::Result<(), Failure> {
     if let (Some(threads), Some(commits)) = (&stores.threads, &stores.commits) {
         prepare_threads(&**threads, &**commits).await?;
@@ -96,7 +97,7 @@ fn fence(counter: u64) -> Fence {
     Fence::new(id("dispatch"), ClaimToken::new(CANARY), 1, ClaimNumber { incarnation: 0, counter })
 }
 
-/// Makes every refused call of a contract, after [`prepare`].
+/// Makes every call of a contract that must be refused, after [`prepare`] prepared the records.
 pub(crate) async fn refused_calls(
     contract: Contract,
     stores: &TenantStores,
@@ -258,7 +259,7 @@ async fn of_outbox(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     ]
 }
 
-/// A commit for each reason for which a commit is refused.
+/// One commit for each reason for which commits are refused.
 fn refused_commits() -> Vec<(&'static str, Commit)> {
     let t: ThreadId = id("t");
     let keyed = |entry: NewEntry| Commit::new(id("t")).with_key(id("new-key")).entry(said(CANARY)).entry(entry);

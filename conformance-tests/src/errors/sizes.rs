@@ -1,4 +1,4 @@
-//! Texts of every size in every kind of record: a text is kept whole up to the limit, and refused above it.
+//! Texts of every size in every kind of record: a text up to the limit is kept completely, and a longer one is refused.
 
 use store_core::{
     AppendEvents, AppendPending, BlockKind, Commit, ContextRequest, Detail, Entry, ErrorKind, EventQuery, Expect, Json,
@@ -59,7 +59,7 @@ fn said_in(message: &Message) -> Option<String> {
 }
 
 impl Kind {
-    /// The kinds that belong to a contract.
+    /// The kinds of records that a contract writes.
     pub(crate) const fn of(contract: Contract) -> &'static [Self] {
         match contract {
             Contract::ThreadRunStore => &[Self::Metadata],
@@ -107,7 +107,7 @@ impl Kind {
         })
     }
 
-    /// Loads the text under `name`. There is none if the call wrote nothing.
+    /// Loads the text under `name`. Returns none if nothing was written under that name.
     async fn load(self, stores: &TenantStores, name: &str) -> std::result::Result<Option<String>, Failure> {
         let read = |json: &Json| json.to::<String>();
         if let Some(mailbox) = stores.mailbox.as_ref().filter(|_| self == Self::Dispatch) {
@@ -146,12 +146,12 @@ impl Kind {
         expect_some(found.as_ref().map(read).transpose()?, "value").map(Some)
     }
 
-    /// Writes texts of 0 bytes, of 1 byte, of 64 KiB, of the length that makes the record as large as its
-    /// limit, and of one byte less and one byte more than that.
+    /// Writes texts of 0 bytes, 1 byte and 64 KiB, and texts that make the record one byte smaller than its limit,
+    /// exactly as large, and one byte larger. Checks that only the last one is refused and that all others are kept.
     pub(crate) async fn any_size(self, stores: &TenantStores, limits: &Limits) -> Verdict {
         let limit = self.limit(limits);
         let text = |bytes: u64| "x".repeat(usize::try_from(bytes).unwrap_or(usize::MAX));
-        // The length of the text that makes the record as large as the limit says.
+        // The length of the text that makes the record exactly as large as the limit.
         let mut most = limit;
         while let Err(refused) = self.draft(&format!("{self:?} of most bytes"), &text(most))?.send(stores).await? {
             let Detail::LimitExceeded { max, actual, .. } = *refused.detail() else { return Err(refused.into()) };
@@ -175,9 +175,9 @@ impl Kind {
     }
 }
 
-/// A text comes back as it was given if it has 0 bytes, 1 byte or 64 KiB, or if it makes its record as
-/// large as the limit says or one byte smaller. With one byte more the call is refused with
-/// `LimitExceeded`, and nothing of it is written.
+/// A text is read back exactly as it was written if it has 0 bytes, 1 byte or 64 KiB, or if its record is exactly as
+/// large as the limit or one byte smaller. If the record would be one byte larger than the limit, the call is refused
+/// with `LimitExceeded` and writes nothing.
 pub(super) async fn any_size_up_to_the_limit_is_kept(given: &Given) -> Verdict {
     let small = given.with_limits(|limits| limits.record_bytes = 80 << 10).await?;
     for kind in Kind::of(given.contract()) {

@@ -10,8 +10,8 @@ use crate::{
 
 const RECORD: u64 = 2000;
 
-/// A store that was opened with smaller records says so in its capabilities. It refuses larger entries, runs
-/// and state values with `LimitExceeded`, whatever operation makes them so large. Nothing is cut.
+/// If a store is opened with a smaller limit on records, its capabilities say so. It refuses larger entries, runs and
+/// state values with `LimitExceeded`, whatever operation would make them so large. Nothing is cut.
 pub(super) async fn a_record_larger_than_declared_is_refused(given: &Given) -> Verdict {
     let given = &given.with_limits(|limits| limits.record_bytes = RECORD).await?;
     expect_eq(given.store().capabilities().max_record_bytes, RECORD)?;
@@ -40,8 +40,8 @@ pub(super) async fn a_record_larger_than_declared_is_refused(given: &Given) -> V
     expect_eq(given.log(&id("t")).await?.len(), 1)
 }
 
-/// A commit with more bytes than a whole commit may have is refused with `LimitExceeded`, although each
-/// of its records is small enough.
+/// A commit that exceeds the limit on the bytes of a commit is refused with `LimitExceeded`, although each of its
+/// records is small enough.
 pub(super) async fn a_commit_larger_than_declared_is_refused(given: &Given) -> Verdict {
     let given = &given.with_limits(|limits| limits.commit_bytes = 10_000).await?;
     let many = |count: usize| Commit::new(id("t")).entries((0..count).map(|_| said(&"x".repeat(1500))));

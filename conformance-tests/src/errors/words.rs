@@ -1,4 +1,4 @@
-//! What errors say, to people and to programs.
+//! The messages of errors, which people read, and their kinds and fields, which programs read.
 
 use store_core::{Cause, Detail, Error, ErrorKind, Outcome, SchemaMend, Subject, Timestamp, Version};
 
@@ -10,7 +10,7 @@ use crate::{
     tenant::everything_said,
 };
 
-/// An error of each kind, with its outcome and whether it is retryable, as the table of the contract says.
+/// An error of each kind, with the outcome that the table of the contract gives for it, and whether it is retryable.
 fn table() -> Vec<(Detail, Outcome, bool)> {
     use Outcome::{NotApplied, Unknown};
     let text = || "words".to_owned();
@@ -43,8 +43,8 @@ fn table() -> Vec<(Detail, Outcome, bool)> {
     ]
 }
 
-/// Every kind has the outcome of the table, and is retryable if and only if the table says
-/// so. The table has every kind.
+/// Every kind of error has the outcome that the table says, and is retryable if and only if the table says so. The
+/// table lists every kind.
 pub(super) async fn outcomes_agree_with_the_table(_given: &Given) -> Verdict {
     let mut kinds = Vec::new();
     for (detail, outcome, retryable) in table() {
@@ -57,8 +57,8 @@ pub(super) async fn outcomes_agree_with_the_table(_given: &Given) -> Verdict {
     expect_eq(kinds, ErrorKind::ALL.to_vec())
 }
 
-/// Every error can be written as a document with `kind`, `outcome`, `retryable`,
-/// `message` and the fields of its kind.
+/// Every error can be written as a JSON document with `kind`, `outcome`, `retryable`, `message` and the fields of its
+/// kind.
 pub(super) async fn errors_become_documents(_given: &Given) -> Verdict {
     for (detail, outcome, retryable) in table() {
         let error = Error::new(detail).in_part("entries[2]").with_source("underneath");
@@ -79,13 +79,14 @@ pub(super) async fn errors_become_documents(_given: &Given) -> Verdict {
     Ok(())
 }
 
-/// The text of a message outside of backticks, and the length of the longest text inside of them.
+/// The part of a message that is outside of backticks, and the length of the longest value in backticks.
 fn split(message: &str) -> (String, usize) {
     let parts: Vec<&str> = message.split('`').collect();
     let outside = parts.iter().step_by(2).copied().collect();
     (outside, parts.iter().skip(1).step_by(2).map(|value| value.len()).max().unwrap_or_default())
 }
 
+/// Checks the form of the message of an error that `call` returned.
 fn is_well_formed(call: &str, error: &Error) -> Verdict {
     let message = error.to_string();
     let (outside, longest) = split(&message);
@@ -111,7 +112,7 @@ pub(super) async fn messages_are_short_and_lower_case(given: &Given) -> Verdict 
     Ok(())
 }
 
-/// Neither an error nor an error underneath it shows a payload, a token or a value of the state.
+/// Neither an error nor the errors that caused it show a payload, a token or a value of the state.
 pub(super) async fn errors_show_no_secret(given: &Given) -> Verdict {
     for (call, error) in refusals(given.contract(), &given.stores()?).await? {
         for text in everything_said(&error) {
@@ -121,7 +122,7 @@ pub(super) async fn errors_show_no_secret(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A refusal names what it is about: the type and id of the record, or the part of the request.
+/// The error of a refused call names what it is about: the type and the id of the record, or the part of the request.
 pub(super) async fn refusals_name_the_record_or_part_concerned(given: &Given) -> Verdict {
     for (call, error) in refusals(given.contract(), &given.stores()?).await? {
         let named = match error.detail() {

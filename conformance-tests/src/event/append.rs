@@ -24,7 +24,8 @@ use crate::{
     log::draft::json,
 };
 
-/// An event is in each of its scopes and has a cursor for each. It is found by its id, as it was given.
+/// An event is in each of its scopes, and has a cursor for each of them. It can be loaded by its id, and has every
+/// field that the caller gave.
 pub(super) async fn an_event_is_in_each_of_its_scopes(given: &Given) -> Verdict {
     let mut draft = both("run.started").with_payload(json(r#"{"n":1.50}"#)).with_visibility(EventVisibility::Audit);
     draft.origin = Some(id("worker"));
@@ -45,7 +46,7 @@ pub(super) async fn an_event_is_in_each_of_its_scopes(given: &Given) -> Verdict 
     expect_eq(all(given, &of_thread("r")).await?, vec![])
 }
 
-/// Events, their order and their cursors are there after the store was opened again, and the sequences continue.
+/// Events, their order and their cursors survive a reopen. New events follow the earlier ones.
 pub(super) async fn events_survive_a_reopen(given: &Given) -> Verdict {
     append_all(given, [both("a"), fact("b")]).await?;
     let before = (all(given, &of_thread("t")).await?, all(given, &of_run("r")).await?);
@@ -55,7 +56,7 @@ pub(super) async fn events_survive_a_reopen(given: &Given) -> Verdict {
     expect_kinds(given, &of_thread("t"), "a b c").await
 }
 
-/// A draft has one thread, one run, or one of each, and a schema version of at least 1. Any other draft is refused.
+/// A draft must have the scope of one thread, of one run, or of one of each, and a schema version of at least 1.
 pub(super) async fn an_event_draft_needs_a_scope_and_a_version(given: &Given) -> Verdict {
     let of = |scopes: Vec<Scope>| NewEvent::new(id("x"), scopes);
     let mut unversioned = fact("x");
@@ -74,7 +75,7 @@ pub(super) async fn an_event_draft_needs_a_scope_and_a_version(given: &Given) ->
     append_all(given, [of(vec![of_run("r"), of_thread("t")]), of(vec![of_run("r")])]).await.map(drop)
 }
 
-/// Within a scope events are in the order of their appends, numbered from 1 without gaps.
+/// The events of a scope are in the order in which they were appended, and are numbered from 1 without gaps.
 pub(super) async fn sequences_are_dense_in_each_scope(given: &Given) -> Verdict {
     append_all(given, [fact("a"), both("b")]).await?;
     append_all(given, [NewEvent::new(id("c"), [of_run("r")])]).await?;
@@ -88,7 +89,8 @@ pub(super) async fn sequences_are_dense_in_each_scope(given: &Given) -> Verdict 
     expect(times.is_sorted(), "the times of the events decrease")
 }
 
-/// The drafts of an append are all appended, or none is. They are next to each other, whatever other callers append.
+/// An append appends all of its drafts or none of them. In each scope they follow each other directly, even if other
+/// callers append at the same time.
 pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
     let mut bad = fact("bad");
     bad.schema_version = 0;
@@ -118,7 +120,8 @@ pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// An expectation is about the number of events that were ever appended to a scope. The scope is one of the drafts.
+/// An append may expect how many events were ever appended to a scope, including trimmed ones. Otherwise it is refused.
+/// It is also refused if none of its drafts is in that scope.
 pub(super) async fn an_expectation_counts_all_events_ever_appended(given: &Given) -> Verdict {
     let store = events(given)?;
     let with = |kind: &str, scope: Scope, count| AppendEvents::new([both(kind)]).expecting(scope, count);
@@ -131,7 +134,7 @@ pub(super) async fn an_expectation_counts_all_events_ever_appended(given: &Given
     expect_kinds(given, &of_thread("t"), "a b").await
 }
 
-/// Of several concurrent appends with one expectation, one succeeds.
+/// Of several concurrent appends that expect the same number of events, exactly one succeeds.
 pub(super) async fn one_expectation_has_one_winner(given: &Given) -> Verdict {
     let store = events(given)?;
     for round in 0..10 {
@@ -148,8 +151,8 @@ pub(super) async fn one_expectation_has_one_winner(given: &Given) -> Verdict {
     expect_eq(all(given, &of_thread("t")).await?.len(), 10)
 }
 
-/// A reader that sees an event sees all earlier events of the same scope, even if the callers that append
-/// are polled at different speeds.
+/// A reader that sees an event also sees all earlier events of the same scope, even if the futures of the appends are
+/// polled at different intervals.
 pub(super) async fn no_event_becomes_visible_before_an_earlier_one(given: &Given) -> Verdict {
     const WRITERS: usize = 4;
     let (store, ended) = (events(given)?, Arc::new(AtomicUsize::new(0)));
@@ -186,7 +189,7 @@ async fn append_slowly(store: &dyn EventStore, task: usize) -> store_core::Resul
     Ok(())
 }
 
-/// Polls a call. Before each further poll it yields to other tasks, `turns` + 1 times.
+/// Polls a call until it ends. Between two polls it yields to other tasks, `turns` + 1 times.
 async fn slowly<T>(call: impl Future<Output = T>, turns: usize) -> T {
     let mut call = pin!(call);
     loop {
@@ -204,8 +207,8 @@ fn claim(counter: u64) -> Fence {
     Fence::new(id("dispatch"), ClaimToken::new("token"), 0, ClaimNumber { incarnation: 0, counter })
 }
 
-/// An append under a lower claim number than one that wrote is refused. The number counts
-/// for the thread of the events.
+/// An append under a claim is refused if a higher claim number has already written to the thread of the events. An
+/// append without a thread cannot be made under a claim.
 pub(super) async fn the_fence_of_an_event_append_is_checked(given: &Given) -> Verdict {
     let store = events(given)?;
     let fenced = |drafts: Vec<NewEvent>, counter| {
@@ -222,8 +225,9 @@ pub(super) async fn the_fence_of_an_event_append_is_checked(given: &Given) -> Ve
     expect_kinds(given, &of_thread("t"), "a b c").await
 }
 
-/// If store time went back, an event that is appended under a claim has the time of its append, and so has the
-/// next. Only earlier events of its scopes raise that time; the thread does not.
+/// If store time has gone back, a new event has the time of its append, or that of the latest event in its scopes if
+/// this is later. It may be earlier than the last commit to its thread. This holds for appends with and without a
+/// claim.
 pub(super) async fn the_time_of_an_event_follows_earlier_events_of_its_scopes(given: &Given) -> Verdict {
     let hour = Duration::from_secs(3_600);
     let thread = given.commit(crate::given::say_keyed(&id("t"), "k", "x")).await?.time;
@@ -240,7 +244,7 @@ pub(super) async fn the_time_of_an_event_follows_earlier_events_of_its_scopes(gi
     Ok(())
 }
 
-/// The claim number of an append is still known after the store was opened again, with a thread and without one.
+/// The claim number of an append survives a reopen, whether or not the thread of the events exists.
 pub(super) async fn the_claim_number_of_an_append_survives_a_reopen(given: &Given) -> Verdict {
     given.accept(crate::given::say_keyed(&id("t"), "k", "x")).await?;
     for thread in ["t", "u"] {
@@ -258,14 +262,14 @@ pub(super) async fn the_claim_number_of_an_append_survives_a_reopen(given: &Give
     Ok(())
 }
 
-/// An append may have 1,000 events. One more is refused.
+/// An append of 1,000 events is accepted. An append of more events is refused.
 pub(super) async fn an_append_has_a_thousand_events_at_most(given: &Given) -> Verdict {
     let many = |count: usize| AppendEvents::new((0..count).map(|_| fact("x")));
     refuse(given, many(1_001), ErrorKind::LimitExceeded).await?;
     expect_eq(events(given)?.append_events(many(1_000)).await?.events.len(), 1_000)
 }
 
-/// A payload at the limit of a record is accepted, and a larger one is refused.
+/// A payload whose size is exactly the limit of a record is accepted. One byte more is refused.
 pub(super) async fn a_payload_has_a_limit(given: &Given) -> Verdict {
     let given = given.with_limits(|limits| limits.record_bytes = 2_000).await?;
     let of = |bytes: usize| fact("x").with_payload(json(&format!("\"{}\"", "x".repeat(bytes - 2))));

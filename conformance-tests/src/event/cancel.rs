@@ -1,4 +1,4 @@
-//! Dropped calls on events.
+//! Calls on events whose future is dropped, or whose outcome is unknown.
 
 use crate::{
     Given, Verdict,
@@ -13,7 +13,8 @@ pub(super) async fn a_dropped_call_on_events_is_all_or_nothing(given: &Given) ->
     sweep(given, |stores, t, _| of_events(&*stores.events, t), &CHANGING).await
 }
 
-/// If the answer of a call on events was lost, its outcome is resolved as its documentation says.
+/// If the answer of a call on events is lost, the caller can find out whether the call took effect, as the
+/// documentation of the method says.
 pub(super) async fn an_unknown_outcome_on_events_can_be_resolved(given: &Given) -> Verdict {
     resolve_outcome(given, |stores, t, _| of_events(&*stores.events, t), &CHANGING).await
 }

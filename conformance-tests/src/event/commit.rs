@@ -17,8 +17,8 @@ fn with(commit: Commit, drafts: impl IntoIterator<Item = NewEvent>) -> Commit {
     commit.with_events(AppendEvents::new(drafts))
 }
 
-/// The events of a commit are there with the commit, in the order given. A commit with nothing but events needs
-/// no guard and does not change the version.
+/// The events of a commit are appended together with it, in the order given. A commit that has only events needs no
+/// guard and does not change the version.
 pub(super) async fn events_are_appended_with_their_commit(given: &Given) -> Verdict {
     let commit = with(say_keyed(&id("t"), "k", "x").with_run(running("r")), [both("a"), fact("b")]);
     let receipt = given.commit(commit).await?;
@@ -34,7 +34,7 @@ pub(super) async fn events_are_appended_with_their_commit(given: &Given) -> Verd
     expect_eq(given.thread(&id("new")).await?.version.number(), 0)
 }
 
-/// The events of a commit belong to its thread, to its run, or to another run of the thread.
+/// The scopes of a commit's events must be its thread, its run, or another run of the thread.
 pub(super) async fn events_of_a_commit_belong_to_its_thread_or_runs(given: &Given) -> Verdict {
     write(given, "t", done("earlier")).await?;
     write(given, "u", running("foreign")).await?;
@@ -55,8 +55,8 @@ pub(super) async fn events_of_a_commit_belong_to_its_thread_or_runs(given: &Give
     expect_kinds(given, &of_run("earlier"), "x").await
 }
 
-/// If a commit is refused, so are its events. If its events are refused, because of a draft, a key or an
-/// expectation, the whole commit is.
+/// A refused commit appends no event. If one of its events is refused, because of the draft, a key or an expectation,
+/// the whole commit is refused.
 pub(super) async fn a_refused_commit_appends_nothing(given: &Given) -> Verdict {
     let store = events(given)?;
     store.append_events(AppendEvents::new([fact("first")]).with_key(id("w"), id("used"))).await?;
@@ -82,7 +82,8 @@ pub(super) async fn a_refused_commit_appends_nothing(given: &Given) -> Verdict {
     expect_kinds(given, &of_thread("t"), "first a b").await
 }
 
-/// A repeat with the same key and content returns the receipt with its events. Other events are other content.
+/// If a commit is repeated with the same commit key and content, the receipt has the first events. A commit with that
+/// key and other events is refused.
 pub(super) async fn a_repeat_of_a_commit_gives_its_events(given: &Given) -> Verdict {
     let commit = |kind: &str| with(say_keyed(&id("t"), "k", "x"), [fact(kind)]);
     let first = given.commit(commit("a")).await?;
@@ -94,8 +95,8 @@ pub(super) async fn a_repeat_of_a_commit_gives_its_events(given: &Given) -> Verd
     expect_kinds(given, &of_thread("t"), "a b").await
 }
 
-/// A subscriber that receives an event of a commit can read the whole commit. It receives nothing of a refused
-/// commit.
+/// A subscriber that has received an event of a commit can read the entries of that commit. It receives no event of a
+/// refused commit.
 pub(super) async fn a_subscriber_sees_whole_commits(given: &Given) -> Verdict {
     let mut stream = follow(given, of_thread("t"), Start::Now).await?;
     let commits = given.commits()?;
@@ -122,7 +123,7 @@ pub(super) async fn a_subscriber_sees_whole_commits(given: &Given) -> Verdict {
     writers.await.map(drop).map_err(|error| Failure::new(error.to_string()))
 }
 
-/// The events of a commit that states when it happened have that time.
+/// If the caller gives the time of a commit, the events of the commit have that time.
 pub(super) async fn events_have_the_time_of_their_commit(given: &Given) -> Verdict {
     let at = Timestamp::from_millis(1_000_000_000_000)?;
     given.accept(with(say_keyed(&id("t"), "k", "x"), [fact("a")]).at(at)).await?;

@@ -1,4 +1,4 @@
-//! Helpers for cases of events.
+//! Helpers that make, append, list and follow events.
 
 use std::{sync::Arc, time::Duration};
 
@@ -53,7 +53,7 @@ pub(super) async fn append(given: &Given, kinds: &[&str]) -> Result<Vec<Event>, 
     Ok(appended)
 }
 
-/// Appends events in one call.
+/// Appends events in one call, and returns them as they were stored.
 pub(super) async fn append_all(
     given: &Given,
     drafts: impl IntoIterator<Item = NewEvent>,
@@ -62,7 +62,7 @@ pub(super) async fn append_all(
     Ok(events(given)?.append_events(request).await?.events)
 }
 
-/// Checks that an append is refused and changes nothing. Returns the error.
+/// Checks that an append is refused and adds no event to the thread `t` and the run `r`. Returns the error.
 pub(super) async fn refuse(given: &Given, request: AppendEvents, kind: ErrorKind) -> Result<Error, Failure> {
     let before = (all(given, &of_thread("t")).await?, all(given, &of_run("r")).await?);
     let error = expect_kind(events(given)?.append_events(request).await, kind)?;
@@ -75,13 +75,13 @@ pub(super) async fn all(given: &Given, scope: &Scope) -> Result<Vec<Event>, Fail
     listed(given, EventQuery::new(scope.clone())).await
 }
 
-/// Every event of a query, read in small pages.
+/// Every event that a query finds, read in small pages.
 pub(super) async fn listed(given: &Given, query: EventQuery) -> Result<Vec<Event>, Failure> {
     let store = &events(given)?;
     walk(PageRequest::first(3), |page| store.list_events(query.clone().with_page(page))).await
 }
 
-/// The events behind a cursor, or those in front of it, depending on the direction.
+/// Lists the events after a cursor, or, in the backward direction, those before it.
 pub(super) async fn from(
     given: &Given,
     scope: &Scope,

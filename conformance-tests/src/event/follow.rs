@@ -18,7 +18,7 @@ async fn write(store: Arc<dyn EventStore>, task: usize, count: usize) -> store_c
     Ok(())
 }
 
-/// A subscription delivers the stored events behind its start, then the new events, each once and in order.
+/// A subscription delivers the stored events after its start, and then the new events, each once and in order.
 pub(super) async fn a_subscriber_gets_stored_events_and_then_new_ones(given: &Given) -> Verdict {
     let store = events(given)?;
     let appended = append(given, &["a", "b", "c"]).await?;
@@ -32,8 +32,8 @@ pub(super) async fn a_subscriber_gets_stored_events_and_then_new_ones(given: &Gi
     expect_eq(take(&mut from_second, 101).await?, whole[2..].to_vec())
 }
 
-/// A subscription that starts at `Now` delivers the events that are appended after the call
-/// returned, and says where it began.
+/// A subscription that starts at `Now` delivers the events that are appended after the call returned. It returns the
+/// cursor of the last event before its start.
 pub(super) async fn now_starts_after_all_existing_events(given: &Given) -> Verdict {
     let store = events(given)?;
     let begun = store.subscribe(Subscribe::new(of_thread("u"), Start::Now)).await?;
@@ -45,7 +45,7 @@ pub(super) async fn now_starts_after_all_existing_events(given: &Given) -> Verdi
     expect_eq(kinds(&take(&mut begun.events, 1).await?), "c")
 }
 
-/// An append that races with a subscription is delivered once, or lies before the start of the subscription.
+/// An event whose append races with a subscription is delivered once, or the subscription starts after it.
 pub(super) async fn an_append_that_races_with_a_subscription_is_not_lost(given: &Given) -> Verdict {
     for round in 0..30 {
         let (one, other) = (events(given)?, events(given)?);
@@ -77,7 +77,10 @@ pub(super) async fn a_slow_subscriber_misses_nothing(given: &Given) -> Verdict {
     }
     seen.extend(take(&mut slow, 16 * each - 28).await?);
     let whole = all(given, &of_thread("t")).await?;
-    expect(seen == whole, format!("the subscriber got {} of {} events, or in another order", seen.len(), whole.len()))
+    expect(
+        seen == whole,
+        format!("the subscriber got {} of {} events, or got them in another order", seen.len(), whole.len()),
+    )
 }
 
 /// If a subscription starts at a forged cursor or at a cursor of another scope, the call fails.
@@ -92,8 +95,8 @@ pub(super) async fn an_invalid_start_is_refused(given: &Given) -> Verdict {
     expect_kind(store.subscribe(forged).await.map(drop), ErrorKind::InvalidCursor).map(drop)
 }
 
-/// If a trim removes events that a subscriber has not received, the subscriber gets
-/// `CursorExpired` and its stream ends.
+/// If a trim removes events that a subscriber has not received, the subscriber gets the error `CursorExpired` and its
+/// stream ends.
 pub(super) async fn a_trim_ends_subscriptions_that_lag_behind(given: &Given) -> Verdict {
     let store = events(given)?;
     let mut stream = follow(given, of_thread("t"), Start::First).await?;
@@ -107,7 +110,8 @@ pub(super) async fn a_trim_ends_subscriptions_that_lag_behind(given: &Given) -> 
     expect_eq(kinds(&take(&mut again, 1).await?), "c")
 }
 
-/// Subscriptions that are dropped, before their first event or between two events, affect nothing else.
+/// A subscription that is dropped, before its first event or between two events, does not affect appends and other
+/// subscriptions.
 pub(super) async fn a_dropped_subscription_affects_nothing_else(given: &Given) -> Verdict {
     append(given, &["a"]).await?;
     for round in 0..50_usize {
@@ -115,7 +119,7 @@ pub(super) async fn a_dropped_subscription_affects_nothing_else(given: &Given) -
         let other = follow(given, of_thread(&format!("nobody.{round}")), Start::Now).await?;
         drop(other);
         take(&mut stream, round % 2).await?;
-        // The stream is dropped after it has begun to wait for the next event.
+        // The stream first begins to wait for the next event. It is dropped after that.
         let _waited = tokio::time::timeout(Duration::from_millis(1), take(&mut stream, 2)).await;
         drop(stream);
         append(given, &["b"]).await?;
@@ -138,7 +142,7 @@ pub(super) async fn every_subscriber_gets_everything(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// When the store is closed, a subscription that waits ends with `Closed`.
+/// When the store is closed, a subscription that waits for an event ends with `Closed`.
 pub(super) async fn closing_ends_subscriptions(given: &Given) -> Verdict {
     append(given, &["a"]).await?;
     let mut waiting = follow(given, of_thread("t"), Start::Now).await?;
@@ -149,7 +153,7 @@ pub(super) async fn closing_ends_subscriptions(given: &Given) -> Verdict {
     expect_closed(waits).await
 }
 
-/// When the tenant is deleted, a subscription that waits ends with `Closed`.
+/// When the tenant is deleted, a subscription that waits for an event ends with `Closed`.
 pub(super) async fn deleting_the_tenant_ends_subscriptions(given: &Given) -> Verdict {
     append(given, &["a"]).await?;
     let mut waiting = follow(given, of_thread("t"), Start::Now).await?;

@@ -1,4 +1,4 @@
-//! The keys with which writers can repeat appends.
+//! Keys that make appends safe to repeat.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ fn keyed(writer: &str, drafts: Vec<NewEvent>) -> AppendEvents {
     AppendEvents::new(drafts).with_key(id(writer), id("k"))
 }
 
-/// A repeat with the same writer, key and drafts returns the first events and writes nothing, whatever was
-/// appended since and whatever the repeat expects.
+/// If an append is repeated with the same writer, key and drafts, it returns the first events and writes nothing, even
+/// if other events were appended since, and whatever number of events it expects.
 pub(super) async fn a_repeat_gives_the_first_events(given: &Given) -> Verdict {
     let store = events(given)?;
     let request = || keyed("w", vec![fact("a"), both("b")]).expecting(of_thread("t"), 0);
@@ -30,7 +30,8 @@ pub(super) async fn a_repeat_gives_the_first_events(given: &Given) -> Verdict {
     expect_eq(all(given, &of_thread("t")).await?, before)
 }
 
-/// A key with other drafts is refused. Everything in a draft counts, except the order of its scopes.
+/// An append with the key of an earlier append and other drafts is refused. Everything in a draft is compared, except
+/// the order of its scopes.
 pub(super) async fn a_key_with_different_content_is_refused(given: &Given) -> Verdict {
     let store = events(given)?;
     store.append_events(keyed("w", vec![both("a").with_payload(json("1"))])).await?;
@@ -50,7 +51,7 @@ pub(super) async fn a_key_with_different_content_is_refused(given: &Given) -> Ve
     Ok(())
 }
 
-/// A key needs a writer, and the keys of two writers are independent of each other.
+/// An append with a key must name a writer. Two writers can use the same key.
 pub(super) async fn a_key_belongs_to_its_writer(given: &Given) -> Verdict {
     let store = events(given)?;
     let mut nobody = keyed("w", vec![fact("x")]);
@@ -67,8 +68,7 @@ pub(super) async fn a_key_belongs_to_its_writer(given: &Given) -> Verdict {
     super::draft::expect_kinds(given, &of_thread("t"), "a b c c").await
 }
 
-/// A key whose events were trimmed is remembered for 30 days. A key whose events are still there is
-/// remembered as long as they are.
+/// A key is remembered for at least 30 days, even if its events are trimmed, and after that until they are trimmed.
 pub(super) async fn a_key_is_remembered_for_thirty_days(given: &Given) -> Verdict {
     const DAY: Duration = Duration::from_hours(24);
     let store = events(given)?;

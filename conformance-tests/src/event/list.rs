@@ -1,4 +1,4 @@
-//! Reads of events.
+//! Lists and counts of events.
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ fn filter(set: impl FnOnce(&mut EventFilter)) -> EventFilter {
     filter
 }
 
-/// A list begins strictly behind its cursor, in both directions. The cursor of any event of the scope works,
-/// and a cursor of another scope is refused.
+/// A list begins with the event next to that of its cursor, in both directions. The cursor of every event of the scope
+/// is accepted, and a cursor of another scope is refused.
 pub(super) async fn a_list_continues_after_its_cursor(given: &Given) -> Verdict {
     let t = of_thread("t");
     let appended = append_all(given, ["a", "b", "c", "d", "e"].map(both)).await?;
@@ -44,7 +44,7 @@ pub(super) async fn a_list_continues_after_its_cursor(given: &Given) -> Verdict 
     expect_eq(all(given, &of_thread("unknown")).await?, vec![])
 }
 
-/// A walk with a filter misses nothing and repeats nothing.
+/// Reading all pages of a list with a filter returns every matching event once.
 pub(super) async fn a_filtered_walk_misses_and_repeats_nothing(given: &Given) -> Verdict {
     let mut times = Vec::new();
     for round in 0..10 {
@@ -79,7 +79,7 @@ pub(super) async fn a_filtered_walk_misses_and_repeats_nothing(given: &Given) ->
     expect_eq(filtered(EventFilter::default()).await?.len(), 40)
 }
 
-/// `load_scope` returns how many events were appended and how many are there, the floor, and
+/// `load_scope` returns how many events were ever appended to a scope, how many of them are still there, the floor, and
 /// the cursor of the last event.
 pub(super) async fn a_scope_reports_its_counters_and_floor(given: &Given) -> Verdict {
     let store = events(given)?;

@@ -1,4 +1,4 @@
-//! Cases of events (EV).
+//! Cases about events (promises EV of the contract).
 
 mod append;
 mod cancel;
@@ -11,7 +11,8 @@ mod trim;
 
 pub(crate) use self::draft::next;
 
-/// The cases of this area.
+/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
+/// promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! event {

@@ -19,7 +19,8 @@ fn up_to(event: &Event, scope: &Scope) -> Result<TrimRequest, Failure> {
     Ok(TrimRequest::new(scope.clone(), TrimBefore::Cursor(cursor)))
 }
 
-/// A trim removes the events up to a cursor, the oldest first. The sequence continues, and a dry run changes nothing.
+/// A trim removes the oldest events of a scope, up to and including that of the cursor. Later events continue the
+/// numbering. A dry run changes nothing.
 pub(super) async fn a_trim_removes_the_oldest_events(given: &Given) -> Verdict {
     let (store, t) = (events(given)?, of_thread("t"));
     let appended = append(given, &["a", "b", "c", "d"]).await?;
@@ -43,7 +44,7 @@ pub(super) async fn a_trim_removes_the_oldest_events(given: &Given) -> Verdict {
     expect_eq(store.load_scope(&t).await?.appended, 7)
 }
 
-/// A trim by time removes the longest initial part of a scope whose events are all older.
+/// A trim by time removes the oldest events of a scope until it reaches an event that is not older than the given time.
 pub(super) async fn a_trim_by_time_stops_at_the_first_newer_event(given: &Given) -> Verdict {
     let (store, t) = (events(given)?, of_thread("t"));
     let mut times = Vec::new();
@@ -60,8 +61,8 @@ pub(super) async fn a_trim_by_time_stops_at_the_first_newer_event(given: &Given)
     expect_eq(store.trim_events(before(all_of_them)).await?.events, 2)
 }
 
-/// A cursor below the floor is refused with `CursorExpired`, in lists and in
-/// subscriptions. A cursor at the floor works.
+/// The floor of a scope is the number of its last trimmed event. Lists and subscriptions refuse a cursor below the
+/// floor with `CursorExpired`, and accept a cursor at the floor.
 pub(super) async fn a_cursor_below_the_floor_is_refused(given: &Given) -> Verdict {
     let (store, t) = (events(given)?, of_thread("t"));
     let appended = append(given, &["a", "b", "c"]).await?;
@@ -79,8 +80,8 @@ pub(super) async fn a_cursor_below_the_floor_is_refused(given: &Given) -> Verdic
     expect_kind(store.trim_events(foreign).await, ErrorKind::InvalidCursor).map(drop)
 }
 
-/// An event that was trimmed from one scope is still in the other. It is found by its id
-/// until both scopes have trimmed it.
+/// An event that was trimmed from one of its scopes is still in the other. It can be loaded by its id until it was
+/// trimmed from both.
 pub(super) async fn an_event_stays_in_its_other_scope(given: &Given) -> Verdict {
     let store = events(given)?;
     let appended = append_all(given, ["a", "b"].map(both)).await?;
@@ -93,7 +94,8 @@ pub(super) async fn an_event_stays_in_its_other_scope(given: &Given) -> Verdict 
     expect_eq(store.load_event(&appended[1].id).await?, Some(appended[1].clone()))
 }
 
-/// The deletion of a thread leaves its events. A new thread under its id continues in the same scope.
+/// Deleting a thread does not remove its events. The events of a new thread with the same id follow them in the same
+/// scope.
 pub(super) async fn events_survive_the_deletion_of_their_thread(given: &Given) -> Verdict {
     let commit = say_keyed(&id("t"), "k", "x").with_events(AppendEvents::new([fact("a"), fact("b")]));
     given.accept(commit).await?;
@@ -108,7 +110,7 @@ pub(super) async fn events_survive_the_deletion_of_their_thread(given: &Given) -
     given.a_thread("t").await?;
     append(given, &["d"]).await?;
     expect_kinds(given, &of_thread("t"), "a b c d").await?;
-    // A cursor from before the deletion still works.
+    // A cursor that was made before the deletion is still valid.
     let query = EventQuery::new(of_thread("t")).with_page(PageRequest { limit: None, cursor });
     let behind = events(given)?.list_events(query).await?.items;
     expect_eq(behind.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(), vec!["b", "c", "d"])

@@ -1,4 +1,4 @@
-//! Walks over all pages of a list, and tasks that start at one moment.
+//! Helpers that read all pages of a list, and that run tasks at the same time.
 
 use std::{future::Future, sync::Arc};
 
@@ -7,7 +7,7 @@ use tokio::sync::Barrier;
 
 use crate::check::Failure;
 
-/// Every record of a list, read page by page from the first page on.
+/// Reads every page of a list, and returns all its records.
 ///
 /// # Errors
 /// If a page cannot be read, or if the list does not end.
@@ -29,7 +29,8 @@ where
     Err(Failure::new("the list does not end"))
 }
 
-/// Starts `tasks` tasks at one moment and returns their results, in the order of the tasks.
+/// Starts `tasks` tasks at the same time and returns their results, in the order of the tasks. `make` makes the task
+/// with the given number.
 ///
 /// # Panics
 /// If a task panics. The case then fails.
@@ -55,7 +56,7 @@ where
     ends
 }
 
-/// Starts two different tasks at one moment and returns their results.
+/// Starts two different tasks at the same time and returns their results.
 ///
 /// # Panics
 /// If a task panics. The case then fails.

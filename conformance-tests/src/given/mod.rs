@@ -22,7 +22,7 @@ use crate::{
 
 /// The new, empty, opened store that a case gets.
 ///
-/// After [`reopen`](Self::reopen), handles from before belong to a closed store. The case must ask for new ones.
+/// After [`reopen`](Self::reopen), earlier handles belong to a closed store, and the case must ask for new ones.
 pub struct Given {
     contract: Contract,
     fixture: Arc<dyn Fixture>,
@@ -70,13 +70,13 @@ impl Given {
         Self::open_with(self.contract, Arc::clone(&self.fixture), Limits::default()).await
     }
 
-    /// The contract in whose list the case runs.
+    /// The contract for which the case runs.
     #[must_use]
     pub const fn contract(&self) -> Contract {
         self.contract
     }
 
-    /// The fixture.
+    /// The fixture that opened the store.
     #[must_use]
     pub fn fixture(&self) -> &dyn Fixture {
         &*self.fixture
@@ -141,8 +141,8 @@ impl Given {
         Ok(())
     }
 
-    /// Drops the store without closing it and opens it again (`Need::Reopen`). The case
-    /// must hold no other handle of it.
+    /// Drops the store without closing it and opens it again (`Need::Reopen`). The case must not hold any other handle
+    /// of the store.
     ///
     /// # Errors
     /// If it cannot be opened.
@@ -154,7 +154,7 @@ impl Given {
         Ok(())
     }
 
-    /// Drops the store without closing it. Another store, which is closed, takes its place. Handles of tenants stay.
+    /// Drops the store without closing it, and puts a closed placeholder in its place. Handles of tenants still work.
     ///
     /// # Errors
     /// If an earlier attempt to open the store again failed.
@@ -166,7 +166,8 @@ impl Given {
         Ok(())
     }
 
-    /// Changes a stored byte and opens the store again (`Need::Damage`). The inner error is that of the opening.
+    /// Closes the store, changes a stored byte, and opens the store again (`Need::Damage`). The inner result says
+    /// whether the damaged store could be opened.
     ///
     /// # Errors
     /// If the store cannot be closed, or if an earlier call left it closed.
@@ -177,7 +178,7 @@ impl Given {
         Ok(self.fixture.damage(before, seed).await.map(|after| self.put(&mut opened, after)))
     }
 
-    /// Takes the store out of `self`, so that the fixture has the last handle of it.
+    /// Takes the store out of `self`, so that the fixture gets its last handle.
     fn take(&self, place: &mut Option<Opened>) -> Result<Opened, Failure> {
         *self.store.write().expect("no panic while the lock is held") = None;
         place.take().ok_or_else(|| Failure::new("the store is not open"))
@@ -191,7 +192,7 @@ impl Given {
     /// Opens the store a second time while it is open (`Need::Beside`).
     ///
     /// # Errors
-    /// If the store is not open. The inner error is that of the second opening.
+    /// If the store is not open. The inner result says whether the store could be opened a second time.
     pub async fn open_beside(&self) -> Result<Result<Arc<dyn Store>, Error>, Failure> {
         let opened = self.opened.read().await;
         let opened = opened.as_ref().ok_or_else(|| Failure::new("the store is not open"))?;

@@ -16,7 +16,7 @@ impl Given {
         Ok(self.threads()?.create_thread(NewThread::new(id(name))).await?)
     }
 
-    /// Creates a thread whose log holds one user message for each text.
+    /// Creates a thread by a commit of one user message for each text.
     ///
     /// # Errors
     /// If the thread cannot be created.
@@ -34,7 +34,7 @@ impl Given {
         Ok(self.commits()?.commit(commit).await?)
     }
 
-    /// Checks that a commit is accepted.
+    /// Commits, and checks that the commit is accepted.
     ///
     /// # Errors
     /// If the commit is refused.

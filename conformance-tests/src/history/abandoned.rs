@@ -1,5 +1,5 @@
-//! Tests dispatches whose workers abandon them or see a clock that jumps. Each has one holder that may write, and
-//! finishes in the end.
+//! Tests dispatches that workers abandon, and dispatches that are claimed while the clock jumps. Each dispatch must
+//! have at most one holder that may write, and must finish in the end.
 
 use std::{
     collections::BTreeMap,
@@ -30,7 +30,7 @@ use crate::{
 
 /// The number of dispatches that one call enqueues.
 const BATCH: usize = 500;
-/// How long the good workers may take to finish the dispatches that are left.
+/// How long the good workers may take to finish the remaining dispatches.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How far the clock jumps. This is longer than every lease of the test.
 const JUMP: Duration = Duration::from_hours(1);
@@ -49,8 +49,8 @@ async fn enqueue(mailbox: &dyn MailboxStore, dispatches: usize, threads: usize) 
     Ok(())
 }
 
-/// A test of bad workers, which drop their calls, keep what they claimed, and interrupt threads. After them, good
-/// workers must find and finish every dispatch that is left, without any other help.
+/// A test of bad workers, which drop their calls, never settle some of their claims, and interrupt threads. After them,
+/// good workers must find and finish every remaining dispatch, without any other help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbandonedWork {
     /// The number of dispatches.
@@ -103,7 +103,10 @@ impl fmt::Display for AbandonedFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { test: AbandonedWork { dispatches, workers, seed, .. }, left, acked, dropped, claims } = self;
         write!(f, "AGENTSTORE_HISTORY_SEED={seed}: {workers} bad workers left {left} of {dispatches} dispatches ")?;
-        write!(f, "unfinished and dropped {dropped} calls; all finished unaided, {acked} acknowledged, each once; ")?;
+        write!(
+            f,
+            "unfinished and dropped {dropped} calls; good workers finished them, {acked} acknowledged, each once; "
+        )?;
         write!(f, "{claims} claims, never two of one thread at a time")
     }
 }
@@ -113,8 +116,8 @@ impl fmt::Display for AbandonedFigures {
 struct Grant {
     from: Timestamp,
     until: Timestamp,
-    /// Whether the holder has not tried to settle the claim. Then no other claim may begin before the lease has
-    /// expired.
+    /// Whether the holder has not tried to settle the claim yet. As long as this is true, no other claim may begin
+    /// before the lease has expired.
     kept: bool,
 }
 
@@ -143,7 +146,7 @@ impl ClaimLedger {
         grants.entry((held.dispatch.thread.clone(), held.number)).and_modify(|grant| grant.kept = false);
     }
 
-    /// Notes that a worker was told that its acknowledgement of a dispatch was accepted.
+    /// Notes that the acknowledgement of a dispatch was accepted.
     fn ack(&self, id: &DispatchId) {
         *self.acked.lock().unwrap_or_else(PoisonError::into_inner).entry(id.clone()).or_default() += 1;
     }
@@ -153,9 +156,9 @@ impl ClaimLedger {
         ended
     }
 
-    /// Checks that no claim began before the lease of an earlier claim of the thread had expired, unless the holder
-    /// of that one tried to settle it, and that no dispatch was acknowledged twice. Returns the number of claims that
-    /// were received.
+    /// Checks that no claim began before the lease of the previous claim of the thread had expired, unless the previous
+    /// holder tried to settle its claim. Also checks that no dispatch was acknowledged twice. Returns the number of
+    /// claims that were received.
     fn judge(&self, acked: u64) -> Result<u64, Failure> {
         let grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
         for (((thread, number), one), ((other, next), two)) in grants.iter().zip(grants.iter().skip(1)) {
@@ -173,7 +176,7 @@ impl AbandonedWork {
     /// Runs the test on a new store of `fixture`. The fixture must be able to move the store's time.
     ///
     /// # Errors
-    /// If a call fails, if a claim is given to two holders, or if a dispatch has not finished half a minute after the
+    /// If a call fails, if two holders get the same claim, or if a dispatch has not finished half a minute after the
     /// last fault.
     pub async fn run(self, fixture: impl Fixture) -> Result<AbandonedFigures, Failure> {
         let given = Arc::new(Given::open(Contract::MailboxStore, Arc::new(fixture)).await?);
@@ -203,7 +206,8 @@ impl AbandonedWork {
         Ok(AbandonedFigures { test: self, left, acked: counts.acked, dropped, claims })
     }
 
-    /// Runs a bad worker. It stops when a quarter of the dispatches is left, so that the good workers have work.
+    /// Runs a bad worker. It stops when three quarters of the dispatches have finished, so that the good workers have
+    /// work.
     async fn run_bad_worker(self, (given, ledger): (Arc<Given>, Arc<ClaimLedger>), mut random: Random) -> Verdict {
         let store = mailbox(&given)?;
         for _ in 0..self.dispatches / self.workers {
@@ -257,8 +261,8 @@ impl AbandonedWork {
         Ok(())
     }
 
-    /// Runs a good worker, which acknowledges what it claims. If there is nothing to claim and no good worker is at
-    /// work, it moves the store's time forward.
+    /// Runs a good worker, which acknowledges what it claims. If there is nothing to claim and no good worker holds a
+    /// claim, it moves the store's time forward.
     async fn end(given: Arc<Given>, ledger: Arc<ClaimLedger>) -> Verdict {
         let store = mailbox(&given)?;
         loop {
@@ -283,8 +287,8 @@ impl AbandonedWork {
                 ledger.give(&held);
                 match expect_some(store.settle(vec![(held.claim(), ack())]).await?.pop(), "answer")? {
                     Ok(_) => ledger.ack(&held.dispatch.id),
-                    // Other workers moved the time past the end of the lease before this worker was noted as being at
-                    // work.
+                    // Another worker moved the time past the end of the lease before this worker was counted in
+                    // `at_work`.
                     Err(error) => expect_eq(error.kind(), ErrorKind::ClaimLost)?,
                 }
             }
@@ -293,11 +297,11 @@ impl AbandonedWork {
     }
 }
 
-/// A test of workers that end their claims while the store's clock jumps forward and back by more than a lease. They
-/// use a commit if the store has threads, and otherwise a settlement.
+/// A test of workers that acknowledge their claims while the store's clock jumps forward and back by more than a lease.
+/// They acknowledge with a commit if the store has threads, and otherwise with a settlement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JumpingClock {
-    /// The number of dispatches. Each is ended once.
+    /// The number of dispatches. Each must finish once.
     pub dispatches: usize,
     /// The number of threads that have these dispatches.
     pub threads: usize,
@@ -376,8 +380,8 @@ impl Shared {
         self.is_done.load(Ordering::SeqCst)
     }
 
-    /// Moves the clock. It jumps forward twice for each jump back, so that a lease that a jump back makes longer
-    /// still ends.
+    /// Moves the clock. It jumps forward twice for each jump back, because a jump back makes leases longer, and they
+    /// must still expire.
     async fn jump(&self, jumps: &AtomicU64) -> Verdict {
         while !self.is_done() {
             match jumps.fetch_add(1, Ordering::SeqCst) % 3 {

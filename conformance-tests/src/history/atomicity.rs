@@ -1,5 +1,5 @@
-//! Tests commits that have every part, with readers that look at one part after the other. No part may be behind one
-//! that was read earlier.
+//! Tests commits that have every kind of part: entry, run, state, event, outbox row and settlement. Readers read one
+//! part after the other. No part may show fewer commits than a part that was read earlier.
 
 use std::{
     fmt,
@@ -25,7 +25,7 @@ use crate::{
     random::{Random, seed},
 };
 
-/// A test of commits that have every part, while other tasks read. No reader may see only a part of a commit.
+/// A test of commits that have every kind of part, while other tasks read. No reader may see only a part of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommitAtomicity {
     /// The number of commits to all threads together.
@@ -53,7 +53,7 @@ impl fmt::Display for AtomicityFigures {
         let Self { test: CommitAtomicity { commits, seed, .. }, reads } = self;
         write!(
             f,
-            "AGENTSTORE_HISTORY_SEED={seed}: {commits} commits with all parts, {reads} reads, none shows half a commit"
+            "AGENTSTORE_HISTORY_SEED={seed}: {commits} commits with all parts, {reads} reads, none of a partial commit"
         )
     }
 }
@@ -122,7 +122,7 @@ fn name(at: usize) -> ThreadId {
 }
 
 impl Shared {
-    /// Makes one commit after the other. Each adds one to what every part of the thread shows.
+    /// Makes one commit after the other. Each commit increases the count that every part of the thread shows by one.
     async fn write(&self, thread: &ThreadId, commits: u64) -> Verdict {
         let coordinator = expect_some(self.stores.commits.as_ref(), "coordinator")?;
         for number in 1..=commits {
@@ -166,7 +166,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Returns how many commits a part of a thread shows, and the name of the part.
+    /// Reads a part of a thread. Returns how many commits the part shows, and the name of the part.
     async fn look(&self, thread: &ThreadId, part: usize) -> Result<(u64, &'static str), Failure> {
         let threads = expect_some(self.stores.threads.as_ref(), "threads")?;
         let Some(found) = threads.load_thread(thread).await? else { return Ok((0, "threads")) };

@@ -13,7 +13,7 @@ use crate::{
     length::Length,
 };
 
-/// The number of bytes that a refusal may take beside its argument.
+/// By how many bytes the memory of the process may grow during a call that is refused.
 const MOST: u64 = 64 << 20;
 
 /// A test of calls with texts above the limits, with a million keys and with 100,000 entries. Each call must be
@@ -54,8 +54,8 @@ impl Default for RefusedBounds {
     }
 }
 
-/// Returns a figure of this process in bytes. `VmRSS` is the resident memory now, and `VmHWM` the largest one since
-/// the last call of `forget_most`.
+/// Returns a figure about the memory of this process, in bytes. `VmRSS` is the resident memory now, and `VmHWM` its
+/// maximum since the last call of `forget_most`.
 fn resident(line: &str) -> std::result::Result<u64, Failure> {
     let status = fs::read_to_string("/proc/self/status").map_err(|error| Failure::new(error.to_string()))?;
     let value = status.lines().find_map(|own| own.strip_prefix(line)?.strip_prefix(':'));
@@ -63,7 +63,7 @@ fn resident(line: &str) -> std::result::Result<u64, Failure> {
     kibibytes.map(|kibibytes| kibibytes << 10).ok_or_else(|| Failure::new(format!("/proc/self/status has no {line}")))
 }
 
-/// Sets `VmHWM` back to the memory that is resident now.
+/// Resets `VmHWM` to the memory that is resident now.
 fn forget_most() -> std::result::Result<(), Failure> {
     fs::write("/proc/self/clear_refs", "5").map_err(|error| Failure::new(error.to_string()))
 }
@@ -115,8 +115,8 @@ async fn refuse(stores: &TenantStores, what: &str, draft: Draft) -> std::result:
 /// messages. At length `long` it checks every kind of record that holds a text, which takes half a minute.
 ///
 /// # Errors
-/// If a text is not read back as it was given, or if a text above the limit is not refused with `LimitExceeded` or
-/// leaves something behind.
+/// If a text is not returned unchanged by a read, if a text above the limit is not refused with `LimitExceeded`, or if
+/// the refused call has an effect.
 pub async fn default_sizes(fixture: impl Fixture) -> Verdict {
     let given = Given::open(Contract::CommitCoordinator, Arc::new(fixture)).await?;
     let of_all_kinds = Length::from_env() == Length::Long;

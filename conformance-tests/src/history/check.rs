@@ -1,8 +1,8 @@
 //! Decides whether a history is linearizable, by a search for an order of its operations that explains every answer.
 //!
-//! The algorithm is that of Wing and Gong, in the form that Lowe gave it. It tries operations in the order of their
-//! invocations. It gives an order up when an operation that returned cannot be placed before its return. It examines
-//! each configuration (the set of operations that are placed, and the state that they lead to) only once.
+//! The algorithm is that of Wing and Gong, with the improvements of Lowe. It tries operations in the order of their
+//! invocations. It abandons an order if an operation cannot be placed before its own return. It examines each
+//! configuration (the set of operations that are placed, and the state that they lead to) only once.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -14,7 +14,7 @@ use super::record::Operation;
 
 /// The number of placements that the search tries for one object before it gives up.
 const MOST_STEPS: u64 = 20_000_000;
-/// The largest number of lines that a violation shows: the state, then operations.
+/// The maximum number of lines that a violation shows. The first line is the state, the others are operations.
 const SHOWN: usize = 40;
 
 /// Describes what an object does when its operations are executed one after the other.
@@ -34,14 +34,14 @@ pub trait Spec {
     /// Returns the state of a new object.
     fn initial(&self) -> Self::State;
 
-    /// Returns the state after `op`, or none if `op` cannot return this answer in `state`.
+    /// Returns the state after `op`, or `None` if `op` cannot return this answer in `state`.
     ///
-    /// Without an answer the outcome of `op` is unknown. The result is then the state after `op` takes effect. If
-    /// `op` has no effect in `state`, the result is none or the same state.
+    /// Without an answer the outcome of `op` is unknown. The result is then the state after `op` takes effect. If `op`
+    /// has no effect in `state`, the result is `None` or the same state.
     fn step(&self, state: &Self::State, op: &Self::Op, answer: Option<&Self::Answer>) -> Option<Self::State>;
 
-    /// Returns whether `op` changes nothing in every state in which it returns this answer, as a read or a refusal
-    /// does. The search then places `op` as early as it fits, and tries no other place.
+    /// Returns whether `op` changes no state in which it can return this answer, as for a read or a refusal. The search
+    /// then places `op` as early as possible, and tries no other position.
     fn is_read(&self, op: &Self::Op, answer: &Self::Answer) -> bool;
 }
 
@@ -65,8 +65,8 @@ pub struct Violation {
     pub key: String,
     /// Why the search ended.
     pub why: String,
-    /// The state at the point where the search had placed the most operations, and the operations that could have
-    /// come next there.
+    /// The state at the point where the search had placed the most operations, and the operations that it tried to
+    /// place next.
     pub stuck: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ type Operations<'a, S> = Vec<&'a Operation<<S as Spec>::Op, <S as Spec>::Answer>
 /// Checks that the operations on each object have an order that agrees with their times and explains their answers.
 ///
 /// # Errors
-/// Returns the first object for which the search finds no such order, or gives up.
+/// Returns the first object for which there is no such order, or for which the search exceeds its limit.
 pub fn check<S: Spec>(spec: &S, history: &[Operation<S::Op, S::Answer>]) -> Result<Checked, Box<Violation>> {
     let mut objects: BTreeMap<S::Key, Operations<'_, S>> = BTreeMap::new();
     for operation in history {
@@ -145,7 +145,7 @@ impl UnplacedOperations {
         (self.next[before], self.previous[behind]) = (behind, before);
     }
 
-    /// Puts a node back in the place that it had. Nodes must be put back in the reverse order of `take`.
+    /// Puts a node back at its former position. Nodes must be put back in the reverse order of their removal.
     fn put_back(&mut self, node: usize) {
         let (before, behind) = (self.previous[node], self.next[node]);
         (self.next[before], self.previous[behind]) = (node, node);
@@ -161,12 +161,12 @@ struct Search<'a, S: Spec> {
     ahead: UnplacedOperations,
     state: S::State,
     placed: Placed,
-    /// The operations in the order in which they are placed. Each has the state before it, except a read, which
-    /// changes no state.
+    /// The operations in the order in which they are placed. Each is stored with the state before it, except a read,
+    /// which changes no state.
     order: Vec<(usize, Option<S::State>)>,
-    /// Configurations that the search has examined. To reach one of them again leads to no order either.
+    /// Configurations that the search has examined without success. When it reaches one of them again, it backtracks.
     seen: HashSet<(Placed, S::State)>,
-    /// The number of operations that returned and are not placed.
+    /// The number of operations that returned and are not placed yet.
     open: usize,
     steps: u64,
     furthest: Option<(usize, Vec<String>)>,
@@ -192,7 +192,7 @@ impl<'a, S: Spec> Search<'a, S> {
 
     fn run(&mut self) -> Result<(), (String, Vec<String>)> {
         let mut node = self.ahead.first();
-        // An operation of unknown outcome needs no place: the search is done when all others have one.
+        // An operation of unknown outcome need not be placed. The search succeeds when all others are placed.
         while self.open > 0 {
             if node.is_multiple_of(2) && node != self.ahead.head {
                 node = if self.place(node / 2) { self.ahead.first() } else { self.ahead.next[node] };
@@ -201,27 +201,31 @@ impl<'a, S: Spec> Search<'a, S> {
                 }
                 continue;
             }
-            // No operation that was invoked before this return can be placed next, and the others were invoked after
-            // it. So an operation that is placed already needs another place.
+            // No operation that was invoked before this return can be placed next, and the remaining ones were invoked
+            // after it. So the search has to change an earlier decision.
             self.remember_furthest(node);
             let Some(operation) = self.take_back() else {
                 let (placed, stuck) = self.furthest.take().unwrap_or_default();
                 let all = self.operations.len();
-                return Err((format!("only {placed} of {all} operations can be ordered, then none of these"), stuck));
+                return Err((
+                    format!("only {placed} of {all} operations can be ordered, none of these can be next"),
+                    stuck,
+                ));
             };
             node = self.ahead.next[operation * 2];
         }
         Ok(())
     }
 
-    /// Places an operation next. Returns false if the operation cannot come here, or if it leads to nothing new.
+    /// Places an operation next. Returns false if the operation cannot be next, or if the search has already examined
+    /// the configuration that results.
     fn place(&mut self, operation: usize) -> bool {
         self.steps += 1;
         let Operation { op, returned, .. } = self.operations[operation];
         let answer = returned.as_ref().map(|(_, answer)| answer);
         let Some(after) = self.spec.step(&self.state, op, answer) else { return false };
-        // Without an effect and without an answer, the operation explains nothing here. It may still take effect
-        // later in the order.
+        // An operation without effect and without answer need not be placed here. It may still take effect later in
+        // the order.
         if answer.is_none() && after == self.state {
             return false;
         }
@@ -240,10 +244,11 @@ impl<'a, S: Spec> Search<'a, S> {
         true
     }
 
-    /// Takes back the last operation that is not a read, and the reads after it. Returns none if there is no such
+    /// Removes the last placed operation that is not a read, and the reads after it. Returns `None` if there is no such
     /// operation.
     ///
-    /// No other place is tried for a read: every order that has the read later is also possible with the read here.
+    /// No other position is tried for a read: each order with the read at a later position is also possible with the
+    /// read at its present one.
     fn take_back(&mut self) -> Option<usize> {
         loop {
             let (operation, before) = self.order.pop()?;
@@ -264,7 +269,7 @@ impl<'a, S: Spec> Search<'a, S> {
         self.placed[operation / 64] ^= 1 << (operation % 64);
     }
 
-    /// Keeps the state and the operations that could come next, if more operations are placed than ever before.
+    /// Remembers the state and the operations that could come next, if more operations are placed than ever before.
     fn remember_furthest(&mut self, node: usize) {
         if self.furthest.as_ref().is_some_and(|(placed, _)| *placed >= self.order.len()) {
             return;

@@ -1,5 +1,5 @@
-//! Tests workers that race for dispatches, and holders that are too late. Each dispatch has one holder at a time, and
-//! is done once.
+//! Tests workers that race for dispatches, and holders that write too late. Each dispatch must have at most one holder
+//! at a time, and must be done once.
 
 use std::{
     collections::HashMap,
@@ -29,7 +29,7 @@ use crate::{
 
 /// The number of dispatches that one call enqueues.
 const BATCH: usize = 500;
-/// How long the test may take at length `quick`. Longer tests have more time, as they have more dispatches.
+/// How long the test may take at length `quick`. Longer tests have more dispatches, and get more time.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A test of many tasks that claim and settle dispatches at the same time. No thread may have two holders at a time,
@@ -110,7 +110,7 @@ impl RacingClaims {
             async move {
                 let ended = if task == 0 { shared.produce(alone).await } else { shared.consume(random).await };
                 if ended.is_err() {
-                    // No other task does what this one leaves, so that the others would wait for it forever.
+                    // The other tasks would wait forever for what this task has not done. This ends them.
                     shared.done.store(self.dispatches, Ordering::SeqCst);
                 }
                 ended
@@ -163,8 +163,8 @@ impl Shared {
                 tokio::task::yield_now().await;
                 let settlement = if random.once_in(10) { Settlement::Release } else { ack() };
                 let is_done = settlement != Settlement::Release;
-                // Another task may claim the thread as soon as the dispatch is settled, so the thread is noted as
-                // free before.
+                // Another task may claim from the thread as soon as the dispatch is settled. So the thread is noted as
+                // free before the call.
                 self.give(&held)?;
                 let answer = self.mailbox.settle(vec![(held.claim(), settlement)]).await?.pop();
                 expect_some(answer, "answer")??;
@@ -289,7 +289,7 @@ impl Default for LeaseEdges {
     }
 }
 
-/// How often each of the two succeeded.
+/// How often the holder succeeded, and how often the other worker did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct EdgeFigures {
@@ -304,7 +304,7 @@ impl fmt::Display for EdgeFigures {
         let Self { settled, claimed } = self;
         write!(
             f,
-            "{} leases at their expiry: {settled} settled, {claimed} claimed by another worker, none both",
+            "{} leases at their expiry: {settled} settled, {claimed} claimed by another worker, never both",
             settled + claimed
         )
     }
@@ -314,8 +314,8 @@ impl LeaseEdges {
     /// Runs the test on a new store of `fixture`. The fixture must be able to move the store's time.
     ///
     /// # Errors
-    /// If a dispatch is settled and claimed again, or neither; if it is claimed before its lease has expired; or if
-    /// one of the two never succeeds.
+    /// If a dispatch is both settled and claimed again, or neither; if it is claimed before its lease has expired; or
+    /// if in all rounds the same one of the two succeeds.
     pub async fn run(self, fixture: impl Fixture) -> Result<EdgeFigures, Failure> {
         let given = Given::open(Contract::MailboxStore, Arc::new(fixture)).await?;
         let is_still = given.fixture().lack(Need::Still).is_none();

@@ -1,5 +1,5 @@
-//! Tests guarded commits, repeats and reads of many concurrent tasks, some of unknown outcome. Their history must be
-//! linearizable.
+//! Tests guarded commits, repeats and reads of many concurrent tasks. Some calls have an unknown outcome. The history
+//! of all calls must be linearizable.
 
 use std::{
     collections::BTreeMap,
@@ -29,8 +29,8 @@ use crate::{
     random::{Random, seed},
 };
 
-/// The number of commits of a thread that may have an unknown outcome before a new thread takes its place. Each of
-/// them doubles the number of orders that the checker has to try.
+/// The number of commits of a thread that may have an unknown outcome. Then a new thread replaces it, because each such
+/// commit doubles the number of orders that the checker has to try.
 const MOST_UNKNOWN: usize = 8;
 
 /// A test of guarded commits, repeats and reads that many tasks call at the same time. Their history must be
@@ -151,7 +151,8 @@ impl GuardedCommits {
     }
 }
 
-/// Returns the id of the thread that has this number in place `at`. In a place one thread replaces another.
+/// Returns the id of a thread. A fixed number of threads is in use at a time. When the thread with the index `at` has
+/// too many unknown outcomes, the thread with the same index and the next number replaces it.
 fn name(at: usize, number: usize) -> ThreadId {
     id(&format!("t-{at}-{number}"))
 }
@@ -161,7 +162,7 @@ struct Shared {
     history: Recorder<LogOp, LogAnswer>,
     commits: Faulty<Arc<dyn CommitCoordinator>>,
     threads: Arc<dyn ThreadRunStore>,
-    /// The number of unknown outcomes in each place. It decides which thread is in the place now.
+    /// For each index, the number of unknown outcomes of all its threads. It decides which of them is in use.
     unknown: Vec<AtomicUsize>,
     names: AtomicU64,
 }
@@ -190,12 +191,12 @@ fn number(version: Option<Version>) -> u64 {
 struct Caller {
     shared: Arc<Shared>,
     random: Random,
-    /// The place that the task writes to, and the thread there.
+    /// The index that the task writes to, and the thread that is in use there.
     place: usize,
     thread: ThreadId,
-    /// The version of the thread that the task saw last.
+    /// The last version of the thread that the task knows.
     seen: Option<Version>,
-    /// Commits that the task made to this thread, to be repeated.
+    /// The commits that the task sent to this thread. Some of them are repeated.
     made: Vec<(u64, Commit)>,
 }
 
@@ -238,7 +239,7 @@ impl Caller {
         self.send(name, commit.expecting(self.guard())).await
     }
 
-    /// Repeats an earlier commit, whatever its outcome was, under its old guard or under the newest one.
+    /// Repeats an earlier commit, whatever its outcome was, with its old guard or with the newest version as the guard.
     async fn repeat(&mut self, is_rebased: bool) -> Result<(), Failure> {
         if self.made.is_empty() {
             return self.commit_new().await;
@@ -289,8 +290,9 @@ fn found(error: &Error) -> Result<Option<Version>, Failure> {
     }
 }
 
-/// Checks that each entry in a log comes from the one commit that was accepted at its version, or from a commit of
-/// unknown outcome if none was accepted there. Every accepted commit must be in a log.
+/// Checks each entry of the logs. Exactly one commit must have been accepted at its version, and must have written it.
+/// If none was accepted there, a commit of unknown outcome must have written it. Every accepted commit must be in a
+/// log.
 async fn one_commit_for_each_version(
     given: &Given,
     history: &History,

@@ -1,5 +1,5 @@
-//! Tests events that many tasks append while others list and follow them. All of them must see one order, without
-//! gaps.
+//! Tests events that many tasks append while others list them and subscribe to them. All must see the same order,
+//! without gaps.
 
 use std::{
     collections::HashMap,
@@ -34,8 +34,8 @@ use crate::{
     random::{Random, seed},
 };
 
-/// The names of the last events of the scopes begin here. Each place has two of them, so that a follower that misses
-/// one still ends.
+/// The names of the last events of the scopes are numbers from this one on. Each scope has two last events, so that a
+/// follower that misses the first one still ends.
 const LAST: u64 = 1 << 40;
 /// The time that a follower waits for its next event.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -96,7 +96,7 @@ struct Shared {
     test: EventOrder,
 }
 
-/// Returns the scopes of place `at`: a thread and a run.
+/// Returns the pair of scopes with this number: a thread and a run.
 fn scopes(at: usize) -> [Scope; 2] {
     [Scope::Thread(id(&format!("t-{at}"))), Scope::Run(id(&format!("r-{at}")))]
 }
@@ -117,7 +117,7 @@ impl EventOrder {
     /// Runs the test on a new store of `fixture`.
     ///
     /// # Errors
-    /// If a call fails, or if a reader or a follower sees another order than the one that the scope has at the end.
+    /// If a call fails, or if a reader or a follower sees another order than the final one of the scope.
     pub async fn run(self, fixture: impl Fixture) -> Result<EventFigures, Failure> {
         let given = Given::open(Contract::EventStore, Arc::new(fixture)).await?;
         let events = given.stores()?.events.ok_or_else(|| Failure::new("the store has no events"))?;
@@ -168,7 +168,7 @@ enum How {
     First,
     Middle,
     Now,
-    /// From the first event. The follower often subscribes anew, behind the last event that it saw.
+    /// From the first event. The follower often subscribes again, from the last event that it received.
     Restarts,
     /// From the first event. The follower reads nothing until all events are appended.
     Idle,
@@ -180,7 +180,7 @@ impl How {
     }
 }
 
-/// The events that a follower saw.
+/// What a follower received.
 struct Followed {
     scope: Scope,
     is_now: bool,
@@ -223,8 +223,8 @@ impl Shared {
         }
     }
 
-    /// Lists a scope again and again: from the beginning, from the end, and page by page behind the last event that
-    /// it saw.
+    /// Lists a scope again and again: from the beginning, from the end, and page by page from the last event that it
+    /// received.
     async fn read(self: Arc<Self>, scope: Scope, mut random: Random) -> Result<(), Failure> {
         let mut last: Option<(u64, Cursor)> = None;
         loop {
@@ -302,7 +302,7 @@ impl Shared {
         Ok(followed)
     }
 
-    /// Checks that the order that each scope has at the end explains everything that was seen.
+    /// Checks that everything that readers and followers received agrees with the final order of each scope.
     async fn judge(&self, followed: &[Followed]) -> Result<EventFigures, Failure> {
         let mut history = self.history.take();
         let is_append = |op: &EventOp| matches!(op.act, EventAct::Append(_));
@@ -331,8 +331,8 @@ impl Shared {
 }
 
 impl Followed {
-    /// Returns what the follower saw as two operations: where it began, and all its events as one list that has not
-    /// ended.
+    /// Returns two operations that stand for the subscription: its start, and a list of all events that it delivered.
+    /// The list is not a last page.
     fn as_history(&self, places: &HashMap<&Cursor, &u64>) -> Result<[Operation<EventOp, EventAnswer>; 2], Failure> {
         let after = match &self.after {
             None => None,

@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 
 use crate::random::Random;
 
-/// A coordinator that answers some commits with `CommitUnknown`. Such a commit is not sent, or it is sent and its
-/// answer is lost, or it is sent after the answer.
+/// A coordinator that answers some commits with `CommitUnknown`. Such a commit is not sent, or its answer is lost, or
+/// it is sent after the caller has got this error.
 pub struct Faulty<S> {
     inner: S,
     once_in: usize,
@@ -54,7 +54,7 @@ impl<S> Faulty<S> {
         self.inner
     }
 
-    /// Waits until the commits that are sent late have ended.
+    /// Waits until the commits that are sent after their answer have ended.
     pub async fn settled(&self)
     where
         S: Sync,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::Spec;
 
-/// Describes threads that get commits of one entry each, under a guard and a key (CM-3, CM-5, CM-10).
+/// Describes threads to which commits of one entry each are made, with a guard and a key (CM-3, CM-5, CM-10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GuardedLogs;
 
@@ -56,8 +56,8 @@ pub enum LogAnswer {
 }
 
 impl GuardedLogs {
-    /// Returns what an operation answers on a thread whose log has these commits, and the commit that it adds to the
-    /// log.
+    /// Returns the answer of an operation on a thread whose log consists of these commits, and the commit that the
+    /// operation adds.
     #[must_use]
     pub fn apply(log: &[u64], act: LogAct) -> (LogAnswer, Option<u64>) {
         let version = log.len() as u64;

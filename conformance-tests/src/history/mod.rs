@@ -6,12 +6,12 @@
 //! - [`GuardedCommits`]: checks the history of the commits of a store; [`Faulty`] makes outcomes unknown
 //! - [`RacingClaims`], [`StaleHolders`], [`LeaseEdges`]: check which worker holds a dispatch, and which holder may
 //!   still write
-//! - [`CommitAtomicity`]: checks that readers that look at one part of a thread after the other never see only a part
-//!   of a commit
+//! - [`CommitAtomicity`]: readers read the parts of a thread one after the other, and must never see only a part of a
+//!   commit
 //! - [`AbandonedWork`], [`JumpingClock`]: check dispatches whose workers abandon them, and a store clock that jumps
 //! - [`LongLists`]: checks lists and subscriptions of many pages
 //! - [`RefusedBounds`], [`default_sizes`]: check arguments at the limits and above them
-//! - [`EventOrder`]: records what readers and followers of events see; [`check_order`] checks it
+//! - [`EventOrder`]: records which events readers and subscriptions receive; [`check_order`] checks their order
 
 mod abandoned;
 mod atomicity;
@@ -52,7 +52,7 @@ pub use self::{
 /// Turns each history into a test of a backend.
 ///
 /// The argument is an expression that makes a fixture, by a path from the crate root: `crate::fixture()`. The
-/// defaults of the histories say how large each test is, for example
+/// `default` of each history documents how large its test is, for example
 /// [`GuardedCommits::default`](crate::history::GuardedCommits::default) and
 /// [`EventOrder::default`](crate::history::EventOrder::default).
 #[macro_export]

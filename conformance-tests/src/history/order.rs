@@ -1,5 +1,5 @@
-//! Checks that everything that was read of a scope of events is part of one order. The check of one answer looks at
-//! each of its events once.
+//! Checks that all answers about a scope of events agree with one order of its events. The time to check an answer is
+//! proportional to the number of its events.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,20 +16,20 @@ pub struct EventOp {
     pub act: EventAct,
 }
 
-/// What an operation does with events. Each event has a name of its own.
+/// What an operation does with events. Each event has a unique name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EventAct {
     /// Appends these events together.
     Append(Vec<u64>),
-    /// Lists the events behind this one, or from the beginning.
+    /// Lists the events after this one, or all events from the beginning.
     ReadOn(Option<u64>),
     /// Lists the newest events, backwards.
     ReadBack,
-    /// Subscribes from now on, behind an event, or from the beginning.
+    /// Subscribes from now on, from an event on, or from the beginning.
     Follow {
         /// Whether the subscription starts now.
         is_now: bool,
-        /// The event behind which the subscription starts; none if it starts at the beginning.
+        /// The event after which the subscription starts; `None` if it starts at the beginning.
         after: Option<u64>,
     },
 }
@@ -41,12 +41,12 @@ pub enum EventAnswer {
     Appended,
     /// A list returned events.
     Read {
-        /// The names of the events, in the order in which they came.
+        /// The names of the events, in the order of the answer.
         names: Vec<u64>,
-        /// Whether the list had ended.
+        /// Whether this was the last page of the list.
         is_end: bool,
     },
-    /// A subscription started behind this event, or at the beginning.
+    /// A subscription started after this event, or at the beginning.
     Began(Option<u64>),
 }
 
@@ -54,8 +54,8 @@ pub enum EventAnswer {
 struct Order<'a> {
     names: &'a [u64],
     places: HashMap<u64, usize>,
-    /// The times at which appends returned, each with the number of events that the scope had at least by then. Both
-    /// increase.
+    /// The times at which appends returned, in ascending order. Each is stored with the minimum number of events that
+    /// the scope had at that time.
     acknowledged: Vec<(u64, usize)>,
     /// The time at which the append of each event was invoked.
     invoked: Vec<u64>,
@@ -64,7 +64,7 @@ struct Order<'a> {
 /// Checks that every read of `scope` in `history` agrees with the order `names`, which the scope has at the end.
 ///
 /// # Errors
-/// Returns what is missing, comes twice or comes in another order.
+/// Describes an event that is missing, is listed twice or is in another position.
 pub fn check_order(scope: &str, names: &[u64], history: &[Operation<EventOp, EventAnswer>]) -> Result<(), String> {
     let own = || history.iter().filter(|operation| operation.op.scopes.iter().any(|name| name == scope));
     let order = Order::new(names, own())?;
@@ -121,7 +121,7 @@ impl<'a> Order<'a> {
         Ok(order)
     }
 
-    /// Checks that no event is behind an event whose append was invoked after the append of the first had returned.
+    /// Checks that if one append returned before another was invoked, its events come before those of the other.
     fn check_times(&self, ends: &[u64]) -> Result<(), String> {
         let mut earliest = (u64::MAX, 0);
         for (place, end) in ends.iter().enumerate().rev() {
@@ -148,8 +148,8 @@ impl<'a> Order<'a> {
         before.checked_sub(1).map_or(0, |at| self.acknowledged[at].1)
     }
 
-    /// Checks that `names` are the events behind `after`, without a gap. If the list had ended, `all_at` is the time
-    /// at which it was called, and no event that was acknowledged before may be missing.
+    /// Checks that `names` are the events after `after`, without a gap. For the last page of a list, `all_at` is the
+    /// time of the call. No event that was acknowledged before this time may then be missing.
     fn check_read(&self, after: Option<u64>, names: &[u64], all_at: Option<u64>) -> Result<(), String> {
         let first = self.behind(after)?;
         let wanted = self.names.get(first..first + names.len()).unwrap_or_default();
@@ -173,13 +173,13 @@ impl<'a> Order<'a> {
         if names.iter().eq(wanted) { Ok(()) } else { Err(format!("these are not the newest events: {names:?}")) }
     }
 
-    /// Checks that a subscription from now on starts behind all events that were acknowledged before the call, and in
-    /// front of all events whose append was invoked after it returned.
+    /// Checks that a subscription from now on starts after all events that were acknowledged before the call, and
+    /// before all events whose append was invoked after the call had returned.
     fn check_began(&self, is_now: bool, after: Option<u64>, (invoked, returned): (u64, u64)) -> Result<(), String> {
         let first = self.behind(after)?;
         let is_late = self.invoked[..first].iter().any(|time| *time > returned);
         if is_now && (first < self.acknowledged(invoked) || is_late) {
-            return Err(format!("it began after {first} events, with {} acknowledged", self.acknowledged(invoked)));
+            return Err(format!("it began after {first} events, but {} were acknowledged", self.acknowledged(invoked)));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Records calls and their answers, in the order in which they are seen.
+//! Records calls and their answers, in the order in which they happen.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,8 +11,8 @@ pub struct Operation<O, A> {
     pub op: O,
     /// The time at which it was called.
     pub invoked: u64,
-    /// The time at which it returned, and its answer. Absent if its outcome is unknown: it took effect at some time
-    /// after it was invoked, or never.
+    /// The time at which it returned, and its answer. `None` if the outcome is unknown: the operation may have taken
+    /// effect at any time after it was invoked, or never.
     pub returned: Option<(u64, A)>,
 }
 
@@ -31,7 +31,7 @@ struct Log<O, A> {
     operations: Vec<Operation<O, A>>,
 }
 
-/// An operation that was invoked. It is passed to [`Recorder::returned`] when the operation returns.
+/// Identifies an operation that was invoked. The caller passes it to [`Recorder::returned`] when the operation returns.
 #[derive(Debug)]
 #[must_use]
 pub struct Invocation(usize);
@@ -60,7 +60,7 @@ impl<O, A> Recorder<O, A> {
         Invocation(log.operations.len() - 1)
     }
 
-    /// Records the answer of an operation. It is not called for an operation whose outcome is unknown.
+    /// Records the answer of an operation. An operation whose outcome is unknown gets no such call.
     #[expect(clippy::needless_pass_by_value, reason = "an operation returns once")]
     pub fn returned(&self, invocation: Invocation, answer: A) {
         let mut log = self.log();

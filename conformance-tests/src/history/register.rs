@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::Spec;
 
-/// Describes registers that hold one number each, 0 at first.
+/// Describes registers that hold one number each, initially 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Registers;
 
@@ -72,8 +72,8 @@ impl Spec for Registers {
     }
 
     fn is_read(&self, _op: &RegisterOp, answer: &RegisterAnswer) -> bool {
-        // A write of the number that the register holds already is not a read: at another place in the order it has
-        // an effect.
+        // A write of the number that the register already holds does not count as a read, because it has an effect at
+        // other positions in the order.
         matches!(answer, RegisterAnswer::Value(_) | RegisterAnswer::Set(false))
     }
 }

@@ -25,8 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The number of tasks that create threads.
 const TASKS: u64 = 16;
 
-/// A test that lists and follows the events of one run, and lists the threads of one tenant. Each event must come
-/// once and in order, and each thread once.
+/// A test that lists the events of one run, subscribes to them, and lists the threads of one tenant. Each event must be
+/// delivered once and in order, and each thread must be listed once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LongLists {
     /// The number of events of one run.
@@ -71,8 +71,7 @@ impl LongLists {
     /// Runs the test on a new store of `fixture`.
     ///
     /// # Errors
-    /// If a call fails, or if a list or a subscription leaves out or repeats something, or has an event in another
-    /// place.
+    /// If a call fails; or if a list or a subscription leaves out a record, repeats one or has events in another order.
     pub async fn run(self, fixture: impl Fixture) -> Result<LongFigures, Failure> {
         let given = Given::open(Contract::EventStore, Arc::new(fixture)).await?;
         self.stream(&given).await.map_err(|failure| failure.about("events"))?;
@@ -110,7 +109,7 @@ impl LongLists {
         expect_eq((info.appended, info.events), (self.events, self.events))
     }
 
-    /// Follows the scope from the beginning until the last event has come.
+    /// Follows the scope from the beginning until the last event has arrived.
     async fn follow(self, events: Arc<dyn EventStore>) -> Verdict {
         let mut stream = events.subscribe(Subscribe::new(scope(), Start::First)).await?.events;
         for wanted in 0..self.events {

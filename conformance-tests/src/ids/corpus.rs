@@ -1,6 +1,7 @@
-//! Ids that show whether a store trims, splits, quotes, folds or reorders ids.
+//! Ids for tests. They reveal whether a store trims, splits, quotes, folds or reorders ids.
 
-/// Sixty ids that stores get wrong: paths, patterns, quotes, separators, cases, Unicode forms, directions, lengths.
+/// Sixty ids that stores often mishandle: paths, patterns, quotes, separators, upper and lower case, Unicode forms,
+/// writing directions, lengths.
 pub(crate) fn hostile() -> Vec<String> {
     let mut ids: Vec<String> = HOSTILE.iter().map(|id| (*id).to_owned()).collect();
     ids.extend(["x".repeat(255), "x".repeat(256), "é".repeat(128), "🦀".repeat(64), ".".repeat(256), "/".repeat(256)]);
@@ -64,8 +65,8 @@ const HOSTILE: [&str; 54] = [
     "{\"id\":1}",
 ];
 
-/// Two different pairs of ids in each row. The pairs become equal if a store joins the
-/// ids of a pair with a separator.
+/// Two different pairs of ids in each row. A store that joins the ids of a pair with a separator would treat both pairs
+/// as the same.
 pub(super) const PAIRS: [[(&str, &str); 2]; 10] = [
     [("a", "b.c"), ("a.b", "c")],
     [("a", "b/c"), ("a/b", "c")],

@@ -1,4 +1,4 @@
-//! The names of stored enum values. They never change their meaning.
+//! The names under which enum values are stored. They never change.
 
 use store_core::{
     AttemptEnd, BodyKind, Boundary, DecisionAction, DispatchStatus, Entry, EventVisibility, Granularity, OutboxStatus,
@@ -14,13 +14,14 @@ fn is_snake_case(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
+/// Checks that the values of an enum are stored under these names, and that the names are in snake case.
 fn pinned<T: Codec>(all: &[T], names: &str) -> Verdict {
     let found: Vec<_> = all.iter().map(|value| value.encode().trim_matches('"').to_owned()).collect();
     expect(found.iter().all(|name| is_snake_case(name)), format!("{found:?}"))?;
     expect_eq(found.join(" "), names)
 }
 
-/// Stored names are in lower snake case and stay as they are.
+/// The stored names of enum values are in lower snake case and never change.
 pub(super) async fn names_never_change(_given: &Given) -> Verdict {
     pinned(Role::ALL, "system user assistant tool")?;
     pinned(Visibility::ALL, "all internal aside")?;
@@ -37,7 +38,8 @@ pub(super) async fn names_never_change(_given: &Given) -> Verdict {
     pinned(WaitingReason::ALL, "tool_permission user_input background_tasks external_event rate_limit manual_pause")
 }
 
-/// An unknown name in a closed set is refused. An unknown kind of body is kept, because that set is open.
+/// An unknown name is refused in an enum, which is a closed set. An unknown kind of body is kept, because that set is
+/// open.
 pub(super) async fn unknown_names_of_closed_enums_are_refused(_given: &Given) -> Verdict {
     for text in ["\"Assistant\"", "\"robot\"", "\"\"", "1", "null", "{}"] {
         expect(Role::read(text).is_err() && Visibility::read(text).is_err(), text)?;

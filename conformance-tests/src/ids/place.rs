@@ -1,4 +1,4 @@
-//! Every id works in every place, and different ids never share a record.
+//! Every id works wherever a store accepts an id, and different ids never share a record.
 
 use store_core::{Commit, ThreadFilter};
 
@@ -13,8 +13,8 @@ use crate::{
     probe::{first, probes},
 };
 
-/// Ids are kept and compared byte by byte. Each of sixty similar ids has a record of its own, which is found
-/// under its own bytes and listed as it was given.
+/// Ids are kept and compared byte by byte. Each of sixty similar ids has a record of its own. The record is found under
+/// exactly these bytes, and is listed with them.
 pub(super) async fn hostile_ids_are_stored_unchanged(given: &Given) -> Verdict {
     let mut wanted = hostile();
     wanted.sort();
@@ -32,7 +32,7 @@ pub(super) async fn hostile_ids_are_stored_unchanged(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Every hostile id is found again after the store was opened again.
+/// After the store is closed and reopened, the record of every hostile id is found.
 pub(super) async fn hostile_ids_survive_a_reopen(given: &Given) -> Verdict {
     let mut wanted = hostile();
     wanted.sort();
@@ -50,7 +50,7 @@ pub(super) async fn hostile_ids_survive_a_reopen(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Every hostile id is the name of a tenant of its own.
+/// Every hostile id can be the name of a tenant. These tenants share no records.
 pub(super) async fn hostile_ids_work_as_tenant_names(given: &Given) -> Verdict {
     let probe = first(given.contract());
     for (at, tenant) in hostile().iter().enumerate() {
@@ -64,12 +64,12 @@ pub(super) async fn hostile_ids_work_as_tenant_names(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Every hostile id works wherever a contract takes an id, with all of them in use at the same time.
+/// Every hostile id works wherever a contract takes an id, while all of them are in use.
 pub(super) async fn hostile_ids_work_everywhere(given: &Given) -> Verdict {
     use_everywhere(given.contract(), &given.stores()?, &hostile()).await
 }
 
-/// Two different pairs of tenant and record never share a record, whatever separators their ids contain.
+/// Two different pairs of a tenant and a record id never refer to the same record, whatever separators the ids contain.
 pub(super) async fn pairs_of_tenant_and_record_never_collide(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         for (at, [one, two]) in PAIRS.into_iter().enumerate() {
@@ -84,7 +84,7 @@ pub(super) async fn pairs_of_tenant_and_record_never_collide(given: &Given) -> V
     Ok(())
 }
 
-/// Two different pairs of thread and entry, or of thread and key, never share a record.
+/// Two different pairs of a thread and an entry id, or of a thread and a commit key, never refer to the same record.
 pub(super) async fn pairs_of_thread_and_entry_never_collide(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for (at, [one, two]) in PAIRS.into_iter().enumerate() {
@@ -104,7 +104,7 @@ pub(super) async fn pairs_of_thread_and_entry_never_collide(given: &Given) -> Ve
     expect_eq(threads.count_threads(&ThreadFilter::default()).await?, 0)
 }
 
-/// Ids of different types, and entry ids of different threads, may be equal without any effect on each other.
+/// Ids of different types, and entry ids of different threads, may be equal without affecting each other.
 pub(super) async fn equal_ids_of_different_types_do_not_collide(given: &Given) -> Verdict {
     let stores = given.tenant("x")?;
     let commits = stores.commits.clone().ok_or_else(|| Failure::new("the store has no commits"))?;

@@ -1,4 +1,4 @@
-//! The rules for ids, times and values. They are checked when an id, a time or a value is made.
+//! The rules for ids, times and JSON values. They are checked when an id, a time or a value is created.
 
 use store_core::{
     AgentId, CausationId, CommitKey, CorrelationId, DedupeKey, DispatchId, EntryId, ErrorKind, EventId, EventKey,
@@ -13,8 +13,8 @@ use crate::{
     given::{id, said},
 };
 
-/// Makes an id of one type from a text, with its constructor and from JSON. Returns the name
-/// of the type and both results.
+/// Creates an id of one type from a text, once with its constructor and once from JSON. Returns the name of the type
+/// and both results.
 type Maker = fn(&str) -> (&'static str, Result<String>, std::result::Result<String, serde_json::Error>);
 
 macro_rules! makers {
@@ -49,9 +49,9 @@ const MAKERS: [Maker; 22] = makers!(
     InterruptKey
 );
 
-/// A text that is empty, blank, longer than 256 bytes or that contains a control character is `Invalid` as
-/// an id, both when the id is made and when it is read. The error names the type and the reason. Every
-/// other text is an id of every type.
+/// A text that is empty, blank, longer than 256 bytes or that contains a control character is refused with `Invalid` as
+/// an id, both when the id is created and when it is read from JSON. The error names the type and the reason. Every
+/// other text is a valid id of every type.
 pub(super) async fn ids_are_validated_when_created(_given: &Given) -> Verdict {
     let mut bad: Vec<String> = ["", " ", " \u{2003}\u{a0} ", "\u{3000}"].map(str::to_owned).to_vec();
     bad.extend([MAX_ID_BYTES + 1, 4096].map(|bytes| "x".repeat(bytes)));
@@ -76,8 +76,8 @@ pub(super) async fn ids_are_validated_when_created(_given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A generated id is a UUIDv7 in lower case, and ids that are generated one after the other sort in that order.
-/// Entries and dispatches that were given no id have such ids.
+/// A generated id is a UUIDv7 in lower case, and ids that are generated one after the other sort in that order. Entries
+/// and dispatches get such ids if the caller gives none.
 pub(super) async fn generated_ids_sort_in_order(given: &Given) -> Verdict {
     let made: Vec<_> = (0..10_000).map(|_| Uuids.next_id()).collect();
     expect(made.is_sorted_by(|a, b| a < b), "generated ids are not in order")?;
@@ -124,8 +124,8 @@ pub(super) async fn ids_and_times_are_plain_json(_given: &Given) -> Verdict {
     Ok(())
 }
 
-/// The syntax and depth of a JSON value are checked when it is made. White space outside of strings is
-/// removed, and nothing else is changed.
+/// The syntax and the depth of a JSON value are checked when it is created. White space outside of strings is removed,
+/// and nothing else is changed.
 pub(super) async fn json_values_are_validated_when_created(_given: &Given) -> Verdict {
     for text in ["", "{", "nul", "[1,]", "1 2", "01", "NaN", "'a'", "\"\n\"", "{\"a\"}", "+1", "\u{feff}1"] {
         expect_kind(Json::parse(text), ErrorKind::Invalid).map_err(|failure| failure.about(text))?;

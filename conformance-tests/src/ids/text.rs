@@ -1,4 +1,4 @@
-//! Text, JSON and unknown fields come back as they were given.
+//! Text, JSON and unknown fields are read back exactly as they were written.
 
 use store_core::{
     Block, BlockKind, Body, Commit, ContextRequest, Custom, Entry, Expect, Json, Message, NewBody, NewEntry, Role,
@@ -55,7 +55,7 @@ async fn stored(given: &Given, entry: &str) -> Result<std::sync::Arc<Entry>, Fai
     expect_some(given.threads()?.load_entry(&id("t"), &id(entry)).await?, "entry")
 }
 
-/// Text may be any Unicode and comes back equal: in titles, messages, labels, kinds, metadata keys, state keys.
+/// Text may be any Unicode and is read back unchanged: in titles, messages, labels, kinds, metadata keys, state keys.
 pub(super) async fn any_text_round_trips(given: &Given) -> Verdict {
     for (at, text) in TEXTS.into_iter().enumerate() {
         let (thread, text) = (format!("t-{at}"), text.to_owned());
@@ -84,8 +84,8 @@ pub(super) async fn any_text_round_trips(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A JSON value comes back byte for byte: in metadata, state, custom data, tool input, and
-/// the request and state of a run.
+/// A JSON value is read back byte for byte: in metadata, state, custom data, tool input, and the request and state of a
+/// run.
 pub(super) async fn json_round_trips_byte_for_byte(given: &Given) -> Verdict {
     for (at, text) in VALUES.into_iter().enumerate() {
         let (thread, value) = (format!("t-{at}"), Json::parse(text)?);
@@ -111,7 +111,7 @@ pub(super) async fn json_round_trips_byte_for_byte(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A message as a newer release writes it.
+/// A message that a newer release wrote.
 const NEWER: &str = concat!(
     r#"{"role":"assistant","blocks":[{"text":"hi","later":{"b":1.0,"a":[]}},{"hologram":{"x":1e2}}],"#,
     r#""usage":{"input":3,"spin":0.50},"mood":"\u0041"}"#
@@ -135,8 +135,8 @@ pub(super) async fn unknown_fields_blocks_and_kinds_are_kept(given: &Given) -> V
     Ok(())
 }
 
-/// An unknown body with the name of a known kind is refused, or comes back as it was given. It
-/// never makes a log unreadable.
+/// An unknown body whose kind has the name of a known kind is refused, or is read back as it was written. It never
+/// makes a log unreadable.
 pub(super) async fn an_unknown_kind_with_a_known_name_harms_nothing(given: &Given) -> Verdict {
     given.a_log("t", &["before"]).await?;
     let kinds = ["message", "compaction", "checkpoint", "usage", "label", "rewind", "custom", ""];
@@ -152,8 +152,8 @@ pub(super) async fn an_unknown_kind_with_a_known_name_harms_nothing(given: &Give
     given.log(&id("t")).await.map(drop)
 }
 
-/// An unknown block with the name of a known kind, and an opaque block with opaque data beside it, are refused,
-/// or come back as they were given. They never make a log unreadable.
+/// An unknown block whose kind has the name of a known kind is refused, or is read back as it was written. The same
+/// holds for an opaque block that also carries opaque data of a provider. Such blocks never make a log unreadable.
 pub(super) async fn an_unknown_block_with_a_known_name_harms_nothing(given: &Given) -> Verdict {
     given.a_log("t", &["before"]).await?;
     let opaque = || store_core::Opaque::new(store_core::Origin::new("provider"), Json::null());

@@ -1,4 +1,4 @@
-//! Dropped calls on the live channel and on waits.
+//! Dropped calls on the live channel, and dropped waits for work.
 
 use store_core::{DeliverLive, Waited};
 use tokio::time::timeout;
@@ -11,11 +11,12 @@ use crate::{
     sweep::{CALL_TIMEOUT, poll_then_drop},
 };
 
-/// Calls are dropped after fewer polls than this. A delivery that no receiver accepts ends only at its deadline.
+/// Calls are dropped after fewer polls than this. The case cannot poll until a call ends, because a delivery that no
+/// receiver accepts ends only at its deadline.
 const POLLS: usize = 5;
 
-/// A call on the live channel that is dropped at any await leaves nothing locked. The receiver that opens the
-/// target next gets the commands that come then, and the command of the dropped call at most once.
+/// A call on the live channel that is dropped at any await leaves nothing locked. The next receiver that opens the
+/// target gets all later commands, and gets the command of the dropped call at most once.
 pub(super) async fn a_dropped_call_on_a_target_leaves_nothing_locked(given: &Given) -> Verdict {
     let live = live(given)?;
     for polls in 0..POLLS {

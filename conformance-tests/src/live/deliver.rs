@@ -18,7 +18,7 @@ use crate::{
     mailbox::draft::{claim, held, load, settle},
 };
 
-/// A receiver that has a target open receives the commands for it, of every kind, as they were sent.
+/// A receiver gets the commands for its target as they were sent, whatever their kind.
 pub(super) async fn commands_arrive_as_they_were_sent(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
     let mut receiver = live.open_live(to.clone()).await?;
@@ -36,7 +36,7 @@ pub(super) async fn commands_arrive_as_they_were_sent(given: &Given) -> Verdict 
     Ok(())
 }
 
-/// The receiver of a target that differs in thread, run, dispatch or claim number gets nothing.
+/// A receiver gets no command for a target that differs from its own in thread, run, dispatch or claim number.
 pub(super) async fn only_its_target_gets_a_command(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
     let other =
@@ -64,8 +64,8 @@ pub(super) async fn only_its_target_gets_a_command(given: &Given) -> Verdict {
 }
 
 /// A delivery ends with `Delivered` when the receiver has accepted the command, and not before. It ends with
-/// `NoReceiver` if no receiver has the target open, or if the receiver drops the command or ends. Nothing is
-/// kept for a receiver that opens the target later.
+/// `NoReceiver` if no receiver has the target open, or if the receiver drops the command or ends. A receiver that opens
+/// the target later does not get the command.
 pub(super) async fn delivered_means_accepted(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
     expect_end(sending(&live, &to, word("early")).await, LiveDelivery::NoReceiver).await?;
@@ -86,8 +86,8 @@ pub(super) async fn delivered_means_accepted(given: &Given) -> Verdict {
     hears_nothing(&mut live.open_live(to).await?).await
 }
 
-/// A delivery that is not answered before its deadline ends with `Unknown`, whether the receiver read the
-/// command or not. The next delivery is a new one.
+/// A delivery whose command is not accepted before the deadline ends with `Unknown`, whether or not the receiver has
+/// read the command. This does not affect the next delivery.
 pub(super) async fn a_delivery_without_a_timely_answer_is_unknown(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
     let mut receiver = live.open_live(to.clone()).await?;
@@ -105,8 +105,8 @@ pub(super) async fn a_delivery_without_a_timely_answer_is_unknown(given: &Given)
     }
 }
 
-/// When a target is opened again, the earlier receiver ends and is told so. All later
-/// commands go to the new receiver.
+/// When a target is opened again, the earlier receiver ends: it gets none instead of a command. All later commands go
+/// to the new receiver.
 pub(super) async fn opening_again_ends_the_earlier_receiver(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
     let mut earlier = live.open_live(to.clone()).await?;
@@ -126,7 +126,7 @@ pub(super) async fn opening_again_ends_the_earlier_receiver(given: &Given) -> Ve
     expect_end(task, LiveDelivery::Delivered).await
 }
 
-/// The commands of one sender arrive in order, and only at their target, whatever other senders send.
+/// The commands of one sender arrive in order, and only at their target, even if other senders send at the same time.
 pub(super) async fn commands_of_a_sender_arrive_in_order(given: &Given) -> Verdict {
     const MANY: usize = 30;
     let live = live(given)?;
@@ -135,7 +135,7 @@ pub(super) async fn commands_of_a_sender_arrive_in_order(given: &Given) -> Verdi
         async move {
             let mut receiver = live.open_live(to.clone()).await?;
             let send = |at| DeliverLive::new(to.clone(), word(&format!("{task}-{at}"))).within(PATIENCE);
-            // All deliveries run at once, begun one after the other.
+            // The deliveries begin one after the other, and then run at the same time.
             let sending = join_all((0..MANY).map(|at| live.deliver(send(at))));
             let receiving = async {
                 tokio::time::sleep(MOMENT).await;
@@ -155,7 +155,8 @@ pub(super) async fn commands_of_a_sender_arrive_in_order(given: &Given) -> Verdi
     ends.await.into_iter().collect()
 }
 
-/// The receiver of an earlier attempt gets no command for the current one, even if that one has no receiver.
+/// The receiver of an earlier attempt gets no command for the current attempt, even if the current attempt has no
+/// receiver.
 pub(super) async fn an_earlier_attempt_gets_nothing(given: &Given) -> Verdict {
     let live = live(given)?;
     let first = held(given, "a").await?;
@@ -172,8 +173,8 @@ pub(super) async fn an_earlier_attempt_gets_nothing(given: &Given) -> Verdict {
     expect_end(task, LiveDelivery::Delivered).await
 }
 
-/// A command of a kind that its receiver does not know is refused, and its sender is told. The
-/// receiver gets the next command.
+/// If the receiver does not know the kind of a command, the delivery ends with an error. The receiver does not get this
+/// command, but gets the next one.
 pub(super) async fn an_unreadable_command_is_refused(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
     let mut receiver = live.open_live(to.clone()).await?;
@@ -185,7 +186,7 @@ pub(super) async fn an_unreadable_command_is_refused(given: &Given) -> Verdict {
     expect_end(good, LiveDelivery::Delivered).await
 }
 
-/// A target of one tenant is no target of another tenant.
+/// A command of one tenant never reaches a receiver of another tenant, even if their targets are equal.
 pub(super) async fn tenants_have_their_own_targets(given: &Given) -> Verdict {
     let (one, two) = (live_of(&given.tenant("acme")?)?, live_of(&given.tenant("acm")?)?);
     let to = target("t", 1);

@@ -1,4 +1,4 @@
-//! Helpers that make targets and commands, and that wait for what must happen.
+//! Helpers that make targets and commands, begin calls, and wait for their results.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
     mailbox::draft::nothing_to_claim,
 };
 
-/// How long a case waits for something that happens at once. This is far longer than it takes.
+/// How long a case waits for something that must happen. It normally happens at once.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a case waits to see that something does not happen.
@@ -42,22 +42,22 @@ pub(super) fn wake_ups(given: &Given) -> Result<Arc<dyn WakeUps>, Failure> {
     expect_some(given.stores()?.wake_ups, "wake-ups")
 }
 
-/// The target that is the attempt `counter` of the dispatch `d` of the run `r` on a thread.
+/// The target for the claim number `counter` of the dispatch `d` of the run `r` on a thread.
 pub(super) fn target(thread: &str, counter: u64) -> LiveTarget {
     LiveTarget::new(id(thread), id("r"), id("d"), ClaimNumber { incarnation: 1, counter })
 }
 
-/// A command of the application.
+/// A command that the application defines.
 pub(super) fn word(word: &str) -> LiveCommand {
     LiveCommand::Custom(store_core::Custom::new(word, json("null")))
 }
 
-/// A message with the id of its entry.
+/// Live input with this id. The text of its message is the id.
 pub(super) fn input(name: &str) -> LiveInput {
     LiveInput::new(id(name), Message::user(name))
 }
 
-/// Begins a delivery, and gives it a moment to get as far as it can.
+/// Begins a delivery in a task, and waits briefly, so that the command can reach its receiver.
 pub(super) async fn sending(live: &Arc<dyn LiveChannel>, to: &LiveTarget, command: LiveCommand) -> Task<LiveDelivery> {
     let (live, request) = (Arc::clone(live), DeliverLive::new(to.clone(), command).within(PATIENCE));
     let task = tokio::spawn(async move { live.deliver(request).await });
@@ -65,7 +65,7 @@ pub(super) async fn sending(live: &Arc<dyn LiveChannel>, to: &LiveTarget, comman
     task
 }
 
-/// The result of a task, which must end.
+/// Waits until a task ends, and returns its result. Fails if the task does not end in time.
 pub(super) async fn end<T>(task: Task<T>) -> Result<store_core::Result<T>, Failure> {
     match timeout(PATIENCE, task).await {
         Ok(Ok(ended)) => Ok(ended),
@@ -74,30 +74,30 @@ pub(super) async fn end<T>(task: Task<T>) -> Result<store_core::Result<T>, Failu
     }
 }
 
-/// Checks that a delivery ends with `wanted`.
+/// Waits until a delivery ends, and checks that its result is `wanted`.
 pub(super) async fn expect_end(task: Task<LiveDelivery>, wanted: LiveDelivery) -> Verdict {
     expect_eq(end(task).await??, wanted)
 }
 
-/// The next command of a receiver, or none if the receiver ended. One of the two must happen.
+/// Waits for the next command of a receiver. Returns none if the receiver ended. Fails if neither happens in time.
 pub(super) async fn next(receiver: &mut LiveReceiver) -> Result<Option<ReceivedCommand>, Failure> {
     let next = timeout(PATIENCE, receiver.next()).await;
     Ok(next.map_err(|_| Failure::new("the receiver got no command"))??)
 }
 
-/// Accepts the next command, which must be `wanted`.
+/// Checks that the next command is `wanted`, and accepts it.
 pub(super) async fn accept(receiver: &mut LiveReceiver, wanted: &LiveCommand) -> Verdict {
     let received = expect_some(next(receiver).await?, "command")?;
     expect_eq(received.command(), wanted)?;
     expect_eq(received.accept().as_ref(), Some(wanted))
 }
 
-/// Checks that a receiver gets nothing for a moment.
+/// Checks that a receiver gets no command within a short time.
 pub(super) async fn hears_nothing(receiver: &mut LiveReceiver) -> Verdict {
     expect(timeout(MOMENT, receiver.next()).await.is_err(), "the receiver got a command")
 }
 
-/// Begins to wait for work, of which there is none yet.
+/// Checks that nothing can be claimed, and begins to wait for work in a task.
 pub(super) async fn waiting(given: &Given) -> Result<Task<Waited>, Failure> {
     nothing_to_claim(given).await?;
     let wake_ups = wake_ups(given)?;
@@ -107,7 +107,7 @@ pub(super) async fn waiting(given: &Given) -> Result<Task<Waited>, Failure> {
     Ok(task)
 }
 
-/// Checks that a wait was woken.
+/// Checks that a wait for work ends because it is woken.
 pub(super) async fn expect_woken(task: Task<Waited>) -> Verdict {
     expect_eq(end(task).await??, Waited::Woken)
 }

@@ -1,4 +1,4 @@
-//! The live channel and the wake-ups that a store declares, and how they end when the store is closed.
+//! Which stores have a live channel and wake-ups, and how receivers and waits end when the store is closed.
 
 use store_core::{DeliverLive, ErrorKind, LiveDelivery};
 
@@ -13,14 +13,14 @@ use crate::{
     mailbox::draft::{put, work},
 };
 
-/// The live channel and the wake-ups have an accessor if and only if the fixture does not declare them as lacking.
+/// A store has a live channel, and wake-ups, unless its fixture declares that it does not.
 pub(super) async fn live_channel_and_wake_ups_exist_exactly_if_declared(given: &Given) -> Verdict {
     let stores = given.stores()?;
     let has = |need| given.fixture().lack(need).is_none();
     expect_eq((stores.live().is_some(), stores.wake_ups().is_some()), (has(Need::Live), has(Need::WakeUps)))
 }
 
-/// Closes the store, or deletes the tenant `default`.
+/// Deletes the tenant `default` if `how` is 0. Otherwise closes the store.
 async fn close(given: &Given, how: usize) -> Verdict {
     match how {
         0 => Ok(given.store().delete_tenant(&id("default")).await?),
@@ -28,8 +28,8 @@ async fn close(given: &Given, how: usize) -> Verdict {
     }
 }
 
-/// When the store is closed or the tenant is deleted, receivers end with `Closed`, and a delivery that runs
-/// ends without being accepted. Later calls are refused.
+/// When the store is closed or the tenant is deleted, receivers end with `Closed`, and a running delivery ends, but not
+/// with `Delivered`. Later calls are refused.
 pub(super) async fn closing_ends_receivers(given: &Given) -> Verdict {
     for how in 0..2 {
         let (live, to) = (live(given)?, target("t", 1));
@@ -59,7 +59,8 @@ pub(super) async fn closing_ends_waits(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A receiver whose read was dropped loses no command, and a dropped wait takes no wake-up from a later wait.
+/// If a read of a receiver is dropped, no command is lost. If a wait for work is dropped, no later wait misses a
+/// wake-up.
 pub(super) async fn a_dropped_call_loses_no_command_and_no_wake_up(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
     let mut receiver = live.open_live(to.clone()).await?;

@@ -1,4 +1,4 @@
-//! Cases of the live channel and of wake-ups (LV).
+//! Cases about the live channel and wake-ups (promises LV of the contract).
 
 mod cancel;
 mod deliver;
@@ -7,7 +7,8 @@ mod end;
 mod queue;
 mod wait;
 
-/// The cases of this area.
+/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
+/// promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! live {

@@ -1,4 +1,4 @@
-//! Input that is delivered to running work, or else waits in the queue.
+//! Input that is delivered to running work, or put into the queue of its thread if this fails.
 
 use std::sync::Arc;
 
@@ -21,8 +21,9 @@ async fn queued(given: &Given) -> Result<Vec<EntryId>, Failure> {
     Ok(queue.inputs.into_iter().map(|input| input.id).collect())
 }
 
-/// Messages are delivered to a receiver that accepts them. If no receiver does, or if there is no live channel or no
-/// target, they wait in the queue under the same ids. What breaks a rule of the queue is refused in either case.
+/// Messages are delivered to the receiver of the target, if it accepts them. If no receiver accepts them, or if there
+/// is no live channel or no target, they are put into the queue with the same ids. Input that the queue would refuse is
+/// always refused.
 pub(super) async fn input_is_delivered_live_or_queued(given: &Given) -> Verdict {
     let (live, pending, to) = (live(given)?, given.commits()?.pending(), target("t", 1));
     let send = |name: &str| DeliverOrQueue::new(id("t"), [input(name)]).to(to.clone());
@@ -47,8 +48,9 @@ pub(super) async fn input_is_delivered_live_or_queued(given: &Given) -> Verdict 
     expect_kind(pending.deliver_or_queue(Some(&*live), nothing).await, ErrorKind::Invalid).map(drop)
 }
 
-/// A worker that treats each command in another way. It accepts and commits the command, drops it, accepts it after
-/// its sender has given up, or accepts it after the target was opened again. It ends with a command that is no input.
+/// A worker that handles its commands in four different ways, in turn: it accepts and commits the command, drops it,
+/// accepts it after its sender has given up, or accepts it after it has opened the target again. The worker ends when
+/// it gets a command that is not input.
 async fn work(
     live: Arc<dyn LiveChannel>,
     commits: Arc<dyn CommitCoordinator>,
@@ -76,7 +78,8 @@ async fn work(
     Ok(())
 }
 
-/// Commits the input that was accepted, unless its sender has queued it meanwhile.
+/// Commits the input of an accepted command. The commit may be refused, because the sender has put the input into the
+/// queue meanwhile.
 async fn take(commits: &dyn CommitCoordinator, command: Option<LiveCommand>) -> Verdict {
     let Some(LiveCommand::Input(inputs)) = command else { return Ok(()) };
     let key = id(&format!("of {}", inputs[0].id));
@@ -87,7 +90,7 @@ async fn take(commits: &dyn CommitCoordinator, command: Option<LiveCommand>) -> 
     }
 }
 
-/// Ends a worker: sends a command that is no input, until the worker accepts it.
+/// Stops a worker. Sends a command that is not input, until the worker accepts it.
 async fn stop(live: &dyn LiveChannel, to: &LiveTarget) -> Verdict {
     let stop = DeliverLive::new(to.clone(), LiveCommand::Cancel).within(PATIENCE);
     while live.deliver(stop.clone()).await? != LiveDelivery::Delivered {
@@ -96,8 +99,8 @@ async fn stop(live: &dyn LiveChannel, to: &LiveTarget) -> Verdict {
     Ok(())
 }
 
-/// However a worker treats its commands, each id enters the log once: by a commit of the worker, or from the
-/// queue. Input that is in the log is refused when it is sent again.
+/// However a worker handles its commands, each input gets into the log once, by a commit of the worker or from the
+/// queue. Input that is already in the log is refused when it is sent again.
 pub(super) async fn input_enters_the_log_once(given: &Given) -> Verdict {
     let (live, commits, to) = (live(given)?, given.commits()?, target("t", 1));
     let receiver = live.open_live(to.clone()).await?;
@@ -105,7 +108,8 @@ pub(super) async fn input_enters_the_log_once(given: &Given) -> Verdict {
     let pending = commits.pending();
     let batch = |at: usize| [input(&format!("{at}a")), input(&format!("{at}b"))];
     for at in 0..24 {
-        // The first input has enough time to arrive, however slow the store is. Some of the others arrive too late.
+        // The first deadline is long, so that at least one delivery succeeds on a slow store. Some of the other
+        // deliveries end at their deadline.
         let within = if at == 0 { PATIENCE } else { MOMENT };
         let request = DeliverOrQueue::new(id("t"), batch(at)).to(to.clone()).within(within);
         let _either = pending.deliver_or_queue(Some(&*live), request).await?;

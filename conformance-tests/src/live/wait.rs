@@ -17,8 +17,8 @@ use crate::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A waiting worker is woken when a dispatch is enqueued, and when one is put back into the queue. A wait ends
-/// at once if there is work already. All waiting workers are woken.
+/// All waiting workers are woken when a dispatch is enqueued, and when a dead letter is requeued. A wait ends at once
+/// if a dispatch can already be claimed.
 pub(super) async fn new_work_wakes_waiting_workers(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     let all = [waiting(given).await?, waiting(given).await?, waiting(given).await?];
@@ -37,7 +37,7 @@ pub(super) async fn new_work_wakes_waiting_workers(given: &Given) -> Verdict {
     claim(given, "a").await.map(drop)
 }
 
-/// A waiting worker is woken when a thread that has queued dispatches is free again, however it became free.
+/// A waiting worker is woken when the claim of a thread with queued dispatches ends, however it ends.
 pub(super) async fn a_freed_thread_wakes_waiting_workers(given: &Given) -> Verdict {
     for (name, settlement) in [
         ("a", Settlement::Release),
@@ -54,7 +54,7 @@ pub(super) async fn a_freed_thread_wakes_waiting_workers(given: &Given) -> Verdi
             settle(given, &next, ack()).await?;
         }
     }
-    // When a holder learns of an interrupt, its thread becomes free.
+    // The first refused write after an interrupt supersedes the claimed dispatch, so that the next one can be claimed.
     let stale = held(given, "e").await?;
     interrupt(given).await?;
     put(given, [work("t", "f")]).await?;
@@ -70,7 +70,7 @@ pub(super) async fn a_freed_thread_wakes_waiting_workers(given: &Given) -> Verdi
     claim(given, "g").await.map(drop)
 }
 
-/// A commit that settles its claim wakes workers that wait, because its thread has another dispatch queued.
+/// A commit that settles its claim wakes waiting workers if the thread has another queued dispatch.
 pub(super) async fn a_settling_commit_wakes_waiting_workers(given: &Given) -> Verdict {
     let held = held(given, "a").await?;
     put(given, [work("t", "b")]).await?;
@@ -80,8 +80,8 @@ pub(super) async fn a_settling_commit_wakes_waiting_workers(given: &Given) -> Ve
     claim(given, "b").await.map(drop)
 }
 
-/// A wait with nothing to claim ends at its timeout, even if a dispatch becomes available later. With a
-/// timeout of zero it ends at once.
+/// If nothing can be claimed, a wait ends at its timeout, even if a dispatch becomes available later. With a timeout of
+/// zero a wait ends at once.
 pub(super) async fn a_wait_ends_at_its_timeout(given: &Given) -> Verdict {
     let wake_ups = wake_ups(given)?;
     for time in [Duration::ZERO, MOMENT] {
@@ -95,8 +95,8 @@ pub(super) async fn a_wait_ends_at_its_timeout(given: &Given) -> Verdict {
     expect_eq(wake_ups.wait(MOMENT).await?, Waited::TimedOut)
 }
 
-/// A waiting worker is woken when a dispatch becomes available, and not before. The dispatch was there when the
-/// wait began, or it came since and is due earlier, or it is retried.
+/// A waiting worker is woken when a dispatch becomes available, and not before. The dispatch may have been enqueued
+/// before the wait or during it, or may have been retried during the wait.
 pub(super) async fn a_dispatch_that_becomes_due_wakes_waiting_workers(given: &Given) -> Verdict {
     put(given, [later("t", "a", MINUTE)]).await?;
     let task = waiting(given).await?;
@@ -121,7 +121,7 @@ pub(super) async fn a_dispatch_that_becomes_due_wakes_waiting_workers(given: &Gi
     claim(given, "a").await.map(drop)
 }
 
-/// A waiting worker is woken when a lease has expired, even that of a claim that was made during the wait.
+/// A waiting worker is woken when a lease expires, even if the claim was made during the wait.
 pub(super) async fn an_expired_lease_wakes_waiting_workers(given: &Given) -> Verdict {
     held(given, "a").await?;
     let task = waiting(given).await?;
@@ -138,8 +138,8 @@ pub(super) async fn an_expired_lease_wakes_waiting_workers(given: &Given) -> Ver
     claim(given, "b").await.map(drop)
 }
 
-/// Claims find everything although no worker waits: new dispatches, those that become due, those that are
-/// retried, and those whose lease was lost.
+/// A worker that only claims, and never waits, finds all dispatches: new ones, those that become due, those that are
+/// retried, and those whose lease has expired.
 pub(super) async fn polling_alone_finds_everything(given: &Given) -> Verdict {
     put(given, [work("t", "a"), later("u", "b", MINUTE), work("v", "c"), work("w", "d")]).await?;
     let mut found = BTreeSet::new();
@@ -148,7 +148,7 @@ pub(super) async fn polling_alone_finds_everything(given: &Given) -> Verdict {
             let name = claimed.dispatch.id.to_string();
             match (name.as_str(), round) {
                 ("c", 0) => drop(settle(given, &claimed, retry(MINUTE)).await?),
-                // The holder of this dispatch is lost.
+                // This claim is never settled, as if its worker had crashed.
                 ("d", 0) => {}
                 _ => {
                     settle(given, &claimed, ack()).await?;

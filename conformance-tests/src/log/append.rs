@@ -1,4 +1,4 @@
-//! Cases of appending: the numbers, parents and ids of entries, and the head.
+//! Cases about appending: the sequence numbers, parents and ids of entries, and the head.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -13,8 +13,8 @@ use crate::{
     given::{Given, id, race, say_keyed},
 };
 
-/// Entries get the next numbers, in the order given. The receipt has the first number and all ids, given or
-/// generated.
+/// Entries get consecutive sequence numbers, in the order in which the commit gives them. The receipt has the first of
+/// these numbers and the ids of all entries, both those that were given and those that the store generated.
 pub(crate) async fn entries_are_numbered_in_the_order_given(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     let first = writer.append(users(&["a", "b", "c"])).await?;
@@ -28,8 +28,8 @@ pub(crate) async fn entries_are_numbered_in_the_order_given(given: &Given) -> Ve
     expect_eq(ids.iter().collect::<BTreeSet<_>>().len(), 5)
 }
 
-/// With concurrent writers no number is missing and none is used twice, and the entries of each commit are next to
-/// each other.
+/// With concurrent writers, no sequence number is missing, none is used twice, and the entries of each commit have
+/// consecutive numbers.
 pub(crate) async fn concurrent_writers_leave_no_gap(given: &Given) -> Verdict {
     const TASKS: usize = 8;
     const ROUNDS: usize = 12;
@@ -66,8 +66,8 @@ async fn write_rounds(
     Ok(receipts)
 }
 
-/// An entry that names no parent gets as its parent the entry before it in the commit, side entries not counted. The
-/// first entry gets the head.
+/// The parent of an entry that names no parent is the entry before it in the commit. Side entries are not counted. The
+/// parent of the first entry is the head of the thread.
 pub(crate) async fn each_entry_is_the_parent_of_the_next(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), note("beside a"), user("b"), note("beside b")]).await?;
     writer.accept([note("also beside b"), user("c")]).await?;
@@ -96,7 +96,7 @@ pub(crate) async fn every_entry_but_a_side_entry_becomes_the_head(given: &Given)
     expect_eq((writer.head().await?, receipt.head), ("f".to_owned(), Some(id("f"))))
 }
 
-/// An entry stays as it was committed, whatever is committed or updated later.
+/// No later commit or update changes an entry.
 pub(crate) async fn an_entry_never_changes(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
     let before = given.log(&writer.thread).await?;
@@ -115,8 +115,8 @@ pub(crate) async fn an_entry_never_changes(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// An id that the thread already has, or that occurs twice in a commit, is refused, whatever the branch and the
-/// content. In another thread the same id is free.
+/// An entry id that the thread already has, or that occurs twice in a commit, is refused. The branches and the contents
+/// of the entries do not matter. Another thread may use the same id.
 pub(crate) async fn an_entry_id_is_used_once(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), user("b"), note("c"), rewind("a").with_id(id("d"))]).await?;
     for name in ["a", "b", "c", "d"] {

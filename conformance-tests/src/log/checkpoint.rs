@@ -1,4 +1,4 @@
-//! Cases of checkpoints: their numbers, and rewinds to them.
+//! Cases about checkpoints: their numbers, and rewinds to them.
 
 use store_core::{
     Body, BodyKind, CommitCoordinatorExt, ErrorKind, Guard, Message, NewCheckpoint, NewEntry, Outcome, RewindTo,
@@ -21,6 +21,7 @@ fn to_label(name: &str) -> NewEntry {
     NewEntry::new(RewindTo::Label(name.to_owned()))
 }
 
+/// Returns the number of the checkpoint with the id `name`.
 async fn number(writer: &Writer<'_>, name: &str) -> Result<u64, Failure> {
     match &*writer.entry(name).await?.body {
         Body::Checkpoint(checkpoint) => Ok(checkpoint.number),
@@ -28,8 +29,8 @@ async fn number(writer: &Writer<'_>, name: &str) -> Result<u64, Failure> {
     }
 }
 
-/// A checkpoint without a number gets the number after that of the nearest checkpoint on its path, or 0 if there is
-/// none. A number that is given is kept.
+/// A checkpoint that is given no number gets the number that follows that of the nearest checkpoint above it, or 0 if
+/// there is none. A number that is given is kept.
 pub(crate) async fn checkpoints_are_numbered_along_their_path(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), checkpoint("zero", None), user("b")]).await?;
     writer.accept([checkpoint("one", None), user("c"), checkpoint("two", Some("named"))]).await?;
@@ -54,7 +55,7 @@ pub(crate) async fn checkpoints_are_numbered_along_their_path(given: &Given) -> 
     Ok(())
 }
 
-/// A context has the number that the next checkpoint will get, for the head and for any other entry.
+/// The context of the head, or of any other entry, has the number that the next checkpoint below this entry would get.
 pub(crate) async fn a_context_has_the_next_checkpoint_number(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a"])).await?;
     expect_eq(writer.context().await?.next_checkpoint, 0)?;
@@ -68,7 +69,7 @@ pub(crate) async fn a_context_has_the_next_checkpoint_number(given: &Given) -> V
     expect_eq(writer.context().await?.next_checkpoint, 0)
 }
 
-/// A checkpoint with an announcement is written in one commit with the announcement, which is then in the context.
+/// A checkpoint and the message that announces it are written in one commit. The context then has that message.
 pub(crate) async fn an_announcement_is_written_with_its_checkpoint(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a"])).await?;
     let before = writer.load().await?;
@@ -101,12 +102,12 @@ pub(crate) async fn a_rewind_finds_the_nearest_number(given: &Given) -> Verdict 
     writer.refuse([to_number(5)], ErrorKind::NotFound).await?;
     writer.accept([rewind("six")]).await?;
     writer.refuse([to_number(7)], ErrorKind::NotFound).await?;
-    // There is no entry before a checkpoint that is a root, so that the thread has no head.
+    // If the checkpoint is a root, no entry is before it. After the rewind the thread has no head.
     writer.accept([clear(), checkpoint("root", None), user("d")]).await?;
     expect_eq(writer.append([to_number(0)]).await?.head, None)
 }
 
-/// A rewind to a label finds the nearest checkpoint on the path of the head that has this name now.
+/// A rewind to a label finds the nearest checkpoint on the path of the head that currently has this name.
 pub(crate) async fn a_rewind_finds_the_nearest_label(given: &Given) -> Verdict {
     let first = [user("a"), checkpoint("one", Some("x")), user("b"), checkpoint("two", Some("x")), user("c")];
     let writer = Writer::having(given, "t", first).await?;
@@ -119,7 +120,7 @@ pub(crate) async fn a_rewind_finds_the_nearest_label(given: &Given) -> Verdict {
     expect_eq(writer.append([to_label("x")]).await?.head, Some(id("a")))?;
     writer.accept([rewind("c"), label("one", None)]).await?;
     writer.refuse([to_label("x")], ErrorKind::NotFound).await?;
-    // A label of another entry is not the name of a checkpoint.
+    // A label on an entry that is not a checkpoint does not name a checkpoint.
     writer.accept([label("c", Some("message"))]).await?;
     writer.refuse([to_label("message")], ErrorKind::NotFound).await.map(drop)
 }
@@ -136,8 +137,8 @@ pub(crate) async fn a_checkpoint_number_is_reused_after_a_rewind(given: &Given) 
     expect_eq(writer.path("two").await?, "a zero b one c two")
 }
 
-/// After a checkpoint with the largest number, a checkpoint without a number is refused. Nothing panics, and the
-/// thread accepts other entries.
+/// After a checkpoint with the largest possible number, a checkpoint that is given no number is refused. Nothing
+/// panics, and the thread still accepts other entries.
 pub(crate) async fn numbers_end(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), numbered("last", u64::MAX)]).await?;
     expect_eq(number(&writer, "last").await?, u64::MAX)?;

@@ -1,4 +1,4 @@
-//! Cases of compactions: which intervals they may cover.
+//! Cases about compactions: which intervals they may cover.
 
 use store_core::ErrorKind;
 
@@ -11,8 +11,8 @@ use crate::{
     given::{Given, id},
 };
 
-/// Both ends of the covered interval are on the path of the compaction, above the compaction, and the first is not
-/// below the last.
+/// Both ends of the covered interval must be on the path of the compaction, above the compaction itself. The first end
+/// must not be below the last one.
 pub(crate) async fn an_interval_lies_on_the_path(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), user("b"), note("beside"), user("c"), user("d")]).await?;
     writer.accept([user("other").below(id("a"))]).await?;
@@ -34,13 +34,13 @@ pub(crate) async fn an_interval_lies_on_the_path(given: &Given) -> Verdict {
         let error = error.map_err(|failure| failure.about(format!("{from} to {to}")))?;
         expect_eq(error.part(), Some("entries[0]"))?;
     }
-    // `c` is not on the path of a compaction below `b`, and it is on the path of one below `c`.
+    // The path of a compaction below `b` does not contain `c`. The path of a compaction below `c` does.
     writer.refuse([compaction("x", "a", "c").below(id("b"))], ErrorKind::Invalid).await?;
     writer.accept([compaction("x", "a", "c").below(id("c")), user("f"), compaction("y", "f", "f")]).await
 }
 
-/// Two intervals on one path have nothing in common, or one of them contains all of the other. A compaction whose
-/// interval breaks this rule is refused.
+/// Two intervals on one path must have no entry in common, or one of them must contain all of the other. A compaction
+/// whose interval breaks this rule is refused.
 pub(crate) async fn intervals_do_not_partially_overlap(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e", "f", "g", "h"])).await?;
     writer.accept([compaction("first", "c", "e"), user("i")]).await?;
@@ -51,7 +51,7 @@ pub(crate) async fn intervals_do_not_partially_overlap(given: &Given) -> Verdict
     for (at, (from, to)) in
         [("c", "e"), ("d", "d"), ("c", "d"), ("a", "b"), ("f", "i"), ("a", "i"), ("b", "first")].into_iter().enumerate()
     {
-        // Each compaction is below `i`, so that only the one called `first` is on its path.
+        // Each of these compactions is a child of `i`. The only other compaction on its path is therefore `first`.
         let entry = compaction(&format!("fits {at}"), from, to).below(id("i"));
         writer.accept([entry]).await.map_err(|failure| failure.about(format!("{from} to {to}")))?;
     }
@@ -59,7 +59,7 @@ pub(crate) async fn intervals_do_not_partially_overlap(given: &Given) -> Verdict
 }
 
 /// The interval of a compaction on another branch does not matter. The interval of an earlier compaction in the same
-/// commit does, if both are on one path.
+/// commit matters if both compactions are on one path.
 pub(crate) async fn intervals_of_other_branches_do_not_matter(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e"])).await?;
     writer.accept([compaction("first", "a", "c")]).await?;

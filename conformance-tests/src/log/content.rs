@@ -1,4 +1,4 @@
-//! Cases of the content of entries: it is read back as it was given.
+//! Cases about the content of entries. It must be read back exactly as it was written.
 
 use std::sync::Arc;
 
@@ -91,12 +91,13 @@ fn message(role: Role, blocks: Vec<Block>) -> Message {
     message
 }
 
-/// Every block is read back equal, including the opaque data of its provider and blocks of unknown kinds.
+/// Every block is read back exactly as it was written. This includes opaque data of a provider and blocks of unknown
+/// kinds.
 pub(crate) async fn every_block_round_trips(given: &Given) -> Verdict {
     blocks_come_back(given, false).await
 }
 
-/// Every block is read back equal after a reopen.
+/// After the store is closed and reopened, every block is read back exactly as it was written.
 pub(crate) async fn every_block_survives_a_reopen(given: &Given) -> Verdict {
     blocks_come_back(given, true).await
 }
@@ -139,12 +140,12 @@ fn bodies() -> Vec<(NewBody, Body)> {
     ]
 }
 
-/// Every body is read back equal, including bodies of kinds that this release does not know.
+/// Every body is read back exactly as it was written, including bodies of kinds that this release does not know.
 pub(crate) async fn every_body_round_trips(given: &Given) -> Verdict {
     bodies_come_back(given, false).await
 }
 
-/// Every body is read back equal after a reopen.
+/// After the store is closed and reopened, every body is read back exactly as it was written.
 pub(crate) async fn every_body_survives_a_reopen(given: &Given) -> Verdict {
     bodies_come_back(given, true).await
 }
@@ -159,12 +160,13 @@ async fn bodies_come_back(given: &Given, reopened: bool) -> Verdict {
     Ok(())
 }
 
-/// Payloads of hundreds of KiB are read back without loss.
+/// Texts, tool results and custom data of hundreds of KiB are read back without loss.
 pub(crate) async fn large_payloads_round_trip(given: &Given) -> Verdict {
     payloads_come_back(given, false).await
 }
 
-/// Payloads of hundreds of KiB are read back without loss after a reopen.
+/// After the store is closed and reopened, texts, tool results and custom data of hundreds of KiB are read back without
+/// loss.
 pub(crate) async fn large_payloads_survive_a_reopen(given: &Given) -> Verdict {
     payloads_come_back(given, true).await
 }
@@ -193,8 +195,8 @@ async fn payloads_come_back(given: &Given, reopened: bool) -> Verdict {
     Ok(())
 }
 
-/// Times, runs, steps and origins that the caller gives are kept. An entry without them gets the time of its commit,
-/// and nothing else is invented.
+/// The time, run, step and origin that the caller gives for an entry are kept. An entry without a time gets the time of
+/// its commit. The store does not make up any other field.
 pub(crate) async fn given_fields_are_kept_and_none_are_invented(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     let run = RunChange::new(id("r"), RunStatus::Running).with_agent(id("agent"));

@@ -1,4 +1,4 @@
-//! Helpers that build the entries of cases.
+//! Helpers that build drafts of entries.
 
 use store_core::{
     Block, Compaction, Custom, Interval, Json, Label, Message, NewBody, NewEntry, RewindTo, Role, TokenCounts,
@@ -7,33 +7,33 @@ use store_core::{
 
 use crate::given::id;
 
-/// Returns an entry with this id.
+/// Returns an entry with the id `name` and this body.
 pub(crate) fn entry(name: &str, body: impl Into<NewBody>) -> NewEntry {
     NewEntry::new(body).with_id(id(name))
 }
 
-/// Returns a user message whose text is its id.
+/// Returns a user message. `name` is both its id and its text.
 pub(crate) fn user(name: &str) -> NewEntry {
     entry(name, Message::user(name))
 }
 
-/// Returns user messages whose texts are their ids.
+/// Returns a user message for each name. The name is both the id and the text of the message.
 pub(crate) fn users(names: &[&str]) -> Vec<NewEntry> {
     names.iter().map(|name| user(name)).collect()
 }
 
-/// Returns an assistant message whose text is its id.
+/// Returns an assistant message. `name` is both its id and its text.
 pub(crate) fn assistant(name: &str) -> NewEntry {
     entry(name, Message::assistant(name))
 }
 
-/// Returns an assistant message whose text is its id, with these tool calls.
+/// Returns an assistant message that calls a tool once for each of these call ids. `name` is both its id and its text.
 pub(crate) fn calling(name: &str, calls: &[&str]) -> NewEntry {
     let calls = calls.iter().map(|call| Block::tool_use(*call, "tool", json("{}")));
     entry(name, Message::new(Role::Assistant, [Block::text(name)].into_iter().chain(calls).collect()))
 }
 
-/// Returns a tool message with a result for each of these calls. The text of each result is the id of the message.
+/// Returns a tool message with one result for each of these call ids. `name` is its id and the text of each result.
 pub(crate) fn answering(name: &str, calls: &[&str]) -> NewEntry {
     let results = calls.iter().map(|call| Block::tool_result(*call, vec![Block::text(name)]));
     entry(name, Message::new(Role::Tool, results.collect()))
@@ -77,19 +77,19 @@ pub(crate) fn note(name: &str) -> NewEntry {
     custom(name).with_side(true)
 }
 
-/// Returns an entry of the path with a custom body.
+/// Returns an entry with a custom body that is not a side entry.
 pub(crate) fn custom(name: &str) -> NewEntry {
     entry(name, Custom::new("note", json("{}")))
 }
 
-/// Returns a usage record with the size of the context.
+/// Returns a usage record that reports the size of the context, in tokens.
 pub(crate) fn sized(name: &str, size: u64) -> NewEntry {
     let mut usage = UsageRecord::default();
     usage.context_size = Some(size);
     entry(name, usage)
 }
 
-/// Returns a usage record with spent tokens.
+/// Returns a usage record that reports how many input and output tokens were spent.
 pub(crate) fn spent(input: u64, output: u64) -> NewEntry {
     let mut usage = UsageRecord::default();
     usage.spent = Some(TokenCounts::new(input, output));

@@ -1,4 +1,4 @@
-//! Cases of reading a log: by id, by filter, along a path.
+//! Cases about reading a log: by id, by filter, along a path.
 
 use std::{future::poll_fn, pin::pin};
 
@@ -48,7 +48,7 @@ pub(crate) async fn a_long_path_is_listed_whole(given: &Given) -> Verdict {
     expect_eq((names(&page.items), page.next), (back.join(" "), None))
 }
 
-/// A list of a path continues on that path, whatever is committed between two pages.
+/// Whatever is committed between two pages, the list of a path continues along the same path.
 pub(crate) async fn a_path_is_stable_while_it_is_listed(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d"])).await?;
     for direction in [Direction::Forward, Direction::Backward] {
@@ -68,6 +68,8 @@ pub(crate) async fn a_path_is_stable_while_it_is_listed(given: &Given) -> Verdic
     Ok(())
 }
 
+/// Creates a thread with the entries `a` to `l`. Among them are all kinds, roles and visibilities that the filters of
+/// these cases distinguish.
 async fn with_a_bit_of_everything(given: &Given) -> Result<Writer<'_>, Failure> {
     let writer = Writer::new(given, "t");
     let run = RunChange::new(id("r"), RunStatus::Running).with_agent(id("agent"));
@@ -83,6 +85,7 @@ async fn with_a_bit_of_everything(given: &Given) -> Result<Writer<'_>, Failure> 
     Ok(writer)
 }
 
+/// Returns a query for all entries, changed by `change`.
 fn query(change: impl FnOnce(&mut EntryQuery)) -> EntryQuery {
     let mut query = EntryQuery::all();
     change(&mut query);
@@ -114,7 +117,7 @@ pub(crate) async fn entries_are_filtered(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Filters that are given together must all hold.
+/// If a query has several filters, it finds only the entries that match all of them.
 pub(crate) async fn filters_combine(given: &Given) -> Verdict {
     let writer = with_a_bit_of_everything(given).await?;
     let of_path = |query: &mut EntryQuery| (query.path_of, query.role) = (Some(id("h")), Some(Role::User));
@@ -137,7 +140,8 @@ pub(crate) async fn filters_combine(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A window of sequence numbers includes both ends, with and without a path. An empty window matches nothing.
+/// A window of sequence numbers includes both ends, whether or not the query also names a path. An empty window matches
+/// nothing.
 pub(crate) async fn a_window_includes_its_bounds(given: &Given) -> Verdict {
     let writer = with_a_bit_of_everything(given).await?;
     for (from, to, ids, on_path) in [
@@ -160,6 +164,7 @@ pub(crate) async fn a_window_includes_its_bounds(given: &Given) -> Verdict {
     Ok(())
 }
 
+/// Checks that a query finds the entries with these ids, in both directions.
 async fn both_orders(writer: &Writer<'_>, query: EntryQuery, ids: &str) -> Verdict {
     let about = format!("{query:?}");
     expect_eq(writer.ids(query.clone()).await?, ids).map_err(|failure| failure.about(&about))?;
@@ -168,7 +173,7 @@ async fn both_orders(writer: &Writer<'_>, query: EntryQuery, ids: &str) -> Verdi
     expect_eq(backward, turned).map_err(|failure| failure.about(format!("backward {about}")))
 }
 
-/// An entry is found by its id in its own thread. An unknown id or thread has no entry.
+/// An entry is found by its id in its own thread. For an unknown id or an unknown thread, no entry is returned.
 pub(crate) async fn an_entry_is_found_by_its_id(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), note("beside"), user("b"), rewind("a")]).await?;
     Writer::having(given, "other", users(&["foreign", "a"])).await?;
@@ -182,8 +187,8 @@ pub(crate) async fn an_entry_is_found_by_its_id(given: &Given) -> Verdict {
     expect_eq(threads.load_entry(&id("other"), &id("a")).await?.map(|entry| entry.seq), Some(2))
 }
 
-/// A stream of entries returns every entry of a query in order, whatever the page size. It can be started again
-/// behind any entry.
+/// A stream returns every entry that a query finds, in order, whatever the page size is. It can be started again after
+/// any entry.
 pub(crate) async fn entries_stream_in_order(given: &Given) -> Verdict {
     let all = ["a", "b", "c", "d", "e", "f", "g", "h"];
     let writer = Writer::having(given, "t", users(&all)).await?;
@@ -202,6 +207,7 @@ pub(crate) async fn entries_stream_in_order(given: &Given) -> Verdict {
     Ok(())
 }
 
+/// Returns the ids of the entries that a stream returns, separated by blanks.
 async fn stream(writer: &Writer<'_>, query: EntryQuery) -> Result<String, Failure> {
     let threads = writer.given.threads()?;
     let mut entries = pin!(threads.stream_entries(&writer.thread, query));

@@ -1,4 +1,4 @@
-//! Cases of the rules for messages.
+//! Cases about the rules that a message must follow.
 
 use store_core::{Block, BlockKind, Compaction, ErrorKind, Message, NewBody, NewEntry, Role};
 
@@ -67,7 +67,7 @@ async fn refuse(writer: &Writer<'_>, role: Role, blocks: Vec<Block>) -> Verdict 
     expect_eq(error.part(), Some("entries[1]"))
 }
 
-/// A result without its call, and a call without its result, are accepted, because that is what happened.
+/// A result without its call, and a call without its result, are accepted, because a log records what really happened.
 pub(crate) async fn unpaired_calls_and_results_are_accepted(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [answering("answer", &["nobody asked"]), calling("ask", &["c"])]).await?;
     writer.accept([user("b"), answering("twice", &["c", "c"]), calling("ask again", &["c"])]).await?;
@@ -75,8 +75,8 @@ pub(crate) async fn unpaired_calls_and_results_are_accepted(given: &Given) -> Ve
     expect_eq(writer.path("ask again").await?, "answer ask b twice ask again")
 }
 
-/// A body or a block of unknown kind is refused if its kind has the name of a known one, because it would be read
-/// back as that kind.
+/// A body or a block of an unknown kind is refused if that kind has the name of a known kind. Otherwise it would be
+/// read back as a body or a block of the known kind.
 pub(crate) async fn an_unknown_kind_with_a_known_name_is_refused(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a")]).await?;
     for kind in ["message", "compaction", "checkpoint", "usage", "label", "rewind", "custom"] {

@@ -1,4 +1,4 @@
-//! Cases of logs (EN).
+//! Cases about logs (promises EN of the contract).
 
 mod append;
 mod checkpoint;
@@ -13,7 +13,8 @@ mod tree;
 mod usage;
 pub(crate) mod writer;
 
-/// The cases of this area.
+/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
+/// promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! log {

@@ -1,4 +1,4 @@
-//! Cases of rewinds: the head moves, and nothing is deleted.
+//! Cases about rewinds: the head moves, and nothing is deleted.
 
 use store_core::{CommitCoordinatorExt, ContextRequest, ErrorKind, Fork, Guard, Label, NewEntry, RewindTo};
 
@@ -11,7 +11,8 @@ use crate::{
     given::{Given, id},
 };
 
-/// A rewind moves the head to its target, in both directions and between branches. Every entry stays readable.
+/// A rewind moves the head to its target: to an earlier entry, to a later one, or to another branch. Every entry can
+/// still be read.
 pub(crate) async fn a_rewind_moves_the_head(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
     for target in ["a", "c", "b"] {
@@ -43,8 +44,8 @@ pub(crate) async fn a_rewind_needs_a_valid_target(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// The first entry after a rewind in the same commit gets the target of the rewind as its parent: the two take effect
-/// as one.
+/// A rewind and the entries after it in the same commit take effect together. The parent of the first of these entries
+/// is the target of the rewind.
 pub(crate) async fn a_rewind_and_the_entries_after_it_take_effect_together(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
     writer.accept([user("c"), rewind("a"), note("beside a"), user("d"), clear(), user("e"), user("f")]).await?;
@@ -56,7 +57,8 @@ pub(crate) async fn a_rewind_and_the_entries_after_it_take_effect_together(given
     expect_eq((writer.parent("i").await?, writer.head().await?), ("g".to_owned(), "h".to_owned()))
 }
 
-/// After a rewind and new entries the abandoned branch keeps its ids, numbers, path and context.
+/// After a rewind and new entries, the entries of the abandoned branch keep their ids, sequence numbers, path and
+/// context.
 pub(crate) async fn an_abandoned_branch_stays_as_it_was(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
     let (log, context) = (given.log(&writer.thread).await?, writer.context().await?.context);
@@ -106,7 +108,8 @@ pub(crate) async fn clearing_keeps_the_log(given: &Given) -> Verdict {
     expect_eq(writer.context().await?.context.messages.len(), 2)
 }
 
-/// `fork`, `rewind`, `clear` and `label` make one commit each, under the guard that they are given.
+/// Each of the methods `fork`, `rewind`, `clear` and `label` makes exactly one commit, under the guard that the caller
+/// gives.
 pub(crate) async fn convenience_methods_make_single_commits(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
     let (commits, first) = (given.commits()?, writer.load().await?);

@@ -1,4 +1,4 @@
-//! Cases of names: snapshots, labels, and restoring a name.
+//! Cases about snapshots, which are checkpoints with a name: listing, renaming and restoring them.
 
 use store_core::{ErrorKind, NewEntry, PageRequest, RewindTo};
 
@@ -11,6 +11,7 @@ use crate::{
     given::{Given, id, walk},
 };
 
+/// Returns a rewind to the newest snapshot with this name.
 fn restore(name: &str) -> NewEntry {
     NewEntry::new(RewindTo::Snapshot(name.to_owned()))
 }
@@ -39,8 +40,8 @@ pub(crate) async fn snapshots_are_listed_by_name(given: &Given) -> Verdict {
     expect_eq(threads.list_snapshots(&id("unknown"), PageRequest::default()).await?.items, vec![])
 }
 
-/// A label on a checkpoint names or renames it, and a label without text removes the name. The newest label applies,
-/// and the entries stay.
+/// A label on a checkpoint names or renames it, and a label without text removes the name. Of several labels the newest
+/// one applies. The entries themselves do not change.
 pub(crate) async fn a_label_renames_a_snapshot(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), checkpoint("c1", Some("old")), checkpoint("c2", None)]).await?;
     let log = given.log(&writer.thread).await?;
@@ -57,7 +58,7 @@ pub(crate) async fn a_label_renames_a_snapshot(given: &Given) -> Verdict {
     expect_eq(given.log(&writer.thread).await?.get(..3), Some(&log[..]))
 }
 
-/// To restore a name means to rewind to the newest checkpoint of that name, on whatever branch it is. The entry
+/// Restoring a name rewinds to the newest checkpoint with that name, whatever branch the checkpoint is on. The entry
 /// before the checkpoint becomes the head.
 pub(crate) async fn a_name_is_restored_from_any_branch(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), checkpoint("c1", Some("x")), user("b")]).await?;
@@ -71,7 +72,7 @@ pub(crate) async fn a_name_is_restored_from_any_branch(given: &Given) -> Verdict
     writer.refuse([restore("unknown")], ErrorKind::NotFound).await.map(drop)
 }
 
-/// The target of a label is an earlier entry of the thread or of the commit. It may be on any branch, and may be a
+/// The target of a label must be an earlier entry of the thread or of the commit. It may be on any branch, and may be a
 /// side entry.
 pub(crate) async fn a_label_needs_an_existing_target(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), note("beside"), user("b"), rewind("a")]).await?;

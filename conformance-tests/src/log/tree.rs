@@ -1,4 +1,4 @@
-//! Cases of the tree of entries: parents, roots, side entries, leaves, branch points.
+//! Cases about the tree of entries: parents, roots, side entries, leaves, branch points.
 
 use store_core::{BranchPoint, EntryQuery, ErrorKind, Leaf, PageRequest, ParentRef, Timestamp};
 
@@ -11,8 +11,8 @@ use crate::{
     given::{Given, id, walk},
 };
 
-/// A parent is an earlier entry of the thread or of the commit, and not a side entry. Any other parent is refused
-/// with `Invalid`, which names it.
+/// The parent of an entry must be an earlier entry of the thread or of the commit, and must not be a side entry. Any
+/// other parent is refused with `Invalid`, and the error names the parent.
 pub(crate) async fn a_parent_is_an_earlier_entry(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), note("beside"), user("b")]).await?;
     Writer::having(given, "other", users(&["foreign"])).await?;
@@ -31,7 +31,7 @@ pub(crate) async fn a_parent_is_an_earlier_entry(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// The parent `Root` begins a new root, also in a log that has a root already.
+/// The parent `Root` makes the entry a new root, even if the log already has a root.
 pub(crate) async fn a_new_root_can_be_started(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
     writer.accept([user("c").with_parent(ParentRef::Root), user("d")]).await?;
@@ -41,8 +41,7 @@ pub(crate) async fn a_new_root_can_be_started(given: &Given) -> Verdict {
     expect_eq(writer.head().await?, "d")
 }
 
-/// A side entry has a parent, does not move the head, and is not a leaf. It is on no path, not even on that of
-/// entries with the same parent.
+/// A side entry has a parent, does not move the head, and is not a leaf. No path contains it.
 pub(crate) async fn a_side_entry_is_on_no_path(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
     let receipt = writer.append([note("x"), user("y").with_side(true), note("z").below(id("a"))]).await?;
@@ -59,7 +58,7 @@ pub(crate) async fn a_side_entry_is_on_no_path(given: &Given) -> Verdict {
     expect_eq(writer.load().await?.leaves, 1)
 }
 
-/// A fork changes nothing in other branches: not their entries, numbers, paths, leaves and contexts.
+/// A fork does not change the entries, sequence numbers, paths, leaves or contexts of other branches.
 pub(crate) async fn a_fork_leaves_other_branches_alone(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
     let before = given.log(&writer.thread).await?;
@@ -73,8 +72,8 @@ pub(crate) async fn a_fork_leaves_other_branches_alone(given: &Given) -> Verdict
     expect_eq(writer.context_by(store_core::ContextRequest::at(id("c"))).await?.context, context)
 }
 
-/// A leaf is an entry on a path that has no child on a path. Leaves are listed by sequence number, with path length
-/// and time.
+/// A leaf is an entry that is not a side entry and has no children except side entries. Leaves are listed by sequence
+/// number, each with the length of its path and its time.
 pub(crate) async fn leaves_are_listed_by_sequence(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
     let time = Timestamp::from_millis(1_234)?;
@@ -93,8 +92,8 @@ pub(crate) async fn leaves_are_listed_by_sequence(given: &Given) -> Verdict {
     expect_eq(threads.list_leaves(&id("unknown"), PageRequest::default()).await?.items, vec![])
 }
 
-/// Branch points are entries with at least two children on paths, listed by sequence number. If there is more than
-/// one root, there is a branch point before the first entry.
+/// Branch points are the entries with at least two children that are not side entries. They are listed by sequence
+/// number. If the log has several roots, the list begins with a branch point that names no entry.
 pub(crate) async fn branch_points_are_listed_by_sequence(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), user("b"), user("c"), note("beside b").below(id("b"))]).await?;
     let threads = given.threads()?;
@@ -109,14 +108,15 @@ pub(crate) async fn branch_points_are_listed_by_sequence(given: &Given) -> Verdi
     expect_eq(threads.list_branch_points(&id("unknown"), PageRequest::default()).await?.items, vec![])
 }
 
-/// In a large tree every path follows the parents, from either end, whatever the order in which the tree grew.
+/// In a large tree, the list of a path is the chain of parents, in either direction and in whatever order the tree
+/// grew.
 pub(crate) async fn paths_of_a_large_tree_follow_the_parents(given: &Given) -> Verdict {
     const SIZE: usize = 400;
     let writer = Writer::new(given, "t");
     let mut parents = vec![None];
     let mut entries = vec![user("0")];
     for at in 1..SIZE {
-        // Most entries are below the entry before them. Every 17th begins a branch at an entry further up.
+        // The parent of most entries is the previous entry. Every 17th entry begins a branch at an entry further up.
         let parent = if at % 17 == 0 { at * 7 / 17 } else { at - 1 };
         parents.push(Some(parent));
         entries.push(user(&at.to_string()).below(id(&parent.to_string())));

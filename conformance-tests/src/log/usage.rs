@@ -1,4 +1,4 @@
-//! Cases of usage: spent tokens, and the size of the context.
+//! Cases about usage: the tokens that were spent, and the size of the context.
 
 use std::sync::Arc;
 
@@ -28,7 +28,8 @@ async fn start(writer: &Writer<'_>, name: &str) -> Verdict {
     writer.given.accept(writer.commit().await?.with_run(run)).await
 }
 
-/// The tokens that messages and usage records report are summed for the thread and for each run, on every branch.
+/// The tokens that messages and usage records report are added up for the thread and for each run. Entries of every
+/// branch count.
 pub(crate) async fn token_usage_is_summed(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     start(&writer, "one").await?;
@@ -50,7 +51,7 @@ pub(crate) async fn token_usage_is_summed(given: &Given) -> Verdict {
     expect_eq(run(given, "one").await?.usage, TokenCounts::default())
 }
 
-/// The sums are exact under concurrent writers.
+/// The sums of tokens are exact while several tasks commit at the same time.
 pub(crate) async fn sums_are_exact_under_concurrent_writers(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     start(&writer, "one").await?;
@@ -72,8 +73,8 @@ pub(crate) async fn sums_are_exact_under_concurrent_writers(given: &Given) -> Ve
     expect_eq(run(given, "one").await?.spent, TokenCounts::new(80, 280))
 }
 
-/// A context has the newest context size: that of a usage record below an entry of the path, or that of the usage of
-/// a message.
+/// A context reports the newest context size on its path. The size comes from the usage of a message, or from a usage
+/// record whose parent is on the path.
 pub(crate) async fn a_context_has_the_newest_context_size(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a"])).await?;
     expect_eq(writer.context().await?.context_size, None)?;
@@ -92,11 +93,12 @@ pub(crate) async fn a_context_has_the_newest_context_size(given: &Given) -> Verd
     // The size contains all input tokens, which are 60. The contract does not say whether it also contains the 3
     // output tokens.
     expect_eq((60..=63).contains(&size), true)?;
-    // Sizes are never added to the sums.
+    // A context size is never added to the sums of tokens.
     expect_eq(writer.load().await?.usage.input, 19)
 }
 
-/// After a compaction the context size is unknown. After a rewind it is the earlier size again.
+/// After a compaction the context size is unknown. After a rewind it is again the size that was known at the target of
+/// the rewind.
 pub(crate) async fn a_context_size_belongs_to_its_path(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), sized("s1", 10), user("b"), sized("s2", 20)]).await?;
     let size = |name: &str| writer.context_by(ContextRequest::at(id(name)));
@@ -113,7 +115,7 @@ pub(crate) async fn a_context_size_belongs_to_its_path(given: &Given) -> Verdict
     expect_eq(writer.context().await?.context_size, Some(10))?;
     writer.accept([clear()]).await?;
     expect_eq(writer.context().await?.context_size, None)?;
-    // A usage record on the path says nothing about the size at the entry above it.
+    // A usage record that is itself on the path says nothing about the size of the context at its parent.
     let other = Writer::having(given, "other", [user("a"), sized("s", 10).with_side(false), user("b")]).await?;
     let size = |name: &str| other.context_by(ContextRequest::at(id(name)));
     expect_eq((size("a").await?.context_size, size("b").await?.context_size), (None, Some(10)))

@@ -1,4 +1,4 @@
-//! A thread that a case writes to, one commit after the other.
+//! Commits to one thread, one commit after the other, and reads the thread.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use crate::{
     given::{Given, id, walk},
 };
 
-/// A thread that a case writes to. Each commit is guarded by the version that was loaded just before.
+/// Commits to one thread of the tenant `default`, and reads it. The guard of each commit is the version that was loaded
+/// just before.
 pub(crate) struct Writer<'a> {
     pub(crate) given: &'a Given,
     pub(crate) thread: ThreadId,
@@ -24,7 +25,7 @@ impl<'a> Writer<'a> {
         Self { given, thread: id(name) }
     }
 
-    /// Creates a thread with these entries.
+    /// Creates the thread `name` with these entries, and returns a writer for it.
     pub(crate) async fn having(
         given: &'a Given,
         name: &str,
@@ -35,7 +36,8 @@ impl<'a> Writer<'a> {
         Ok(writer)
     }
 
-    /// Returns an empty commit, guarded by the version that the thread has now.
+    /// Returns a commit without content. Its guard is the current version of the thread, or `Absent` if there is no
+    /// thread.
     pub(crate) async fn commit(&self) -> Result<Commit, Failure> {
         let stored = self.given.threads()?.load_thread(&self.thread).await?;
         let expect = stored.map_or(Expect::Absent, |thread| Expect::Version(thread.version));
@@ -139,7 +141,7 @@ pub(crate) fn names(entries: &[Arc<Entry>]) -> String {
     join(entries.iter().map(|entry| entry.id.as_str()))
 }
 
-/// Joins texts, separated by blanks.
+/// Joins texts with blanks between them.
 pub(crate) fn join<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! Cases of calls on a mailbox that are dropped, or whose outcome is unknown.
+//! Cases of calls on a mailbox whose future is dropped, or whose outcome is unknown.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,13 +18,13 @@ use crate::{
     unknown::{Resolution, ResolveOutcome, undocumented, unknown_outcomes_can_be_resolved},
 };
 
-/// The number of claims that are dropped, after one, two or three polls.
+/// The number of claims that the case drops, each after one, two or three polls.
 const CLAIMS: usize = 30;
-/// How often the case looks for a claim that was given back. With the pauses this takes 10 s.
+/// How often the case tries to claim the dispatch of a dropped claim. With the delay after each try, this takes 10 s.
 const MAX_CHECKS: usize = 500;
 
-/// A claim whose future is dropped before its answer was received is given back within 10 s. The dispatch has its
-/// attempts as they were.
+/// If the future of a claim is dropped before it returns, the claim is released within 10 s. The number of attempts of
+/// the dispatch does not change.
 pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> Verdict {
     put(given, [work("t", "a")]).await?;
     for claim in 0..CLAIMS {
@@ -50,7 +50,7 @@ async fn given_back(given: &Given) -> Result<ClaimedDispatch, Failure> {
     Err(Failure::new("the dispatch of a dropped claim was not released within 10 s"))
 }
 
-/// The calls that change something in the mailbox that [`Work`] prepares.
+/// The calls of [`Work`] that change something.
 const CHANGING: [&str; 10] = [
     "enqueue",
     "cancel",
@@ -64,8 +64,8 @@ const CHANGING: [&str; 10] = [
     "requeue",
 ];
 
-/// A mailbox in which the thread `t` has a dead letter, a claimed dispatch and a queued one. A second thread for each
-/// `t` has a dispatch that can be claimed.
+/// A mailbox in which the thread `t` has a dead letter, a claimed dispatch and a queued one. For each `t` there is a
+/// second thread with a dispatch that can be claimed.
 struct Work(Arc<dyn MailboxStore>);
 
 /// Returns the second thread for `t`, which has no claim.
@@ -180,7 +180,7 @@ impl ResolveOutcome for Work {
             "cancel" => Resolution::ByRead(status("queued").await? == DispatchStatus::Cancelled),
             "interrupt" => Resolution::ByRead(store.load_epoch(t).await? > held.dispatch.epoch),
             "interrupt with a key" => Resolution::ByRepeat(store.interrupt(keyed(t)).await?.deduplicated),
-            // If the claim took effect, its dispatch cannot be claimed again while the lease runs.
+            // If the claim took effect, its dispatch cannot be claimed again before the lease has expired.
             "claim" => Resolution::ByRepeat(store.claim(request().of_thread(free(t))).await?.claimed.is_empty()),
             "extend" => {
                 store.extend(&held.claim(), LEASE * 10).await?;
@@ -201,7 +201,7 @@ impl ResolveOutcome for Work {
     }
 }
 
-/// A mailbox in which each thread has a dispatch whose lease has expired.
+/// A mailbox in which the thread `t` has a claimed dispatch whose lease has expired.
 struct Lapsed(Arc<dyn MailboxStore>);
 
 #[async_trait]
@@ -244,29 +244,29 @@ impl ResolveOutcome for Lapsed {
     }
 }
 
-/// A call on a mailbox that is dropped at any await has its whole effect before the next call of its handle, or
-/// never. A dropped claim is given back.
+/// If a call on a mailbox is dropped at any await, it takes effect in full before the next call of the same handle, or
+/// never. A dropped claim is released.
 pub(super) async fn a_dropped_call_on_a_mailbox_is_all_or_nothing(given: &Given) -> Verdict {
     Sweep::new(Work(mailbox(given)?)).run(given, &CHANGING).await
 }
 
-/// A `reclaim` that is dropped at any await has its whole effect before the next call of its handle, or never.
+/// If a `reclaim` is dropped at any await, it takes effect in full before the next call of the same handle, or never.
 pub(super) async fn a_dropped_reclaim_is_all_or_nothing(given: &Given) -> Verdict {
     Sweep::new(Lapsed(mailbox(given)?)).run(given, &["reclaim"]).await
 }
 
-/// If the answer of a call on a mailbox is lost, the caller finds out its effect as the documentation of the method
-/// says.
+/// If the answer of a call on a mailbox is lost, the caller can find out whether the call took effect, as the
+/// documentation of the method says.
 pub(super) async fn an_unknown_outcome_on_a_mailbox_can_be_resolved(given: &Given) -> Verdict {
     unknown_outcomes_can_be_resolved(given, Work(mailbox(given)?), &CHANGING).await
 }
 
-/// If the answer of a `reclaim` is lost, the caller finds out its effect as the documentation of the method says.
+/// If the answer of a `reclaim` is lost, the caller can repeat the call.
 pub(super) async fn an_unknown_outcome_of_a_reclaim_can_be_resolved(given: &Given) -> Verdict {
     unknown_outcomes_can_be_resolved(given, Lapsed(mailbox(given)?), &["reclaim"]).await
 }
 
-/// If the answer of a claim is lost, its dispatch can be claimed again when the lease has expired, once, and the
+/// If the answer of a claim is lost, its dispatch can be claimed again, once, after the lease has expired. The lost
 /// attempt is counted.
 pub(super) async fn an_unknown_claim_becomes_claimable_when_its_lease_expires(given: &Given) -> Verdict {
     put(given, [work("t", "a"), work("u", "b")]).await?;

@@ -1,4 +1,4 @@
-//! Cases of claims: which dispatches they get, and in which order.
+//! Cases of claims: which dispatches a claim returns, and in which order.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -16,8 +16,7 @@ use crate::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A claim gets at most as many dispatches as it asks for, each of a different thread and each with a token of its
-/// own.
+/// A claim returns at most as many dispatches as it asks for, each of a different thread and each with its own token.
 pub(super) async fn a_claim_returns_at_most_one_dispatch_per_thread(given: &Given) -> Verdict {
     let drafts = ["a1", "a2", "b1", "b2", "c1"].map(|name| work(&name[..1], name));
     put(given, drafts).await?;
@@ -37,8 +36,8 @@ pub(super) async fn a_claim_returns_at_most_one_dispatch_per_thread(given: &Give
     nothing_to_claim(given).await
 }
 
-/// A claim that names a thread gets a dispatch of that thread only, and nothing if the thread is unknown or has a
-/// claim.
+/// A claim that names a thread returns a dispatch of that thread. It returns nothing if the thread is unknown or
+/// already has a claim.
 pub(super) async fn a_claim_may_name_a_thread(given: &Given) -> Verdict {
     put(given, [work("t", "a"), work("u", "b"), later("u", "c", MINUTE)]).await?;
     let store = mailbox(given)?;
@@ -48,7 +47,7 @@ pub(super) async fn a_claim_may_name_a_thread(given: &Given) -> Verdict {
     claim(given, "a").await.map(drop)
 }
 
-/// No dispatch is claimed before its `available_at`; from then on it can be.
+/// A dispatch cannot be claimed before its `available_at`. From then on it can be claimed.
 pub(super) async fn no_dispatch_is_claimed_before_it_is_available(given: &Given) -> Verdict {
     put(given, [later("t", "a", MINUTE), later("u", "b", MINUTE + TICK)]).await?;
     nothing_to_claim(given).await?;
@@ -62,8 +61,8 @@ pub(super) async fn no_dispatch_is_claimed_before_it_is_available(given: &Given)
     claim(given, "b").await.map(drop)
 }
 
-/// After store time has gone back, a dispatch that was available and was not claimed cannot be claimed until its time
-/// comes again.
+/// If a dispatch was available but was not claimed, and store time then goes back, the dispatch cannot be claimed until
+/// store time reaches its `available_at` again.
 pub(super) async fn nothing_is_claimed_early_after_the_clock_goes_back(given: &Given) -> Verdict {
     put(given, [later("t", "a", MINUTE), later("u", "b", MINUTE)]).await?;
     given.advance(MINUTE).await;
@@ -76,8 +75,8 @@ pub(super) async fn nothing_is_claimed_early_after_the_clock_goes_back(given: &G
     claim(given, "b").await.map(drop)
 }
 
-/// Within a thread the dispatch with the lower priority number goes first, then the one enqueued earlier. A dispatch
-/// that is not yet available does not block others.
+/// Within a thread, the dispatch with the lowest priority number is claimed first. Of dispatches with equal priority,
+/// the one that was enqueued first is claimed first. A dispatch that is not yet available does not block others.
 pub(super) async fn priority_decides_within_a_thread(given: &Given) -> Verdict {
     let of = |name: &str, priority: u8| work("t", name).with_priority(priority);
     put(given, [of("c", 128), of("e", 255), later("t", "late", MINUTE).with_priority(0)]).await?;
@@ -87,7 +86,8 @@ pub(super) async fn priority_decides_within_a_thread(given: &Given) -> Verdict {
     expect_eq(drain(given).await?, "late")
 }
 
-/// Among threads the priority of the first available dispatch decides, then how long the thread has waited.
+/// Threads are ordered by the priority of their first available dispatch. Of threads with equal priority, the one that
+/// has waited longest comes first.
 pub(super) async fn priority_decides_among_threads(given: &Given) -> Verdict {
     let drafts = [("a", "a1", 128), ("b", "b1", 128), ("c", "c1", 0), ("d", "d1", 200), ("e", "e1", 0)];
     for (thread, name, priority) in drafts {
@@ -96,12 +96,12 @@ pub(super) async fn priority_decides_among_threads(given: &Given) -> Verdict {
     }
     put(given, [work("d", "d0").with_priority(0), work("a", "a2").with_priority(128)]).await?;
     let claims = mailbox(given)?.claim(request().up_to(9)).await?;
-    // `d` has waited since `d1` was enqueued.
+    // The thread `d` has waited since `d1` was enqueued, and therefore longer than `e`.
     expect_eq(ids(&claims), "c1 d0 e1 a1 b1")
 }
 
-/// A thread waits from the time when it becomes free. After its turn it comes behind the threads that were ready
-/// before.
+/// A thread waits as long as it has an available dispatch and no claim. After a dispatch of a thread was settled, the
+/// thread therefore comes after all threads that were ready before.
 pub(super) async fn the_thread_that_waited_longest_comes_first(given: &Given) -> Verdict {
     put(given, [work("a", "a1"), work("a", "a2"), work("a", "a3")]).await?;
     given.advance(Duration::from_secs(2)).await;
@@ -116,8 +116,8 @@ pub(super) async fn the_thread_that_waited_longest_comes_first(given: &Given) ->
     expect_eq(order.join(" "), "a1 b1 c1 a2 b2")
 }
 
-/// A claim by id gets its dispatch before its time and before others, if the thread is free. Otherwise the answer
-/// says why not.
+/// A claim by id returns the dispatch if the thread has no claim, even before its `available_at` and before other
+/// dispatches. Otherwise the answer says why the dispatch was not claimed.
 pub(super) async fn a_claim_by_id_says_why_not(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     let named = |name: &str| store.claim(request().of_dispatch(id(name)));
@@ -130,7 +130,7 @@ pub(super) async fn a_claim_by_id_says_why_not(given: &Given) -> Verdict {
     expect_eq(named("a").await?.missed, Some(Missed::Busy(id("b"))))?;
     expect_eq(named("b").await?.missed, Some(Missed::NotQueued(DispatchStatus::Claimed)))?;
     settle(given, &early.claimed[0], Settlement::Release).await?;
-    // A released dispatch is as it was before its claim: not yet due.
+    // The released dispatch `b` is not due yet, as before its claim, so `a` is next.
     let a = claim(given, "a").await?;
     settle(given, &a, ack()).await?;
     expect_eq(named("a").await?.missed, Some(Missed::NotQueued(DispatchStatus::Acked)))?;
@@ -138,8 +138,8 @@ pub(super) async fn a_claim_by_id_says_why_not(given: &Given) -> Verdict {
     expect_eq(named("b").await?.missed, Some(Missed::NotQueued(DispatchStatus::Superseded)))
 }
 
-/// A lease ends at store time plus the requested length. A claim or an extension with a length of zero, or of more
-/// than 24 hours, is refused.
+/// A lease ends at store time plus the requested length. A claim or an extension is refused if the length is zero or
+/// more than 24 hours.
 pub(super) async fn a_lease_has_the_requested_length(given: &Given) -> Verdict {
     const DAY: Duration = Duration::from_hours(24);
     put(given, [work("t", "a"), work("u", "b")]).await?;
@@ -160,7 +160,8 @@ pub(super) async fn a_lease_has_the_requested_length(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// The claim numbers of a thread increase with each claim, however earlier claims ended and whatever was purged.
+/// The claim numbers of a thread increase with each claim, however the earlier claims ended, and even if the earlier
+/// dispatches were purged.
 pub(super) async fn claim_numbers_grow(given: &Given) -> Verdict {
     let (store, mut last) = (mailbox(given)?, None);
     for round in 0..5 {
@@ -177,7 +178,7 @@ pub(super) async fn claim_numbers_grow(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// The claim numbers of a tenant that is created again are above those of the deleted tenant.
+/// If a tenant is deleted and its name is used again, the new claim numbers are higher than the earlier ones.
 pub(super) async fn claim_numbers_continue_to_grow_in_a_recreated_tenant(given: &Given) -> Verdict {
     let first = held(given, "a").await?;
     settle(given, &first, Settlement::Release).await?;
@@ -188,8 +189,8 @@ pub(super) async fn claim_numbers_continue_to_grow_in_a_recreated_tenant(given: 
     expect(anew.number.incarnation > first.number.incarnation, "the incarnation did not increase")
 }
 
-/// A claim returns at once with nothing if the mailbox is empty, the thread is unknown, or an interrupt superseded
-/// everything.
+/// A claim returns at once and without a dispatch if the mailbox is empty, if the thread is unknown, or if an interrupt
+/// superseded all dispatches.
 pub(super) async fn an_empty_mailbox_gives_nothing(given: &Given) -> Verdict {
     nothing_to_claim(given).await?;
     expect_eq(ids(&mailbox(given)?.claim(request().of_thread(id("unknown"))).await?), "")?;

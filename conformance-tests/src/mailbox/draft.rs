@@ -1,4 +1,4 @@
-//! Helpers that build dispatches, claims and settlements for cases, and check them.
+//! Helpers that make and check dispatches, claims and settlements.
 
 use std::{sync::Arc, time::Duration};
 
@@ -40,7 +40,7 @@ pub(super) fn keyed(thread: &str, name: &str, key: &str) -> NewDispatch {
     work(thread, name).with_dedupe_key(id(key))
 }
 
-/// Enqueues dispatches in one call. All must be accepted.
+/// Enqueues dispatches in one call. Fails if one of them is refused.
 pub(crate) async fn put(
     given: &Given,
     drafts: impl IntoIterator<Item = NewDispatch>,
@@ -55,8 +55,8 @@ pub(super) async fn try_put(given: &Given, draft: NewDispatch) -> Result<store_c
     expect_some(answers.into_iter().next(), "answer")
 }
 
-/// Checks that an enqueue is refused because the dispatch `other` has its id or its dedupe key. The error must name
-/// that dispatch, and the key if the key is the cause.
+/// Checks that an enqueue is refused because the dispatch `other` already has the id or the dedupe key of `draft`. The
+/// error must name that dispatch, and the key if the key is the cause.
 pub(super) async fn taken_by(given: &Given, draft: NewDispatch, other: &str) -> Verdict {
     let is_other = draft.id.as_ref().is_none_or(|id| id.as_str() != other);
     let key = draft.dedupe_key.as_ref().filter(|_| is_other).map(|key| key.as_str().to_owned());
@@ -69,17 +69,17 @@ pub(crate) fn request() -> ClaimRequest {
     ClaimRequest::new(id("w"), LEASE)
 }
 
-/// Returns the ids of the dispatches that were claimed, separated by blanks.
+/// Returns the ids of the claimed dispatches, separated by spaces.
 pub(super) fn ids(claims: &Claims) -> String {
     join(claims.claimed.iter().map(|claimed| claimed.dispatch.id.as_str()))
 }
 
-/// Claims one dispatch, if there is one.
+/// Claims the next dispatch. Returns none if nothing can be claimed.
 pub(crate) async fn claim_next(given: &Given) -> Result<Option<ClaimedDispatch>, Failure> {
     Ok(mailbox(given)?.claim(request()).await?.claimed.pop())
 }
 
-/// Claims one dispatch, which must have this id.
+/// Claims the next dispatch, and checks that it has this id.
 pub(crate) async fn claim(given: &Given, name: &str) -> Result<ClaimedDispatch, Failure> {
     let claimed = expect_some(claim_next(given).await?, "dispatch")?;
     expect_eq(claimed.dispatch.id.as_str(), name)?;
@@ -92,12 +92,13 @@ pub(crate) async fn held(given: &Given, name: &str) -> Result<ClaimedDispatch, F
     claim(given, name).await
 }
 
-/// Checks that a claim gets nothing.
+/// Checks that nothing can be claimed.
 pub(crate) async fn nothing_to_claim(given: &Given) -> Verdict {
     expect_eq(ids(&mailbox(given)?.claim(request().up_to(100)).await?), "")
 }
 
-/// Claims and acknowledges dispatches one by one until nothing can be claimed. Returns their ids in that order.
+/// Claims and acknowledges dispatches one by one until nothing can be claimed. Returns their ids in this order,
+/// separated by spaces.
 pub(super) async fn drain(given: &Given) -> Result<String, Failure> {
     let mut order = Vec::new();
     while let Some(claimed) = claim_next(given).await? {
@@ -127,7 +128,7 @@ pub(crate) async fn try_settle(
     expect_some(answers.into_iter().next(), "answer")
 }
 
-/// Settles a claim. The settlement must be accepted.
+/// Settles a claim. Fails if the settlement is refused.
 pub(crate) async fn settle(
     given: &Given,
     claimed: &ClaimedDispatch,
@@ -136,8 +137,8 @@ pub(crate) async fn settle(
     Ok(try_settle(given, claimed, settlement).await??)
 }
 
-/// Checks that every write of a holder is refused. The first refused write may supersede the dispatch (MB-33), so the
-/// dispatch is compared only after the settlements.
+/// Checks that every write of a holder is refused, and changes nothing. The first refused write may supersede the
+/// dispatch (MB-33), so the dispatch is compared only after the settlements.
 pub(super) async fn refuse_holder(given: &Given, claimed: &ClaimedDispatch, kind: ErrorKind) -> Verdict {
     let (store, name) = (mailbox(given)?, claimed.dispatch.id.as_str());
     for settlement in [ack(), retry(Duration::ZERO), Settlement::Release, Settlement::Snooze { after: TICK }] {
@@ -169,13 +170,13 @@ pub(crate) async fn interrupt(given: &Given) -> Result<Interrupted, Failure> {
     Ok(mailbox(given)?.interrupt(Interrupt::new(id("t")).because("stop")).await?)
 }
 
-/// Checks the counts of the thread `t`: queued, claimed, acked, cancelled, superseded, dead letters.
+/// Checks how many dispatches of the thread `t` are queued, claimed, acked, cancelled, superseded and dead letters.
 pub(super) async fn expect_counts(given: &Given, wanted: [u64; 6]) -> Verdict {
     let thread: ThreadId = id("t");
     expect_eq(numbers(&mailbox(given)?.count_dispatches(Some(&thread)).await?), wanted)
 }
 
-/// Returns the counts in the order of the statuses.
+/// Returns the counts in the order of [`DispatchStatus::ALL`].
 pub(super) fn numbers(counts: &DispatchCounts) -> [u64; 6] {
     let mut numbers = [0; 6];
     for (at, status) in DispatchStatus::ALL.iter().enumerate() {
@@ -184,7 +185,7 @@ pub(super) fn numbers(counts: &DispatchCounts) -> [u64; 6] {
     numbers
 }
 
-/// Lists dispatches in small pages, and returns their ids, separated by blanks.
+/// Lists dispatches in small pages, and returns their ids, separated by spaces.
 pub(super) async fn listed(given: &Given, query: DispatchQuery) -> Result<String, Failure> {
     let store = &mailbox(given)?;
     let page = |page| store.list_dispatches(query.clone().with_page(page));
@@ -192,17 +193,17 @@ pub(super) async fn listed(given: &Given, query: DispatchQuery) -> Result<String
     Ok(join(all.iter().map(|dispatch| dispatch.id.as_str())))
 }
 
-/// Lists the dispatches that a filter finds in this order, and returns their ids, separated by blanks.
+/// Lists the dispatches that match a filter, in this order, and returns their ids, separated by spaces.
 pub(super) async fn in_order(given: &Given, filter: DispatchFilter, order: DispatchOrder) -> Result<String, Failure> {
     listed(given, DispatchQuery::new(filter).ordered(order, store_core::Direction::Forward)).await
 }
 
-/// Returns a filter for the thread `t`.
+/// Returns a filter for the dispatches of the thread `t`.
 pub(super) fn of_t() -> DispatchFilter {
     DispatchFilter::of_thread(id("t"))
 }
 
-/// Returns the ids that these texts name.
+/// Returns the dispatch ids with these texts.
 pub(super) fn names<const N: usize>(names: [&str; N]) -> Vec<DispatchId> {
     names.into_iter().map(id).collect()
 }

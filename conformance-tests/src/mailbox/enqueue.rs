@@ -15,7 +15,7 @@ use crate::{
     log::draft::json,
 };
 
-/// Returns a dispatch in which everything is set that a caller can give.
+/// Returns a dispatch in which every field is set that a caller can set.
 fn full() -> NewDispatch {
     let at = Timestamp::from_millis(1_900_000_000_000).unwrap_or_default();
     keyed("t", "full", "k")
@@ -25,7 +25,8 @@ fn full() -> NewDispatch {
         .with_max_attempts(3)
 }
 
-/// An enqueued dispatch is queued, has no attempts, has the epoch of its thread, and has every field as it was given.
+/// An enqueued dispatch is queued, has no attempts, has the epoch of its thread, and has every field that the caller
+/// gave.
 pub(super) async fn an_enqueued_dispatch_has_the_given_fields(given: &Given) -> Verdict {
     super::draft::interrupt(given).await?;
     let answers = put(given, [full(), work("t", "plain")]).await?;
@@ -43,7 +44,8 @@ pub(super) async fn an_enqueued_dispatch_has_the_given_fields(given: &Given) -> 
     load(given, unnamed[0].id.as_str()).await.map(drop)
 }
 
-/// Each dispatch of a call has its own answer, in the order given. The result of one does not affect the others.
+/// Each dispatch of an enqueue has its own answer, in the order given. Whether one is accepted does not affect the
+/// others.
 pub(super) async fn answers_are_independent(given: &Given) -> Verdict {
     put(given, [work("t", "a")]).await?;
     let other = work("t", "a").with_priority(1);
@@ -59,8 +61,8 @@ pub(super) async fn answers_are_independent(given: &Given) -> Verdict {
     expect_eq(mailbox(given)?.enqueue(vec![]).await?.len(), 0)
 }
 
-/// An id is used once. An enqueue that gives the same as the first one gets the first answer, whatever happened to
-/// the dispatch since then. Any other enqueue with the id is refused.
+/// A dispatch id can be used once. If an enqueue is repeated with the same id and content, it returns the first answer,
+/// whatever happened to the dispatch since then. An enqueue with that id and other content is refused.
 pub(super) async fn a_repeated_enqueue_returns_the_first_answer(given: &Given) -> Verdict {
     let draft = || keyed("t", "a", "k").available(When::In(Duration::ZERO));
     let first = put(given, [draft()]).await?.remove(0);
@@ -84,8 +86,8 @@ pub(super) async fn a_repeated_enqueue_returns_the_first_answer(given: &Given) -
     expect_counts(given, [0, 0, 1, 0, 0, 0]).await
 }
 
-/// A dedupe key is taken while a queued or claimed dispatch of the thread has it. Another thread can use the same
-/// key.
+/// A dedupe key is taken while a queued or claimed dispatch of the thread has it. Another thread can use the same key
+/// at the same time.
 pub(super) async fn a_key_is_taken_until_its_dispatch_ends(given: &Given) -> Verdict {
     put(given, [keyed("t", "a", "k")]).await?;
     taken_by(given, keyed("t", "b", "k"), "a").await?;
@@ -102,7 +104,8 @@ pub(super) async fn a_key_is_taken_until_its_dispatch_ends(given: &Given) -> Ver
     put(given, [keyed("t", "d", "k")]).await.map(drop)
 }
 
-/// An interrupt releases the keys of the dispatches that it supersedes, but not the key of the claimed one.
+/// An interrupt frees the dedupe keys of the queued dispatches, which it supersedes, but not that of the claimed
+/// dispatch.
 pub(super) async fn an_interrupt_frees_the_keys_of_queued_dispatches(given: &Given) -> Verdict {
     put(given, [keyed("t", "held", "h")]).await?;
     let held = claim(given, "held").await?;
@@ -115,8 +118,9 @@ pub(super) async fn an_interrupt_frees_the_keys_of_queued_dispatches(given: &Giv
     put(given, [keyed("t", "c", "h")]).await.map(drop)
 }
 
-/// An enqueue that wants the key of a claim whose lease has expired ends that attempt first. If the dispatch is
-/// queued then, its key stays taken.
+/// If the dispatch that has a dedupe key was claimed and its lease has expired, an enqueue with the same key first ends
+/// the lost attempt. The key becomes free only if this was the last attempt. Otherwise the dispatch is queued again and
+/// keeps its key.
 pub(super) async fn a_lost_lease_frees_its_key_only_with_the_last_attempt(given: &Given) -> Verdict {
     for (name, attempts) in [("more", 2), ("last", 1)] {
         put(given, [keyed(name, name, "k").with_max_attempts(attempts)]).await?;
@@ -135,7 +139,7 @@ pub(super) async fn a_lost_lease_frees_its_key_only_with_the_last_attempt(given:
     expect_eq(super::draft::ids(&again), "more")
 }
 
-/// A dispatch with a `max_attempts` of 0 is refused. The thread and the run need not exist.
+/// A dispatch with a `max_attempts` of 0 is refused. The thread and the run of a dispatch need not exist.
 pub(super) async fn a_dispatch_needs_an_attempt_but_no_thread(given: &Given) -> Verdict {
     expect_kind(try_put(given, work("t", "a").with_max_attempts(0)).await?, ErrorKind::Invalid)?;
     expect_eq(mailbox(given)?.load_dispatch(&id("a")).await?, None)?;
@@ -143,8 +147,8 @@ pub(super) async fn a_dispatch_needs_an_attempt_but_no_thread(given: &Given) -> 
     claim(given, "a").await.map(drop)
 }
 
-/// A queued dispatch can be cancelled. For a claimed or finished dispatch the call is refused, and the error names
-/// the dispatch and its status. An unknown dispatch is not found.
+/// A queued dispatch can be cancelled. The call is refused for a claimed or finished dispatch, and the error names the
+/// dispatch and its status. For an unknown dispatch the error is `NotFound`.
 pub(super) async fn only_a_queued_dispatch_can_be_cancelled(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     expect_kind(store.cancel(&id("unknown")).await, ErrorKind::NotFound)?;
@@ -166,7 +170,7 @@ pub(super) async fn only_a_queued_dispatch_can_be_cancelled(given: &Given) -> Ve
 
 const LATER: Duration = Duration::from_secs(60);
 
-/// A call enqueues at most 1,000 dispatches, or settles at most 1,000 claims.
+/// One call can enqueue at most 1,000 dispatches, or settle at most 1,000 claims.
 pub(super) async fn a_call_has_a_thousand_dispatches_at_most(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     let many = |count: usize| (0..count).map(|_| NewDispatch::new(id("t"), id("r"))).collect::<Vec<_>>();
@@ -174,13 +178,14 @@ pub(super) async fn a_call_has_a_thousand_dispatches_at_most(given: &Given) -> V
     expect_counts(given, [0; 6]).await?;
     expect_eq(store.enqueue(many(1_000)).await?.iter().filter(|answer| answer.is_ok()).count(), 1_000)?;
     expect_counts(given, [1_000, 0, 0, 0, 0, 0]).await?;
-    let claimed = super::draft::claim_next(given).await?.ok_or_else(|| crate::Failure::new("nothing"))?;
+    let claimed =
+        super::draft::claim_next(given).await?.ok_or_else(|| crate::Failure::new("no dispatch was claimed"))?;
     let settlements = vec![(claimed.claim(), ack()); 1_001];
     expect_kind(store.settle(settlements).await, ErrorKind::LimitExceeded)?;
     expect_counts(given, [999, 1, 0, 0, 0, 0]).await
 }
 
-/// A payload and a result of exactly the largest size are accepted; one byte more is refused.
+/// A payload or a result whose size is exactly the limit is accepted. One byte more is refused.
 pub(super) async fn a_payload_has_a_limit(given: &Given) -> Verdict {
     let given = given.with_limits(|limits| limits.record_bytes = 2_000).await?;
     let text = |bytes: usize| json(&format!("\"{}\"", "x".repeat(bytes - 2)));

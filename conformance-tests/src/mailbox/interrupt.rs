@@ -15,7 +15,7 @@ use crate::{
     log::draft::user,
 };
 
-/// An interrupt raises the epoch and supersedes the queued dispatches. From then on every reader sees them
+/// An interrupt raises the epoch of the thread and supersedes its queued dispatches. From then on reads show them as
 /// superseded, with the time and the reason of the interrupt. The claimed dispatch stays claimed.
 pub(super) async fn an_interrupt_supersedes_queued_dispatches(given: &Given) -> Verdict {
     let claimed = held(given, "held").await?;
@@ -40,7 +40,7 @@ pub(super) async fn an_interrupt_supersedes_queued_dispatches(given: &Given) -> 
     nothing_to_claim(given).await
 }
 
-/// Each dispatch shows the interrupt that superseded it, and not a later one.
+/// A superseded dispatch shows the reason and the time of the interrupt that superseded it, not of a later one.
 pub(super) async fn each_dispatch_shows_the_interrupt_that_superseded_it(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     let mut times = Vec::new();
@@ -56,8 +56,8 @@ pub(super) async fn each_dispatch_shows_the_interrupt_that_superseded_it(given: 
     expect_counts(given, [0, 0, 0, 0, 3, 0]).await
 }
 
-/// A repeat of an interrupt with its key returns the first answer and interrupts nothing. The last 20 keys of a
-/// thread are remembered.
+/// If an interrupt is repeated with the same key, it returns the first answer and interrupts nothing. A thread
+/// remembers the last 20 keys.
 pub(super) async fn a_key_makes_an_interrupt_repeatable(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     let keyed = |key: &str| store.interrupt(Interrupt::new(id("t")).with_key(id(key)));
@@ -79,8 +79,7 @@ pub(super) async fn a_key_makes_an_interrupt_repeatable(given: &Given) -> Verdic
     expect_eq(store.load_epoch(&id("t")).await?, 21)
 }
 
-/// The first interrupt of an unknown thread begins epoch 1. The epoch stays when the dispatches that were superseded
-/// are purged.
+/// The first interrupt of an unknown thread begins epoch 1. Purging superseded dispatches does not change the epoch.
 pub(super) async fn epochs_never_fall(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     expect_eq(store.load_epoch(&id("t")).await?, 0)?;
@@ -94,8 +93,8 @@ pub(super) async fn epochs_never_fall(given: &Given) -> Verdict {
     expect_eq(put(given, [work("t", "b")]).await?[0].epoch, 2)
 }
 
-/// A dispatch that is enqueued after an interrupt has the new epoch, and can be claimed as soon as the thread is
-/// free.
+/// A dispatch that is enqueued after an interrupt has the new epoch, and can be claimed as soon as the thread has no
+/// claim.
 pub(super) async fn a_dispatch_enqueued_after_an_interrupt_can_be_claimed(given: &Given) -> Verdict {
     let claimed = held(given, "held").await?;
     put(given, [work("t", "old")]).await?;
@@ -109,7 +108,7 @@ pub(super) async fn a_dispatch_enqueued_after_an_interrupt_can_be_claimed(given:
     expect_counts(given, [0, 0, 1, 0, 2, 0]).await
 }
 
-/// If an enqueue and an interrupt run at the same time, the dispatch is superseded or has the new epoch.
+/// If an enqueue and an interrupt run at the same time, the dispatch either is superseded or has the new epoch.
 pub(super) async fn an_enqueue_takes_effect_before_or_after_an_interrupt(given: &Given) -> Verdict {
     for round in 0..30 {
         let (thread, name) = (format!("t{round}"), format!("d{round}"));
@@ -159,8 +158,8 @@ pub(super) async fn a_holder_loses_its_claim_to_an_interrupt(given: &Given) -> V
     Ok(())
 }
 
-/// If a thread was interrupted and the lease of its claim has expired, the next claim supersedes the dispatch and
-/// does not get it.
+/// If a thread was interrupted and the lease of its claim has expired, the next claim does not return the dispatch, but
+/// supersedes it.
 pub(super) async fn the_expired_claim_of_an_interrupted_thread_is_superseded(given: &Given) -> Verdict {
     held(given, "a").await?;
     interrupt(given).await?;
@@ -170,8 +169,8 @@ pub(super) async fn the_expired_claim_of_an_interrupted_thread_is_superseded(giv
     expect_eq((dispatch.attempts, dispatch.reason.as_deref()), (0, Some("stop")))
 }
 
-/// An interrupt that takes over also supersedes the claimed dispatch. The thread is free, and the holder gets
-/// `StaleEpoch`.
+/// An interrupt that takes over also supersedes the claimed dispatch. The next dispatch of the thread can then be
+/// claimed, and the writes of the old holder are refused with `StaleEpoch`.
 pub(super) async fn a_take_over_frees_the_thread(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
     let store = mailbox(given)?;
@@ -188,8 +187,8 @@ pub(super) async fn a_take_over_frees_the_thread(given: &Given) -> Verdict {
     settle(given, &next, Settlement::Release).await.map(drop)
 }
 
-/// With its fence, the caller of an interrupt that took over can write to the thread until the next claim. The old
-/// holder cannot.
+/// An interrupt that takes over returns a fence. The caller can write to the thread under this fence until the next
+/// claim. The old holder can no longer write.
 pub(super) async fn a_take_over_fences_out_the_old_holder(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
     let done = mailbox(given)?.interrupt(Interrupt::new(id("t")).taking_over()).await?;
@@ -200,7 +199,7 @@ pub(super) async fn a_take_over_fences_out_the_old_holder(given: &Given) -> Verd
     let late = commit("late", user("b")).fenced(claimed.fence());
     expect_kind(given.commits()?.commit(late).await, ErrorKind::StaleEpoch)?;
     given.accept(commit("again", user("c")).fenced(fence.clone())).await?;
-    // The claim number proves nothing without the token.
+    // The right claim number with a wrong token is not enough.
     let mut forged = fence.clone();
     forged.token = ClaimToken::new("forged");
     let refused = given.commits()?.commit(commit("forged", user("f")).fenced(forged)).await;
@@ -212,7 +211,7 @@ pub(super) async fn a_take_over_fences_out_the_old_holder(given: &Given) -> Verd
     expect(matches!(error.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch), format!("{error:?}"))
 }
 
-/// The dispatches that an interrupt superseded are found by their epoch.
+/// The dispatches that an interrupt superseded can be listed by their epoch.
 pub(super) async fn superseded_dispatches_are_found_by_epoch(given: &Given) -> Verdict {
     put(given, [work("t", "a"), work("t", "b")]).await?;
     interrupt(given).await?;

@@ -1,4 +1,4 @@
-//! Cases of leases: how long a claim lasts, and what happens when it is lost.
+//! Cases of leases: how long they last, and what happens after they have expired.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::{
     given::{id, race},
 };
 
-/// At exactly `lease_until` a lease has expired. The next claim takes the dispatch and counts the lost attempt, and
-/// the old token is invalid. Until that claim the dispatch is read as claimed.
+/// At exactly `lease_until` a lease has expired. Reads still show the dispatch as claimed. The next claim takes the
+/// dispatch over and counts the lost attempt. After that the old token is invalid.
 pub(super) async fn an_expired_lease_can_be_claimed(given: &Given) -> Verdict {
     let first = held(given, "a").await?;
     given.advance(LEASE - TICK).await;
@@ -34,7 +34,7 @@ pub(super) async fn an_expired_lease_can_be_claimed(given: &Given) -> Verdict {
     settle(given, &second, ack()).await.map(drop)
 }
 
-/// A dispatch whose last attempt is lost with its lease becomes a dead letter, and is not claimed again.
+/// If the lease of the last attempt expires, the dispatch becomes a dead letter and is not claimed again.
 pub(super) async fn the_last_lost_lease_makes_a_dead_letter(given: &Given) -> Verdict {
     put(given, [work("t", "a").with_max_attempts(2), work("t", "b")]).await?;
     for _ in 0..2 {
@@ -47,7 +47,7 @@ pub(super) async fn the_last_lost_lease_makes_a_dead_letter(given: &Given) -> Ve
     expect_counts(given, [0, 1, 0, 0, 0, 1]).await
 }
 
-/// The holder of a lease that has expired can still extend and settle, as long as no other caller has taken the
+/// After a lease has expired, its holder can still extend and settle the claim until another caller has claimed the
 /// dispatch.
 pub(super) async fn the_token_decides_and_not_the_clock(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
@@ -63,8 +63,8 @@ pub(super) async fn the_token_decides_and_not_the_clock(given: &Given) -> Verdic
     nothing_to_claim(given).await
 }
 
-/// `extend` moves the end of the lease to store time plus the extension, even if the old end was later. With any
-/// other token it is refused with `ClaimLost`.
+/// `extend` sets the end of the lease to store time plus the extension, even if the old end was later. With any token
+/// but that of the claim, it is refused with `ClaimLost`.
 pub(super) async fn an_extension_counts_from_now(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
     let store = mailbox(given)?;
@@ -83,8 +83,8 @@ pub(super) async fn an_extension_counts_from_now(given: &Given) -> Verdict {
     claim(given, "a").await.map(drop)
 }
 
-/// Once another holder has claimed the dispatch, every write of the old holder is refused and changes nothing, even
-/// after the dispatch was released or settled.
+/// After another caller has claimed the dispatch, every write of the old holder is refused and changes nothing, even
+/// when the new claim was released or settled.
 pub(super) async fn an_old_holder_writes_nothing(given: &Given) -> Verdict {
     let first = held(given, "a").await?;
     given.advance(LEASE).await;
@@ -100,8 +100,8 @@ pub(super) async fn an_old_holder_writes_nothing(given: &Given) -> Verdict {
     is_now(given, "a", DispatchStatus::Acked).await.map(drop)
 }
 
-/// If an old holder and the new holder of a thread settle in one call, in whatever order, the old one is refused and
-/// the new one is accepted.
+/// If one call has a settlement of an old holder of a thread and one of the new holder, the former is refused and the
+/// latter is accepted, in either order.
 pub(super) async fn an_old_holder_is_refused_in_the_same_call_as_the_new_one(given: &Given) -> Verdict {
     for (old, new, turned) in [("a", "b", false), ("c", "d", true)] {
         put(given, [work("t", old).with_max_attempts(1), work("t", new)]).await?;
@@ -125,7 +125,8 @@ pub(super) async fn an_old_holder_is_refused_in_the_same_call_as_the_new_one(giv
     expect_counts(given, [0, 0, 2, 0, 0, 2]).await
 }
 
-/// If the holder settles while another worker claims, after the lease has expired, exactly one of the two succeeds.
+/// If the holder settles after its lease has expired, and another worker claims at the same time, exactly one of the
+/// two succeeds.
 pub(super) async fn a_settlement_and_a_competing_claim_have_one_winner(given: &Given) -> Verdict {
     for round in 0..20 {
         let claimed = held(given, &format!("d{round}")).await?;
@@ -150,8 +151,8 @@ pub(super) async fn a_settlement_and_a_competing_claim_have_one_winner(given: &G
     Ok(())
 }
 
-/// `start` records once what works on the dispatch and since when. The same instance may call it again; another
-/// instance is refused.
+/// The first `start` of a claim records which instance works on the dispatch, and since when. A repeat by the same
+/// instance changes nothing, and a call by another instance is refused.
 pub(super) async fn work_is_started_once(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
     let (store, claim) = (mailbox(given)?, claimed.claim());
@@ -173,8 +174,8 @@ pub(super) async fn work_is_started_once(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// `reclaim` ends claims whose lease has expired as a claim would, up to a given number, and reports what each
-/// dispatch became.
+/// `reclaim` ends claims whose lease has expired, in the same way as a claim does. It ends at most the given number of
+/// claims, and reports which dispatches were requeued, dead-lettered or superseded.
 pub(super) async fn a_reclaim_ends_expired_claims(given: &Given) -> Verdict {
     let drafts = [("a", "a1", 2), ("b", "b1", 1), ("t", "c1", 2), ("z", "d1", 2)];
     put(given, drafts.map(|(thread, name, attempts)| work(thread, name).with_max_attempts(attempts))).await?;
@@ -194,7 +195,7 @@ pub(super) async fn a_reclaim_ends_expired_claims(given: &Given) -> Verdict {
     is_now(given, "d1", DispatchStatus::Claimed).await.map(drop)
 }
 
-/// If several reclaims run at the same time, each ended claim is counted by one of them.
+/// If several reclaims run at the same time, exactly one of them reports each ended claim.
 pub(super) async fn concurrent_reclaims_count_each_claim_once(given: &Given) -> Verdict {
     put(given, (0..40).map(|at| work(&format!("t{at}"), &format!("d{at}")))).await?;
     let store = mailbox(given)?;
@@ -214,7 +215,8 @@ pub(super) async fn concurrent_reclaims_count_each_claim_once(given: &Given) -> 
     Ok(())
 }
 
-/// Nothing of a lost attempt, or of a dead letter that was requeued, shows except in `history` and `last_error`.
+/// After an attempt was lost, and after a dead letter was requeued, only `history` and `last_error` show what happened
+/// before.
 pub(super) async fn a_lost_attempt_leaves_traces_only_in_the_history(given: &Given) -> Verdict {
     let first = held(given, "a").await?;
     let store = mailbox(given)?;
@@ -234,7 +236,7 @@ pub(super) async fn a_lost_attempt_leaves_traces_only_in_the_history(given: &Giv
     expect_eq(ends, vec![AttemptEnd::LeaseExpired, AttemptEnd::DeadLettered])
 }
 
-/// A jump of store time may end a lease early or late, and never gives one dispatch two holders.
+/// A jump of store time may let a lease expire early or late, but never gives a dispatch two holders.
 pub(super) async fn clock_jumps_never_give_a_dispatch_two_holders(given: &Given) -> Verdict {
     let first = held(given, "a").await?;
     given.set_back(Duration::from_hours(1)).await;

@@ -1,4 +1,4 @@
-//! Cases of reading a mailbox: lists, counts, ready threads.
+//! Cases of lists of dispatches, counts, and lists of ready threads.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use crate::{
     log::writer::join,
 };
 
-/// Creates dispatches in every status. Those of the thread `t` are `q` queued, `c` claimed, `a` acked, `x` cancelled,
-/// `s` superseded and `d` a dead letter. `u` is a queued dispatch of the thread `u`.
+/// Creates a dispatch in each status. In the thread `t`, `q` is queued, `c` is claimed, `a` is acked, `x` is cancelled,
+/// `s` is superseded, and `d` is a dead letter. In the thread `u`, `u` is queued.
 async fn some_of_each(given: &Given) -> Verdict {
     put(given, [work("t", "s")]).await?;
     interrupt(given).await?;
@@ -40,8 +40,8 @@ async fn some_of_each(given: &Given) -> Verdict {
     put(given, [work("t", "q"), work("u", "u")]).await.map(drop)
 }
 
-/// Dispatches are filtered by thread, run, statuses, worker, epoch and dedupe key. Filters that are given together
-/// must all hold.
+/// Dispatches can be filtered by thread, run, statuses, worker, epoch and dedupe key. If several of these are given, a
+/// dispatch must match all of them.
 pub(super) async fn dispatches_are_filtered_by_all_given_fields(given: &Given) -> Verdict {
     use DispatchStatus::{Acked, Claimed, DeadLetter, Queued, Superseded};
     some_of_each(given).await?;
@@ -76,8 +76,8 @@ pub(super) async fn dispatches_are_filtered_by_all_given_fields(given: &Given) -
     Ok(())
 }
 
-/// The order by end has the finished dispatches in the order in which they ended, including superseded ones. Listed
-/// backwards, each order is the same in reverse.
+/// In the order of ends, a list has only finished dispatches, including superseded ones, in the order in which they
+/// ended. A backward list has the reverse order of a forward list.
 pub(super) async fn dispatches_are_ordered_by_creation_or_end(given: &Given) -> Verdict {
     some_of_each(given).await?;
     put(given, [work("u", "v"), work("u", "w")]).await?;
@@ -91,7 +91,7 @@ pub(super) async fn dispatches_are_ordered_by_creation_or_end(given: &Given) -> 
     expect_eq(in_order(given, of_t(), DispatchOrder::End).await?, "s a x d")
 }
 
-/// Dispatches of several threads that ended at the same time are listed by id, whether an interrupt or a settlement
+/// Dispatches that ended at the same time are listed by id, across threads, and whether an interrupt or a settlement
 /// ended them.
 pub(super) async fn dispatches_that_ended_at_the_same_time_are_ordered_by_id(given: &Given) -> Verdict {
     let store = &mailbox(given)?;
@@ -113,8 +113,8 @@ pub(super) async fn dispatches_that_ended_at_the_same_time_are_ordered_by_id(giv
     expect_eq(listed(given, query).await?, names.iter().rev().copied().collect::<Vec<_>>().join(" "))
 }
 
-/// The order of claims exists within one thread only. It has the queued dispatches by priority and number, due or
-/// not.
+/// Only the dispatches of one thread can be listed in the order of claims. The list has the queued dispatches, due or
+/// not, ordered by priority and number.
 pub(super) async fn the_order_of_claims_exists_only_within_a_thread(given: &Given) -> Verdict {
     put(given, [work("t", "old")]).await?;
     interrupt(given).await?;
@@ -129,7 +129,7 @@ pub(super) async fn the_order_of_claims_exists_only_within_a_thread(given: &Give
     expect_eq(store.load_dispatch(&id("unknown")).await?, None)
 }
 
-/// Counts by status are exact, for a thread and for the tenant, also after an interrupt.
+/// The counts by status of a thread and of a tenant are exact, also after an interrupt.
 pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
     some_of_each(given).await?;
     let store = mailbox(given)?;
@@ -141,7 +141,7 @@ pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
     expect_eq(store.count_dispatches(None).await?.total(), 7)
 }
 
-/// The ready threads are those from which a claim would get a dispatch now.
+/// The ready threads are those of which a claim would now return a dispatch.
 pub(super) async fn ready_threads_are_those_that_a_claim_takes(given: &Given) -> Verdict {
     let store = &mailbox(given)?;
     let ready = || async {
@@ -158,7 +158,7 @@ pub(super) async fn ready_threads_are_those_that_a_claim_takes(given: &Given) ->
     expect_eq(ready().await?, "")?;
     given.advance(LEASE).await;
     expect_eq(ready().await?, "c1 a1 b1")?;
-    // A thread whose dispatch was released is listed once, even when its old lease would have expired.
+    // A thread whose dispatch was released is listed once, also after the time at which the lease would have expired.
     let held = store.claim(request().of_thread(id("a"))).await?.claimed;
     settle(given, expect_some(held.first(), "dispatch")?, Settlement::Release).await?;
     given.advance(LEASE).await;

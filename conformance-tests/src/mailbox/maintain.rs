@@ -14,8 +14,8 @@ use crate::{
     given::id,
 };
 
-/// A purge removes dispatches that ended strictly before a given time, up to a limit, and says how many. A dry run
-/// changes nothing. Queued and claimed dispatches stay.
+/// A purge removes dispatches that ended strictly before the given time, at most as many as its limit, and returns how
+/// many. A dry run changes nothing. Queued and claimed dispatches are not removed.
 pub(super) async fn a_purge_removes_records_that_ended_before_its_time(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     let mut ends = Vec::new();
@@ -44,8 +44,8 @@ pub(super) async fn a_purge_removes_records_that_ended_before_its_time(given: &G
     put(given, [work("t", "a").with_priority(1)]).await.map(drop)
 }
 
-/// A superseded dispatch ended at the time of its interrupt, and is purged by that time. The limit of a purge counts
-/// each of them.
+/// A superseded dispatch ended at the time of its interrupt, and a purge compares that time. Each superseded dispatch
+/// counts towards the limit of a purge.
 pub(super) async fn superseded_dispatches_are_purged_by_the_time_of_their_interrupt(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     put(given, [keyed("t", "a", "k"), work("t", "b"), later("t", "c", LEASE)]).await?;
@@ -65,8 +65,8 @@ pub(super) async fn superseded_dispatches_are_purged_by_the_time_of_their_interr
     expect_eq(store.interrupt(Interrupt::new(id("t"))).await?.epoch, 2)
 }
 
-/// A dead letter that is requeued has all its attempts available again, keeps its history, and has the current epoch
-/// of its thread. Each dead letter has its own answer.
+/// A requeued dead letter has all its attempts available again, keeps its history, and has the current epoch of its
+/// thread. Each dispatch of the request has its own answer.
 pub(super) async fn dead_letters_can_be_requeued(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     put(given, [work("t", "a").with_max_attempts(1), work("t", "b")]).await?;
@@ -85,8 +85,8 @@ pub(super) async fn dead_letters_can_be_requeued(given: &Given) -> Verdict {
     expect_counts(given, [0, 0, 0, 0, 1, 1]).await
 }
 
-/// A requeue by filter takes the oldest dead letters that match; the statuses of the filter are ignored. A dead
-/// letter whose dedupe key was taken meanwhile is refused.
+/// A requeue by filter requeues the oldest dead letters that match the filter, and ignores the statuses of the filter.
+/// A dead letter is not requeued if another dispatch has taken its dedupe key.
 pub(super) async fn requeueing_respects_keys_and_filters(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     for (thread, name) in [("t", "a"), ("t", "b"), ("u", "c"), ("t", "d")] {

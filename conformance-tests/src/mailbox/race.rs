@@ -11,7 +11,7 @@ use crate::{
     given::{id, race},
 };
 
-/// Of several concurrent enqueues with one key, exactly one is accepted.
+/// Of several concurrent enqueues with the same dedupe key, exactly one is accepted.
 pub(super) async fn one_key_has_one_winner(given: &Given) -> Verdict {
     for round in 0..20 {
         let store = mailbox(given)?;
@@ -25,7 +25,7 @@ pub(super) async fn one_key_has_one_winner(given: &Given) -> Verdict {
     expect_counts(given, [20, 0, 0, 0, 0, 0]).await
 }
 
-/// Concurrent enqueues all take effect, and each caller gets the answers to its own enqueues.
+/// All concurrent enqueues take effect, and each caller gets the answers to its own dispatches.
 pub(super) async fn enqueues_lose_nothing(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     let ends = race(8, |task| {
@@ -48,7 +48,8 @@ pub(super) async fn enqueues_lose_nothing(given: &Given) -> Verdict {
     expect_counts(given, [200, 0, 0, 0, 0, 0]).await
 }
 
-/// Concurrent purges remove and count each dispatch once, and leave dispatches that are enqueued meanwhile.
+/// Of several concurrent purges, exactly one removes and counts each finished dispatch. Dispatches that are enqueued at
+/// the same time are not removed.
 pub(super) async fn concurrent_purges_remove_each_dispatch_once(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     for round in 0..20 {
@@ -72,8 +73,8 @@ pub(super) async fn concurrent_purges_remove_each_dispatch_once(given: &Given) -
     Ok(())
 }
 
-/// Claims and acknowledges dispatches until none is left, and returns their ids. Fails if a thread that has a claim
-/// gets another one.
+/// Claims and acknowledges dispatches until none is left, and returns their ids. Fails if a second claim of a thread
+/// succeeds while the thread has a claim.
 async fn work_off(store: Arc<dyn MailboxStore>, worker: usize) -> Result<Vec<String>, Failure> {
     let mut done = Vec::new();
     let request = || ClaimRequest::new(id(&format!("w{worker}")), LEASE).up_to(2);
@@ -94,7 +95,8 @@ async fn work_off(store: Arc<dyn MailboxStore>, worker: usize) -> Result<Vec<Str
     }
 }
 
-/// Each dispatch goes to exactly one of several concurrent claims, and no thread has two claims at a time.
+/// If several workers claim concurrently, each dispatch is returned to exactly one of them, and no thread has two
+/// claims at the same time.
 pub(super) async fn a_dispatch_goes_to_one_claimant(given: &Given) -> Verdict {
     let drafts: Vec<_> = (0..120).map(|at| work(&format!("t{}", at % 10), &format!("d{at}"))).collect();
     put(given, drafts).await?;
@@ -108,7 +110,7 @@ pub(super) async fn a_dispatch_goes_to_one_claimant(given: &Given) -> Verdict {
     expect_eq(numbers(&store.count_dispatches(None).await?), [0, 0, 120, 0, 0, 0])
 }
 
-/// Of several claims that run at the same time after a lease has expired, one gets the dispatch.
+/// If several claims run at the same time after a lease has expired, exactly one of them returns the dispatch.
 pub(super) async fn a_lost_lease_has_one_winner(given: &Given) -> Verdict {
     put(given, [work("t", "a").with_max_attempts(100)]).await?;
     let store = mailbox(given)?;

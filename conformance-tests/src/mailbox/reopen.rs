@@ -1,4 +1,4 @@
-//! Cases of reopening: what a mailbox still has when it is started again.
+//! Cases of reopening: what a mailbox has kept when its store is opened again.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
     given::id,
 };
 
-/// After a reopen a mailbox has everything that it had: dispatches, claims, keys, epochs, claim numbers, history.
+/// A reopen changes nothing in a mailbox: dispatches, claims, keys, epochs, claim numbers and history are kept.
 pub(super) async fn a_mailbox_survives_a_reopen(given: &Given) -> Verdict {
     put(given, [work("t", "old")]).await?;
     interrupt(given).await?;
@@ -44,7 +44,7 @@ pub(super) async fn a_mailbox_survives_a_reopen(given: &Given) -> Verdict {
     expect(again.number > claimed.number, "the claim number did not increase")
 }
 
-/// Another worker can claim the dispatch of a lost worker when the lease has expired.
+/// After a worker was lost and its lease has expired, another worker can claim its dispatch.
 pub(super) async fn another_worker_can_claim_the_work_of_a_lost_one(given: &Given) -> Verdict {
     let lost = held(given, "a").await?;
     given.reopen().await?;
@@ -57,7 +57,7 @@ pub(super) async fn another_worker_can_claim_the_work_of_a_lost_one(given: &Give
     is_now(given, "a", DispatchStatus::Acked).await.map(drop)
 }
 
-/// Returns everything that can be read of the mailbox.
+/// Returns a description of everything that can be read from the mailbox.
 async fn seen(given: &Given) -> Result<Vec<String>, Failure> {
     let (store, t): (_, &ThreadId) = (mailbox(given)?, &id("t"));
     let mut all = everything(&given.stores()?).await?;
@@ -69,14 +69,14 @@ async fn seen(given: &Given) -> Result<Vec<String>, Failure> {
     Ok(all)
 }
 
-/// Reopens the store after a change, and checks that the mailbox is as it was.
+/// Reopens the store, and checks that this did not change the mailbox. `change` names the last change before that.
 async fn outlives(given: &Given, change: &str) -> Verdict {
     let before = seen(given).await?;
     given.reopen().await?;
     expect_eq(seen(given).await?, before).map_err(|failure| failure.about(change))
 }
 
-/// After a reopen the mailbox has every change of a claim that does not finish its dispatch.
+/// Every call that makes or changes a claim without ending its dispatch survives a reopen.
 pub(super) async fn every_step_of_a_claim_survives_a_reopen(given: &Given) -> Verdict {
     put(given, [work("t", "a"), keyed("t", "b", "k"), later("t", "c", LEASE)]).await?;
     outlives(given, "enqueue").await?;
@@ -99,7 +99,7 @@ pub(super) async fn every_step_of_a_claim_survives_a_reopen(given: &Given) -> Ve
     expect_kind(try_settle(given, &lost, ack()).await?, ErrorKind::ClaimLost).map(drop)
 }
 
-/// After a reopen the mailbox has every end of a dispatch, and every requeue and purge after it.
+/// Every call that ends a dispatch survives a reopen, and so do a later requeue and purge.
 pub(super) async fn every_end_of_a_dispatch_survives_a_reopen(given: &Given) -> Verdict {
     let last = held(given, "a").await?;
     settle(given, &last, Settlement::DeadLetter { error: "broken".to_owned() }).await?;
@@ -119,7 +119,7 @@ pub(super) async fn every_end_of_a_dispatch_survives_a_reopen(given: &Given) -> 
     outlives(given, "purge").await
 }
 
-/// A dispatch that a refused write of its holder superseded is still superseded after a reopen.
+/// If a refused write of the holder superseded its dispatch, the dispatch is still superseded after a reopen.
 pub(super) async fn superseding_by_a_refused_write_survives_a_reopen(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
     interrupt(given).await?;
@@ -130,7 +130,7 @@ pub(super) async fn superseding_by_a_refused_write_survives_a_reopen(given: &Giv
     nothing_to_claim(given).await
 }
 
-/// After a reopen the keys of interrupts are remembered: a repeat interrupts nothing.
+/// The keys of interrupts survive a reopen: a repeated interrupt interrupts nothing.
 pub(super) async fn the_keys_of_interrupts_survive_a_reopen(given: &Given) -> Verdict {
     let keyed = || Interrupt::new(id("t")).with_key(id("k"));
     put(given, [work("t", "a")]).await?;
@@ -142,7 +142,7 @@ pub(super) async fn the_keys_of_interrupts_survive_a_reopen(given: &Given) -> Ve
     claim(given, "b").await.map(drop)
 }
 
-/// No claim number is used twice, even if the mailbox was emptied and reopened, in either order.
+/// No claim number is used twice, even if the tenant is deleted, the store is reopened, or both.
 pub(super) async fn claim_numbers_grow_across_emptying_and_reopening(given: &Given) -> Verdict {
     let mut last: Option<ClaimedDispatch> = None;
     for round in 0..6 {

@@ -16,7 +16,7 @@ use crate::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Each settlement changes a claimed dispatch as the table of the contract says.
+/// Each settlement changes a claimed dispatch as the table of dispatches in the contract says.
 pub(super) async fn a_settlement_does_what_the_table_says(given: &Given) -> Verdict {
     let text = || "why".to_owned();
     for (settlement, status, attempts, end) in [
@@ -40,7 +40,7 @@ pub(super) async fn a_settlement_does_what_the_table_says(given: &Given) -> Verd
     Ok(())
 }
 
-/// A retry makes the dispatch a dead letter if no attempt is left. Its error is kept.
+/// A retry makes the dispatch a dead letter if no attempt is left. The error of the retry is kept.
 pub(super) async fn the_last_retry_makes_a_dead_letter(given: &Given) -> Verdict {
     put(given, [work("t", "a").with_max_attempts(3)]).await?;
     for attempt in 1..=3 {
@@ -69,7 +69,7 @@ pub(super) async fn a_snooze_or_release_uses_up_no_attempt(given: &Given) -> Ver
     expect_eq(is_now(given, "a", DispatchStatus::Queued).await?.attempts, 0)
 }
 
-/// Each settlement of a call has its own answer.
+/// Each settlement of a call has its own answer, and may be refused without the others.
 pub(super) async fn settlements_are_independent(given: &Given) -> Verdict {
     put(given, ["a", "b", "c"].map(|name| work(name, name))).await?;
     let store = mailbox(given)?;
@@ -85,8 +85,8 @@ pub(super) async fn settlements_are_independent(given: &Given) -> Verdict {
     is_now(given, "b", DispatchStatus::Claimed).await.map(drop)
 }
 
-/// A repeat of a settlement with its token returns the first answer, even if the dispatch has changed since then. A
-/// different settlement with that token is refused with `ClaimLost`.
+/// If a settlement is repeated with the same token, it returns the first answer, even if the dispatch has changed since
+/// then. A different settlement with that token is refused with `ClaimLost`.
 pub(super) async fn a_repeat_gets_the_first_answer(given: &Given) -> Verdict {
     let first = held(given, "a").await?;
     let mut wanted = settle(given, &first, retry(Duration::ZERO)).await?;
@@ -106,7 +106,7 @@ pub(super) async fn a_repeat_gets_the_first_answer(given: &Given) -> Verdict {
     expect_counts(given, [0, 0, 1, 0, 0, 0]).await
 }
 
-/// The last 20 attempts of a dispatch are remembered. A repeat of the settlement of an older one is refused with
+/// A dispatch remembers its last 20 attempts. If the settlement of an older attempt is repeated, it is refused with
 /// `ClaimLost`.
 pub(super) async fn twenty_attempts_are_remembered(given: &Given) -> Verdict {
     put(given, [work("t", "a")]).await?;
@@ -123,8 +123,7 @@ pub(super) async fn twenty_attempts_are_remembered(given: &Given) -> Verdict {
     expect_kind(try_settle(given, &claims[1], Settlement::Release).await?, ErrorKind::ClaimLost).map(drop)
 }
 
-/// A dispatch that is retried or snoozed after a delay cannot be claimed before the delay has passed, and then it
-/// can.
+/// A dispatch that was settled with a retry or a snooze can be claimed again after the delay, and not before.
 pub(super) async fn a_retried_dispatch_waits_for_its_delay(given: &Given) -> Verdict {
     for settlement in [retry(MINUTE), Settlement::Snooze { after: MINUTE }] {
         let claimed = held(given, &format!("{:?}", std::mem::discriminant(&settlement))).await?;
@@ -138,7 +137,7 @@ pub(super) async fn a_retried_dispatch_waits_for_its_delay(given: &Given) -> Ver
     Ok(())
 }
 
-/// A result, an error and a reason are read back as given. A long error is cut and ends in `…`.
+/// A result, an error and a reason are returned as they were given. A long error is truncated and ends in `…`.
 pub(super) async fn results_errors_and_reasons_round_trip(given: &Given) -> Verdict {
     let result = json("{\"b\":1.50,\"a\":[1e3],\"b\":2}");
     let a = held(given, "a").await?;
@@ -156,7 +155,7 @@ pub(super) async fn results_errors_and_reasons_round_trip(given: &Given) -> Verd
     expect(error.len() <= 1 << 10 && error.ends_with('…') && error.starts_with("éé"), error)
 }
 
-/// Once a dispatch is settled, its thread is free for the next one, however it was settled.
+/// After any settlement of a dispatch, the next dispatch of its thread can be claimed.
 pub(super) async fn a_thread_is_free_after_any_settlement(given: &Given) -> Verdict {
     let text = || "no".to_owned();
     let settlements = [

@@ -191,8 +191,8 @@ fn remove(tenant: &mut Tenant, id: &ThreadId, setting: &Setting<'_>) {
     }
 }
 
-/// Deletes the threads that were not written for the given time (TH-26 to TH-28), children before their parents.
-/// Also forgets old ids of deleted threads (TH-25).
+/// Deletes the threads to which nothing was written for the given time (TH-26 to TH-28), children before their parents.
+/// Also forgets the ids of threads that were deleted long ago (TH-25).
 pub(super) fn prune(tenant: &mut Tenant, request: PruneRequest, setting: &Setting<'_>) -> Result<Pruned> {
     if !(1..=1_000).contains(&request.limit) {
         return Err(Error::invalid("limit", "it must be from 1 to 1000"));

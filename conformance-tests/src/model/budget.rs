@@ -1,11 +1,11 @@
-//! What a context leaves out so that it fits its budget (CX-19).
+//! Shortens a context so that it fits its budget (CX-19).
 
 use store_core::{Budget, EntryId, Role};
 
 use super::context::Piece;
 
-/// Leaves out the oldest turns until the rest fits. The newest turn stays, whatever its size. Returns the messages
-/// that stay, and the entries of those that were left out.
+/// Leaves out the oldest turns, which `turns` defines, until the rest fits. The newest turn is kept, whatever its size.
+/// Returns the messages that are kept, and the entries of the others.
 pub(super) fn within(pieces: Vec<Piece>, budget: Option<&Budget>) -> (Vec<Piece>, Vec<EntryId>) {
     let Some(budget) = budget else { return (pieces, Vec::new()) };
     let size = |piece: &Piece| match budget {
@@ -38,7 +38,7 @@ pub(super) fn within(pieces: Vec<Piece>, budget: Option<&Budget>) -> (Vec<Piece>
     (kept.into_iter().map(|(_, piece)| piece).collect(), named)
 }
 
-/// Returns the number of each message's turn, from 0. Messages that always stay have no number: system
+/// Returns for each message the number of its turn, from 0. Messages that are always kept have no number: system
 /// messages and the last summary.
 ///
 /// A turn begins with a user message that comes after a message of another role. A tool message belongs to the turn

@@ -1,4 +1,4 @@
-//! The planted bugs: what each of them breaks in the model, and which case must find it.
+//! The planted bugs: what each of them changes in the model, and which case must find it.
 
 macro_rules! bugs {
     ($($(#[$doc:meta])* $bug:ident = $killer:literal,)*) => {
@@ -6,7 +6,7 @@ macro_rules! bugs {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Bug {
-            $($(#[$doc])* #[doc = concat!("Killed by `", $killer, "`.")] $bug,)*
+            $($(#[$doc])* #[doc = concat!("Found by the case `", $killer, "`.")] $bug,)*
         }
 
         impl Bug {
@@ -27,7 +27,7 @@ macro_rules! bugs {
 bugs! {
     /// A guard that is one below the version is accepted.
     VersionOffByOne = "commit::a_guard_is_checked_against_the_version",
-    /// A guard is accepted if the entry at its version has the same time as the newest entry.
+    /// A guard with an old version is accepted if the entry at that version has the same time as the newest entry.
     VersionByTime = "commit::any_makes_a_thread_that_never_existed",
     /// A commit of entries is acknowledged but not written if the new version is divisible by four.
     AckWithoutWriting = "commit::a_thousand_commits_follow_each_other",
@@ -41,19 +41,19 @@ bugs! {
     KeysOfAllThreads = "commit::keys_belong_to_one_thread",
     /// A refused commit uses up its key.
     RefusedKeyStays = "commit::a_refused_commit_does_not_use_up_its_key",
-    /// A commit that is refused with `Conflict` is written nevertheless.
+    /// A commit that is refused with `Conflict` is still written.
     RefusedButApplied = "commit::no_part_of_a_refused_commit_appears_after_a_reopen",
     /// The state changes of a refused commit are written.
     StateWithoutEntries = "commit::no_part_of_a_refused_commit_is_stored",
-    /// The entries of a refused commit are written up to the one that is refused.
+    /// The entries of a refused commit that come before the invalid entry are written.
     EntriesBeforeTheBadOne = "log::a_parent_is_an_earlier_entry",
-    /// A refused commit restores the data from the beginning of the call, and so undoes what others wrote since.
+    /// A refused commit restores the data from the beginning of the call, which undoes later writes of other callers.
     RefusalRollsBack = "commit::a_refused_commit_does_not_affect_other_writers",
-    /// A write is accepted although a higher claim number wrote before.
+    /// A write is accepted although a claim with a higher number has written before.
     FenceIgnored = "commit::no_lower_claim_writes_after_a_higher_one",
     /// A late commit creates a deleted thread again.
     LateCommitRevives = "thread::a_late_write_does_not_restore_a_deleted_thread",
-    /// A deleted id is forgotten at once.
+    /// A deleted id is forgotten immediately.
     DeletionForgetsTheId = "thread::deleted_ids_are_remembered_for_thirty_days",
     /// A thread that is created under a deleted id has generation 1 again.
     GenerationForgotten = "thread::a_recreated_thread_is_a_different_thread",
@@ -75,13 +75,13 @@ bugs! {
     ChildrenIgnored = "thread::reject_refuses_a_thread_with_children",
     /// A deletion with `Detach` leaves the children with a parent that no longer exists.
     DetachForgotten = "thread::detach_leaves_children_without_a_parent",
-    /// A deletion with `Detach` detaches the children in a step of its own, after which the call can be dropped.
+    /// A deletion with `Detach` detaches the children in a separate first step, after which the call can be dropped.
     DetachBeforeDeletion = "thread::a_dropped_write_is_all_or_nothing",
     /// A deletion with `Cascade` deletes the children, but not their children.
     CascadeStopsEarly = "thread::cascade_deletes_all_descendants",
     /// `prune_threads` deletes threads with open runs.
     PruneTakesOpenRuns = "thread::threads_with_open_runs_are_not_pruned",
-    /// `prune_threads` deletes threads whose children stay.
+    /// `prune_threads` deletes threads although their children are not deleted.
     PruneTakesParents = "thread::threads_whose_children_stay_are_not_pruned",
     /// A rewind removes the entries after its target.
     RewindDeletes = "log::an_abandoned_branch_stays_as_it_was",
@@ -147,7 +147,7 @@ bugs! {
     ClosedAnswers = "process::a_closed_store_refuses_every_call",
     /// Consumed input stays in the queue.
     ConsumedStays = "pending::consumed_input_is_an_entry_and_no_longer_pending",
-    /// Consumed input comes after the other entries of its commit.
+    /// Consumed input is appended after the other entries of its commit.
     ConsumedComesLast = "pending::consumed_input_comes_first_in_the_order_given",
     /// A commit consumes an input without checking its revision.
     ConsumeUnguarded = "pending::only_pending_input_of_the_named_revision_is_consumed",
@@ -157,7 +157,7 @@ bugs! {
     PendingIdIsFree = "pending::an_entry_cannot_take_the_id_of_pending_input",
     /// An append is written although some of its inputs are already pending.
     AppendInPart = "pending::an_append_is_all_or_none",
-    /// An append writes its first input in a step of its own, after which the call can be dropped.
+    /// An append writes its first input in a separate first step, after which the call can be dropped.
     InputsOneByOne = "pending::a_dropped_call_on_a_queue_is_all_or_nothing",
     /// A changed input moves to the end of the queue.
     UpdateMovesToTheEnd = "pending::a_change_keeps_the_place",
@@ -171,11 +171,12 @@ bugs! {
     DecidedTwice = "pending::a_ticket_is_decided_once",
     /// `prune_threads` deletes threads that have pending input.
     PruneTakesPending = "pending::a_thread_with_input_is_not_pruned",
-    /// The first event of an append is written on its own, and stays if the append is refused.
+    /// The first event of an append is written separately, and is kept if the append is refused.
     EventsInPart = "event::an_append_is_all_or_none",
     /// An append that repeats a key appends its events again.
     EventKeyIgnored = "event::a_repeat_gives_the_first_events",
-    /// Events are numbered first and become visible when their append returns, some after later events.
+    /// Events get their numbers first, and become visible only when their append returns. Later events can become
+    /// visible earlier.
     EventsSeenLater = "event::no_event_becomes_visible_before_an_earlier_one",
     /// An append does not check what it expects of a scope.
     EventsUnguarded = "event::an_expectation_counts_all_events_ever_appended",
@@ -205,7 +206,7 @@ bugs! {
     LeaseJudgedLate = "mailbox::an_expired_lease_can_be_claimed",
     /// A lease expires one millisecond before its end.
     LeaseJudgedEarly = "mailbox::an_extension_counts_from_now",
-    /// A retried dispatch is available at once, whatever its delay.
+    /// A retried dispatch is available immediately, regardless of its delay.
     RetryComesEarly = "mailbox::a_retried_dispatch_waits_for_its_delay",
     /// A dispatch whose lease expires does not count the attempt.
     LostLeaseIsNoAttempt = "mailbox::the_last_lost_lease_makes_a_dead_letter",
@@ -221,7 +222,7 @@ bugs! {
     PurgeTakesTheMoment = "mailbox::a_purge_removes_records_that_ended_before_its_time",
     /// The fence of a commit is checked by its claim number only, and not by the mailbox.
     ClaimUnchecked = "commit::a_lost_claim_writes_nothing",
-    /// A commit settles its claim before its guard is checked; the settlement stays if the commit is refused.
+    /// A commit settles its claim before its guard is checked. If the commit is refused, the settlement is kept.
     SettledBeforeTheGuard = "commit::a_refused_commit_settles_nothing",
     /// The outbox rows of a refused commit are written.
     RefusedRowsStay = "outbox::a_refused_commit_writes_no_row",
@@ -233,9 +234,9 @@ bugs! {
     RowKeyFreedEarly = "outbox::a_key_is_taken_until_its_row_is_purged",
     /// Any token can settle and extend a claimed row.
     RowTokenIgnored = "outbox::without_the_token_nothing_changes",
-    /// A claim call waits after it has claimed; if it is dropped there, its dispatches stay claimed.
+    /// A claim call waits after it has claimed. If it is dropped while it waits, its dispatches stay claimed.
     ClaimKept = "mailbox::a_claim_that_was_not_received_is_released",
-    /// A claim call of the outbox waits after it has claimed; if it is dropped there, its rows stay claimed.
+    /// A claim call of the outbox waits after it has claimed. If it is dropped while it waits, its rows stay claimed.
     RowClaimKept = "outbox::a_claim_that_was_not_received_is_released",
     /// The lease of a row expires one millisecond after its end.
     RowLeaseEndsLate = "outbox::an_expired_lease_frees_its_row",
@@ -243,7 +244,7 @@ bugs! {
     LostLeaseUncounted = "outbox::lost_leases_use_up_attempts",
     /// A row does not count failed attempts.
     AttemptUncounted = "outbox::attempts_run_out",
-    /// A retried row is available at once, whatever its delay.
+    /// A retried row is available immediately, regardless of its delay.
     RetriedAtOnce = "outbox::a_retried_row_waits_for_its_delay",
     /// A claim can take a dead letter of the outbox.
     DeadLetterClaimed = "outbox::final_rows_are_never_claimed",
@@ -261,7 +262,7 @@ bugs! {
     CommandKept = "live::delivered_means_accepted",
     /// When the deadline passes, the delivery is `NoReceiver` instead of `Unknown`.
     LateIsNoReceiver = "live::a_delivery_without_a_timely_answer_is_unknown",
-    /// Opening a target again does not end the earlier receiver.
+    /// If a target is opened again, the earlier receiver does not end.
     EarlierReceiverStays = "live::opening_again_ends_the_earlier_receiver",
     /// The command that was sent last is received first.
     LastCommandFirst = "live::commands_of_a_sender_arrive_in_order",
@@ -271,7 +272,7 @@ bugs! {
     UnreadableDropped = "live::an_unreadable_command_is_refused",
     /// All tenants share their targets.
     TargetsOfAllTenants = "live::tenants_have_their_own_targets",
-    /// A receiver goes on waiting after the store is closed.
+    /// A receiver keeps waiting after the store is closed.
     ReceiverOutlivesClosing = "live::closing_ends_receivers",
     /// An append checks whether its ids are in the log, and writes the inputs some time later.
     AppendLooksEarly = "live::input_enters_the_log_once",
@@ -279,9 +280,9 @@ bugs! {
     NewWorkWakesNobody = "live::new_work_wakes_waiting_workers",
     /// A wait does not end when work becomes available because time passes.
     DueWorkWakesNobody = "live::a_dispatch_that_becomes_due_wakes_waiting_workers",
-    /// A wait ends at once, even if there is no work.
+    /// A wait ends immediately, even if there is no work.
     WakesAtOnce = "live::a_wait_ends_at_its_timeout",
-    /// A wait goes on after the store is closed.
+    /// A wait continues after the store is closed.
     WaitOutlivesClosing = "live::closing_ends_waits",
     /// A claim finds nothing before a worker has called `wait`.
     ClaimWantsAWait = "live::polling_alone_finds_everything",
@@ -291,9 +292,9 @@ bugs! {
     ClaimedRowGivenAgain = "outbox::an_unknown_outcome_on_an_outbox_can_be_resolved",
     /// The reset of a fence does nothing.
     FenceKept = "errors::an_unknown_outcome_of_maintenance_can_be_resolved",
-    /// A commit settles its claim in a step of its own, after which the call can be dropped.
+    /// A commit settles its claim in a separate first step, after which the call can be dropped.
     SettledFirst = "commit::a_dropped_turn_is_all_or_nothing",
-    /// A reclaim counts lost attempts in a step of its own, after which the call can be dropped.
+    /// A reclaim counts lost attempts in a separate first step, after which the call can be dropped.
     ReclaimInTwoSteps = "mailbox::a_dropped_reclaim_is_all_or_nothing",
     /// If a deletion of a tenant is dropped halfway, its repeat removes nothing.
     DeletionNotGoneOnWith = "process::a_dropped_call_on_a_store_leaves_nothing_locked",

@@ -1,4 +1,4 @@
-//! The commit, step by step in the order of CM-43. It changes a copy of the thread, which is stored at the end.
+//! The commit. Its steps have the order of CM-43. It changes a copy of the thread, which is stored at the end.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{
     world::{Memory, Slot, Tenant, blank_thread, record},
 };
 
-/// What a decision depends on, besides the request and the stored data.
+/// What the rules depend on, besides the request and the stored data.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setting<'a> {
     /// Store time.
@@ -86,7 +86,8 @@ pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>)
     let outbox = outbox::append(tenant, commit, &setting);
     if let Some(request) = &commit.events {
         check_events(&slot, commit)?;
-        // Errors of events come before errors of rows (CM-43). If only the rows are refused, the events are removed.
+        // Errors of events are reported before errors of rows (CM-43). If the rows are refused, the events that were
+        // appended here are removed again.
         let before = outbox.is_err().then(|| (tenant.events.clone(), tenant.ids.clone()));
         let appended = events::append(tenant, request, &setting, (commit.at, setting.sealer))?;
         if let Some(before) = before {
@@ -113,7 +114,7 @@ pub(super) fn settle(tenant: &mut Tenant, commit: &Commit, setting: &Setting<'_>
     mailbox::settle(&mut tenant.mail, &ClaimRef::from(fence), settlement, setting).map(drop)
 }
 
-/// Refuses events that name another thread, or a run that is not of the thread (CM-21).
+/// Refuses events that name another thread, or a run of another thread (CM-21).
 fn check_events(slot: &Slot, commit: &Commit) -> Result<()> {
     let own = |scope: &Scope| match scope {
         Scope::Thread(thread) => *thread == commit.thread,
@@ -149,7 +150,7 @@ fn repeated(
     let mut receipt = receipt.clone();
     receipt.deduplicated = true;
     for event in &mut receipt.events {
-        // An event that was trimmed since has no cursors.
+        // An event that was trimmed after the first commit has no cursors.
         let found = tenant.events.load(&event.id, sealer);
         event.cursors = found.map(|event| event.cursors).unwrap_or_default();
     }
@@ -167,7 +168,7 @@ fn content(commit: &Commit) -> Commit {
     content
 }
 
-/// Refuses a claim number lower than one that wrote before, and remembers a higher one (CM-32).
+/// Refuses a claim number that is lower than the highest one that has written. Remembers a higher one (CM-32).
 pub(super) fn check_fence(memory: &mut Memory, fence: Option<&Fence>, bug: Option<Bug>) -> Result<()> {
     let Some(fence) = fence else { return Ok(()) };
     if let Some(highest) = memory.fence.filter(|highest| *highest > fence.claim && bug != Some(Bug::FenceIgnored)) {
@@ -194,7 +195,7 @@ fn check_guard(stored: Option<&Slot>, commit: &Commit, bug: Option<Bug>) -> Resu
     if expected == actual || nearly { Ok(()) } else { Err(Error::conflict("version", expected, actual)) }
 }
 
-/// Whether the entry at this version has the same time as the last entry.
+/// Returns whether the entry at this version has the same time as the last entry.
 fn same_time(slot: &Slot, version: Version) -> bool {
     let at = |number: usize| number.checked_sub(1).and_then(|at| slot.entries.get(at)).map(|entry| entry.timestamp);
     usize::try_from(version.number()).ok().and_then(at) == at(slot.entries.len())
@@ -232,7 +233,7 @@ pub(super) fn new_slot(
     Ok(slot)
 }
 
-/// Returns the thread as it is after the commit, and the receipt.
+/// Applies a commit to a thread. Returns the changed thread and the receipt.
 fn written(tenant: &Tenant, mut slot: Slot, commit: &Commit, setting: &Setting<'_>) -> Result<(Slot, Receipt)> {
     let change = commit.state.as_ref();
     if let Some(expected) = change.and_then(|change| change.expect_revision)
@@ -298,8 +299,8 @@ pub(super) fn receipt(thread: &Thread, now: Timestamp) -> Result<Receipt> {
     Ok(receipt)
 }
 
-/// Refuses entries that name a run the thread does not have, and entries that spend tokens for a run
-/// that was done before the commit.
+/// Refuses entries that name a run which the thread does not have, and entries that add token counts to a run which was
+/// done before the commit.
 fn check_producers(slot: &Slot, written: Option<&Run>, new: &[Arc<Entry>]) -> Result<()> {
     for (index, entry) in new.iter().enumerate() {
         let Some(id) = entry.run.as_ref().filter(|id| written.is_none_or(|run| run.id != **id)) else { continue };
@@ -314,7 +315,7 @@ fn check_producers(slot: &Slot, written: Option<&Run>, new: &[Arc<Entry>]) -> Re
     Ok(())
 }
 
-/// Checks the limits on the stored size of the commit and on the number of open runs.
+/// Refuses a commit whose stored size or whose number of open runs exceeds a limit.
 fn check_totals(slot: &Slot, run: Option<&Run>, first: usize, commit: (&Commit, &Limits)) -> Result<()> {
     let (commit, limits) = commit;
     let entries: usize = slot.entries.iter().skip(first).map(|entry| entry.encode().len()).sum();

@@ -1,4 +1,4 @@
-//! The context of a path (CX-1 to CX-10, CX-17), made in several passes that each apply a few rules.
+//! Makes the context of a path (CX-1 to CX-10, CX-17) in several passes. Each pass applies a few rules.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,13 +9,13 @@ use store_core::{
 
 use super::{budget::within, bug::Bug, entries::interval, pairing::paired, tree::Tree};
 
-/// A message of a context that is being made, with the entry that it comes from.
+/// A message of a context during its construction, with the entry that it comes from.
 #[derive(Debug, Clone)]
 pub(super) struct Piece {
     pub(super) entry: EntryId,
-    /// Whether the message is not the body of an entry, but was made from a compaction or by a repair.
+    /// Whether the message was made from a compaction or by a repair. Otherwise it is the body of an entry.
     pub(super) synthetic: bool,
-    /// The entries that were merged into this one.
+    /// The entries whose messages were merged into this message.
     pub(super) merged: Vec<EntryId>,
     pub(super) message: Message,
 }
@@ -25,8 +25,8 @@ impl Piece {
         Self { entry, synthetic, merged: Vec::new(), message }
     }
 
-    /// Whether the message replaces what a compaction covers. The only other synthetic messages are results that
-    /// were added to open calls, which are tool messages.
+    /// Returns whether the message replaces what a compaction covers. The only other synthetic messages are tool
+    /// messages with results that were added for open calls.
     pub(super) fn is_summary(&self) -> bool {
         self.synthetic && self.message.role != Role::Tool
     }
@@ -52,8 +52,8 @@ pub(super) fn context(tree: Tree<'_>, at: Option<&EntryId>, request: &ContextReq
     context
 }
 
-/// Returns the provider and model that were last in effect: those of the last message of the path that names any. If
-/// no message does, the replacement messages of compactions decide.
+/// Returns the provider and the model that the last message of the path names. If no message names them, returns those
+/// of the last replacement message of a compaction.
 fn origin(path: &[&Arc<Entry>]) -> Option<Origin> {
     let origin = |message: &Message| message.provenance.as_ref()?.origin.clone();
     let replaced = |entry: &&Arc<Entry>| match &*entry.body {
@@ -107,8 +107,8 @@ fn pieces(tree: Tree<'_>, path: &[&Arc<Entry>], bug: Option<Bug>) -> Vec<Piece> 
     pieces
 }
 
-/// Returns the compaction whose summary comes before the first message: the latest one without `covers`. There is
-/// none if this compaction lies in an interval that is covered from the beginning of the path.
+/// Returns the compaction whose summary comes before the first message: the latest one without `covers`. Returns `None`
+/// if this compaction is itself in a covered interval that begins at the root of the path.
 fn opening<'a>(
     path: &[&Arc<Entry>],
     compactions: &'a [(Arc<Entry>, Compaction)],
@@ -134,7 +134,7 @@ fn summary(entry: &Arc<Entry>, compaction: &Compaction) -> Vec<Piece> {
     messages.into_iter().map(piece).collect()
 }
 
-/// Merges assistant entries that belong to one message of a provider and have only results between them (CX-17).
+/// Merges assistant entries that are parts of one message of a provider, if only results lie between them (CX-17).
 fn merged(pieces: Vec<Piece>, repairs: &mut Vec<Repair>) -> Vec<Piece> {
     let mut out: Vec<Piece> = Vec::new();
     for piece in pieces {

@@ -10,7 +10,7 @@ use store_core::{
 
 use super::{bug::Bug, commit::Setting, state, tree::Tree, world::record};
 
-/// A log while a commit appends to it.
+/// A log to which a commit is appending entries.
 #[derive(Debug)]
 pub(super) struct Draft<'a> {
     /// The log before the commit.
@@ -56,7 +56,8 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// Returns the entry with this id. Refuses an id that does not exist and, if `on_path` is set, a side entry.
+    /// Returns the entry with this id. Returns an error if there is no such entry or, with `on_path`, if it is a side
+    /// entry.
     fn named(&self, what: &'static str, id: &EntryId, on_path: bool) -> Result<&Arc<Entry>> {
         match Tree(&self.entries).find(id) {
             None => Err(Error::invalid(what, format!("entry {} does not exist", quoted(id)))),
@@ -142,8 +143,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Refuses a compaction that covers entries outside of its own path, or that overlaps an earlier interval
-    /// without lying inside of it or containing it (EN-24).
+    /// Refuses a compaction that covers entries outside of its own path. Also refuses one that overlaps an earlier
+    /// interval, unless one of the two intervals contains the other (EN-24).
     fn check_cover(&self, compaction: &Compaction, parent: Option<&EntryId>) -> Result<()> {
         let Some(covers) = &compaction.covers else { return Ok(()) };
         let refuse = |reason: &str| Err(Error::invalid("compaction", reason));
@@ -177,7 +178,7 @@ fn quoted(id: &EntryId) -> String {
     format!("`{text}`")
 }
 
-/// Returns the places on a path of the first and the last entry that a compaction covers. Returns none if the
+/// Returns the indexes of the first and the last entry of a path that a compaction covers. Returns `None` if the
 /// compaction has no `covers`, or if one of the two entries is not on the path.
 pub(super) fn interval(path: &[&Arc<Entry>], compaction: &Compaction) -> Option<(usize, usize)> {
     let covers = compaction.covers.as_ref()?;
@@ -185,7 +186,7 @@ pub(super) fn interval(path: &[&Arc<Entry>], compaction: &Compaction) -> Option<
     Some((place(&covers.from)?, place(&covers.to)?))
 }
 
-/// Returns the message as the store keeps it. Only a broken store changes it.
+/// Returns the message as the store keeps it. Only some planted bugs change it.
 fn kept(message: &Message, bug: Option<Bug>) -> Message {
     let mut message = message.clone();
     let texts = message.blocks.iter_mut().filter_map(|Block { kind, .. }| match kind {

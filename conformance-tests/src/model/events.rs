@@ -1,4 +1,5 @@
-//! Events (EV). Each scope has a list of its events. A trim raises the floor of a scope and leaves the list as it is.
+//! Events (EV). Each scope has a list of its events. A trim only raises the floor of the scope: the events up to the
+//! floor count as trimmed, and remain in the list.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,13 +22,13 @@ use super::{
     world::{Tenant, record},
 };
 
-/// The shortest time for which the key of an append is remembered (EV-5).
+/// The minimum time for which the key of an append is remembered (EV-5).
 const REMEMBERED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The events of a tenant.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Log {
-    /// Every event that was ever appended, without cursors: a read adds them.
+    /// Every event that was ever appended. A read adds the cursors.
     events: BTreeMap<EventId, Arc<Event>>,
     /// The events of each scope in their order, including trimmed ones.
     scopes: BTreeMap<Scope, Vec<Arc<Event>>>,
@@ -36,7 +37,7 @@ pub(super) struct Log {
     /// The time of the last append to each scope.
     times: BTreeMap<Scope, Timestamp>,
     keys: BTreeMap<(WriterId, EventKey), Remembered>,
-    /// The events that a broken store does not list yet.
+    /// Events that are not listed yet. Only the planted bug `EventsSeenLater` uses this.
     hidden: BTreeSet<EventId>,
 }
 
@@ -71,7 +72,7 @@ impl Log {
         self.floors.get(scope).copied().unwrap_or_default()
     }
 
-    /// Hides these events from lists. Only a broken store does this.
+    /// Hides these events from lists. Only the planted bug `EventsSeenLater` does this.
     pub(super) fn hide(&mut self, events: &[Event]) {
         self.hidden.extend(events.iter().map(|event| event.id.clone()));
     }
@@ -81,7 +82,7 @@ impl Log {
         self.hidden.retain(|id| events.iter().all(|event| event.id != *id));
     }
 
-    /// Whether all events were trimmed from all their scopes, or none was appended.
+    /// Returns whether there are no events, or only events that were trimmed from all their scopes.
     pub(super) fn is_empty(&self) -> bool {
         !self.events.values().any(|event| self.is_there(event))
     }
@@ -135,7 +136,7 @@ impl Log {
         Ok(Page { items: all.iter().map(|(_, event)| self.seal(event, sealer)).collect(), next: next.flatten() })
     }
 
-    /// Refuses a cursor behind the last event of the scope (EV-10).
+    /// Refuses a cursor that is after the last event of the scope (EV-10).
     fn check_known(&self, scope: &Scope, after: Option<u64>) -> Result<()> {
         let is_known = after.is_none_or(|after| after <= self.count(scope));
         if is_known { Ok(()) } else { Err(Error::new(Detail::InvalidCursor { reason: "no such event" })) }
@@ -151,7 +152,7 @@ impl Log {
         ScopeInfo::new(count, self.floor(scope), (count > 0).then(|| cursor(scope, count, sealer)))
     }
 
-    /// Returns the sequence number behind which a subscription begins.
+    /// Returns the sequence number after which a subscription begins.
     pub(super) fn start(&self, request: &Subscribe, sealer: (&TenantId, &CursorKey), bug: Option<Bug>) -> Result<u64> {
         let floor = self.floor(&request.scope);
         match &request.start {
@@ -166,7 +167,7 @@ impl Log {
         }
     }
 
-    /// Returns the next event of a subscription behind a sequence number, with its own sequence number.
+    /// Returns the next event of a subscription after this sequence number, with its own sequence number.
     pub(super) fn next(
         &self,
         request: &Subscribe,
@@ -276,7 +277,7 @@ pub(super) fn append(
     Ok(AppendedEvents::new(events, false))
 }
 
-/// Returns the drafts with their scopes sorted: the order of the scopes does not count (EV-6).
+/// Returns the drafts with sorted scopes, because two drafts may differ in the order of their scopes (EV-6).
 fn ordered(drafts: &[NewEvent]) -> Vec<NewEvent> {
     let mut drafts = drafts.to_vec();
     drafts.iter_mut().for_each(|draft| draft.scopes.sort());

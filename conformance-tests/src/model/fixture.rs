@@ -29,7 +29,7 @@ impl ModelFixture {
     }
 
     fn opened(store: ModelStore) -> Opened {
-        // Through this second handle the fixture moves the clock, and opens the store again after it was closed.
+        // The fixture uses this second handle to move the clock, and to open the store again after it was closed.
         let guard = store.reopened();
         Opened::new(Arc::new(store), guard)
     }
@@ -104,10 +104,10 @@ impl Fixture for ModelFixture {
     }
 }
 
-/// Runs the case `name` on models with this planted bug, or without one, and returns how the case ended.
+/// Runs the case `name` on models with this planted bug, or without a bug. Returns how the case ended, or `None` if
+/// there is no such case.
 ///
-/// If several contracts list the case, it runs for each of them, and the first result that is not `Passed` is
-/// returned. Returns none if there is no such case.
+/// If several contracts list the case, it runs for each of them, and the first result that is not `Passed` is returned.
 pub async fn verdict(name: &str, bug: Option<Bug>) -> Option<Status> {
     let fixture: Arc<dyn Fixture> = Arc::new(ModelFixture { bug });
     let mut verdict = None;

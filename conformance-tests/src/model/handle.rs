@@ -38,7 +38,7 @@ pub(super) struct Handle {
     pub(super) shared: Arc<Shared>,
     pub(super) closed: Arc<AtomicBool>,
     pub(super) tenant: TenantId,
-    /// How often the tenant had been deleted when the handle was made.
+    /// How often the tenant had been deleted before the handle was made.
     pub(super) deletions: u64,
 }
 
@@ -85,7 +85,7 @@ impl Handle {
         write(tenant, setting)
     }
 
-    /// Returns handles of the other tenants whose names `is_meant` accepts, for broken stores that confuse tenants.
+    /// Returns handles of the other tenants whose names `is_meant` accepts, for planted bugs that confuse tenants.
     pub(super) fn mistaken(&self, is_meant: impl Fn(&str) -> bool) -> Vec<Self> {
         let world = self.shared.world();
         let names = world.tenants.keys().filter(|name| **name != self.tenant && is_meant(name.as_str()));
@@ -96,8 +96,8 @@ impl Handle {
         names.map(handle).collect()
     }
 
-    /// Returns the handle that a subscription reads through. A broken store treats a
-    /// tenant's name like `a*` as a pattern.
+    /// Returns the handle that a subscription reads through. With the planted bug `FollowsByPattern`, a tenant's name
+    /// such as `a*` is a pattern.
     fn followed(&self, request: &Subscribe) -> Self {
         let stem = self.tenant.as_str().strip_suffix('*');
         let others = match (self.shared.bug, &request.start, stem) {
@@ -115,7 +115,7 @@ impl Handle {
         }
     }
 
-    /// Commits, but checks the guard before it takes the lock for the write: other calls can write in between.
+    /// Commits, but checks the guard before it takes the lock for the write. Other calls can write in between.
     async fn commit_unlocked(&self, mut commit: Commit) -> Result<Receipt> {
         let mut copy = self.shared.world().tenants.get(&self.tenant).cloned().unwrap_or_default();
         let seen = self.write(|_, setting| commit::commit(&mut copy, &commit, setting))?;
@@ -130,7 +130,7 @@ impl Handle {
         })
     }
 
-    /// Commits. After a refusal, restores the tenant as it was before the call, and so undoes what other calls wrote.
+    /// Commits. After a refusal, restores the tenant as it was before the call, which undoes what other calls wrote.
     async fn commit_with_rollback(&self, commit: &Commit) -> Result<Receipt> {
         let before = self.shared.world().tenants.get(&self.tenant).cloned().unwrap_or_default();
         yield_to_others().await;
@@ -143,7 +143,8 @@ impl Handle {
         })
     }
 
-    /// Commits on a copy of the tenant. A copy with new entries is discarded if the new version is divisible by four.
+    /// Commits to a copy of the tenant. Discards the copy if the commit has entries and the new version is divisible by
+    /// four.
     fn commit_nearly_always(&self, commit: &Commit) -> Result<Receipt> {
         self.write(|tenant, setting| {
             let mut copy = tenant.clone();
@@ -156,7 +157,7 @@ impl Handle {
         })
     }
 
-    /// Settles the claim of a commit, and writes the rest in a second step: other calls can write in between.
+    /// Settles the claim of a commit, and writes the rest in a second step. Other calls can write in between.
     async fn commit_after_its_settlement(&self, mut commit: Commit) -> Result<Receipt> {
         if commit.settle.is_some() {
             let _refused = self.write(|tenant, setting| commit::settle(tenant, &commit, &setting));
@@ -166,8 +167,8 @@ impl Handle {
         self.write(|tenant, setting| commit::commit(tenant, &commit, setting))
     }
 
-    /// Decides about an append, and writes its inputs later. An id that enters the log in between is also pending
-    /// then.
+    /// Checks an append, and writes its inputs later. If an id enters the log in between, the input with this id
+    /// becomes pending although it is in the log.
     async fn append_early(&self, request: &AppendPending) -> Result<Appended> {
         let mut copy = self.shared.world().tenants.get(&self.tenant).cloned().unwrap_or_default();
         let appended = self.write(|_, setting| pending::append(&mut copy, request, &setting))?;
@@ -184,7 +185,7 @@ impl Handle {
         Ok(appended)
     }
 
-    /// Lets other tasks run, if the store has this bug.
+    /// Lets other tasks run if the model has this planted bug.
     pub(in crate::model) async fn wait_if(&self, bug: Bug) {
         if self.shared.bug == Some(bug) {
             yield_to_others().await;
@@ -276,7 +277,7 @@ impl PendingStore for Handle {
             let first = AppendPending::new(request.thread.clone(), request.inputs.iter().take(1).cloned());
             let _written = self.write(|tenant, setting| pending::append(tenant, &first, &setting));
             yield_to_others().await;
-            // The first input is left out: as it is already pending, an append that contains it would be refused.
+            // The first input is already pending, so that an append that contains it would be refused.
             let rest = AppendPending::new(request.thread.clone(), request.inputs.iter().skip(1).cloned());
             return self.write(|tenant, setting| pending::append(tenant, &rest, &setting));
         }

@@ -1,4 +1,5 @@
-//! The live channel and wake-ups (LV). Callers poll: the list of the commands that were sent, or the mailbox.
+//! The live channel and wake-ups (LV). A receiver polls the list of the commands that were sent. A caller that waits
+//! for work polls the mailbox.
 
 use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
@@ -19,11 +20,11 @@ const AGAIN: Duration = Duration::from_millis(1);
 /// A target, with its tenant and how often the tenant had been deleted.
 type Address = (TenantId, u64, LiveTarget);
 
-/// The receivers of a model, and the commands on their way to them.
+/// The receivers of a model, and the commands that were sent to them.
 #[derive(Debug, Default)]
 pub(super) struct LiveState {
     last: u64,
-    /// How often a caller waited for work. Only a broken store reads this.
+    /// How often a caller waited for work. Only the planted bug `ClaimWantsAWait` reads this.
     pub(super) waits: u64,
     /// The number of the receiver of each target.
     receivers: BTreeMap<Address, u64>,
@@ -35,7 +36,7 @@ pub(super) struct LiveState {
 struct Sent {
     number: u64,
     address: Address,
-    /// The receiver that the command was sent to. Only a broken store keeps commands without a receiver.
+    /// The receiver that the command was sent to. Only the planted bug `CommandKept` keeps commands without a receiver.
     to: Option<u64>,
     text: String,
     is_taken: bool,
@@ -56,7 +57,7 @@ impl LiveState {
         receiver.is_some_and(|receiver| self.receivers.values().any(|open| *open == receiver))
     }
 
-    /// Takes the oldest command that a receiver has not taken yet: its number, its receiver and its text.
+    /// Takes the oldest command for a receiver. Returns its number, the receiver that it was sent to, and its text.
     fn take(&mut self, at: &OpenReceiver) -> Option<(u64, Option<u64>, String)> {
         let bug = at.handle.shared.bug;
         let is_its = |sent: &Sent| match bug {
@@ -70,7 +71,7 @@ impl LiveState {
     }
 }
 
-/// Polls until `look` finds something.
+/// Calls `look` until it returns a value.
 async fn found<T>(mut look: impl FnMut() -> Result<Option<T>> + Send) -> Result<T> {
     loop {
         if let Some(found) = look()? {
@@ -80,7 +81,7 @@ async fn found<T>(mut look: impl FnMut() -> Result<Option<T>> + Send) -> Result<
     }
 }
 
-/// Waits for `found`, but no longer than `time`. Returns none when the time has passed.
+/// Waits for `found`, but no longer than `time`. Returns `None` when the time has passed.
 async fn within<T>(time: Duration, found: impl Future<Output = Result<T>> + Send) -> Result<Option<T>> {
     timeout(time, found).await.ok().transpose()
 }
@@ -93,7 +94,7 @@ struct OpenReceiver {
 }
 
 impl OpenReceiver {
-    /// Returns the next message, or none after another receiver has opened the target.
+    /// Returns the next message, or `None` after another receiver has opened the target.
     async fn next(&self) -> Result<Option<LiveMessage>> {
         let shared = &self.handle.shared;
         found(|| {
@@ -128,8 +129,8 @@ fn message(shared: &Arc<Shared>, (number, to, text): (u64, Option<u64>, String))
         if let Some(sent) = wires.find(number).filter(|_| is_open) {
             sent.answer = Some(answer);
         }
-        // As over a network, the receiver does not know whether the sender still waits. But no answer of a receiver
-        // that has ended reaches the sender.
+        // As on a network, the receiver does not know whether the sender is still waiting. It does know whether it is
+        // open itself: the answer of a receiver that has ended never reaches the sender.
         is_open
     })
 }
@@ -145,7 +146,7 @@ impl Handle {
         }
     }
 
-    /// Waits for the answer of the receiver. A command whose receiver is gone counts as dropped.
+    /// Waits for the answer of the receiver. A command whose receiver has ended counts as dropped.
     async fn answered(&self, number: u64) -> Result<LiveAnswer> {
         found(|| {
             self.check()?;

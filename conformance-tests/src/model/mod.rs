@@ -1,8 +1,8 @@
-//! A model of the contract: the simplest store that keeps all promises. It is written from the text of the contract
-//! and not from core's rules, so that each checks the other.
+//! A model of the contract: the simplest store that keeps all promises. It is written from the text of the contract,
+//! and does not use core's rules. So a comparison of the two can find mistakes in both.
 //!
 //! - [`ModelStore`]: maps and lists behind one lock; [`ModelFixture`] opens it for the suite
-//! - [`Bug`]: the planted bugs with which the model can be opened; a case that fails for none of them shows nothing
+//! - [`Bug`]: the planted bugs with which the model can be opened; a case that finds none of them is of no use
 //! - `model_test` (feature `random`): runs the same random operations on a store and on the model
 
 mod admin;

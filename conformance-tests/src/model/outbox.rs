@@ -17,14 +17,14 @@ use super::{
     world::{Tenant, record},
 };
 
-/// A row, with the draft that it was made from.
+/// A row, with the draft that it was made from and data that callers do not see.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     row: OutboxRow,
     draft: NewOutboxRow,
     /// The token of its last claim.
     token: Option<ClaimToken>,
-    /// Its place among the rows with its order key.
+    /// Its position among the rows with the same order key.
     order: u64,
 }
 
@@ -60,7 +60,7 @@ impl Row {
     }
 }
 
-/// Refuses drafts that exceed a limit, and drafts without attempts.
+/// Refuses drafts that exceed a limit, and drafts that allow no attempt.
 pub(super) fn check(commit: &Commit, limits: &store_core::Limits) -> Result<()> {
     check_limit("outbox rows", commit.outbox.len() as u64, limits.commit_outbox)?;
     for (at, draft) in commit.outbox.iter().enumerate() {
@@ -73,7 +73,7 @@ pub(super) fn check(commit: &Commit, limits: &store_core::Limits) -> Result<()> 
     Ok(())
 }
 
-/// Returns the rows of the outbox followed by the new rows of a commit, and the id of the row of each draft.
+/// Returns all rows of the outbox, including the new rows of a commit, and the id of the row of each draft.
 pub(super) fn append(tenant: &Tenant, commit: &Commit, setting: &Setting<'_>) -> Result<(Vec<Row>, Vec<OutboxId>)> {
     let (mut rows, mut ids) = (tenant.outbox.clone(), Vec::new());
     for (at, draft) in commit.outbox.iter().enumerate() {
@@ -170,7 +170,7 @@ fn claim(tenant: &mut Tenant, request: &ClaimOutbox, setting: &Setting<'_>) -> R
     Ok(ClaimedOutbox::new(given, Vec::new()))
 }
 
-/// Whether a claim may take a row now.
+/// Returns whether a claim may take a row now.
 fn is_ready(rows: &[Row], row: &Row, with: (Timestamp, Option<Bug>)) -> bool {
     let (now, bug) = with;
     let blocks = |other: &&Row| {
@@ -313,7 +313,7 @@ fn purge(tenant: &mut Tenant, request: &PurgeOutbox, bug: Option<Bug>) -> Result
     Ok(rows.len() as u64)
 }
 
-/// Writes the rows of a refused commit. Only a broken store does this.
+/// Writes the rows of a refused commit. Only the planted bug `RefusedRowsStay` does this.
 pub(super) fn leave(tenant: &mut Tenant, commit: &Commit, setting: &Setting<'_>) {
     if let Ok((rows, _)) = append(tenant, commit, setting) {
         tenant.outbox = rows;

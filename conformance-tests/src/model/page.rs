@@ -1,4 +1,4 @@
-//! Pages, in the simplest way: the whole list is sorted, and a page begins behind the key that its cursor stands for.
+//! Pages, in the simplest way: the whole list is sorted, and a page begins after the key that its cursor stands for.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use store_core::{Cursor, CursorKey, CursorScope, Error, Page, PageRequest, Posit
 
 use super::bug::Bug;
 
-/// The positions of the cursors that were returned. A cursor contains the sealed number of its position in this list.
+/// The positions of all cursors that were returned. A cursor contains the sealed index of its position in this list.
 #[derive(Debug)]
 pub(super) struct Cursors {
     key: CursorKey,
@@ -46,7 +46,7 @@ pub(super) struct Walk<'a> {
     cursors: &'a Cursors,
     request: &'a PageRequest,
     bug: Option<Bug>,
-    /// The position behind which the page begins. The first page has none.
+    /// The position after which the page begins. `None` for the first page.
     after: Option<Position>,
 }
 
@@ -64,13 +64,13 @@ impl<'a> Walk<'a> {
         Ok(Self { scope, cursors, request, bug, after })
     }
 
-    /// Returns the `bound` that was passed to [`page`](Self::page) for the page before; none for the first page.
+    /// Returns the `bound` that was passed to [`page`](Self::page) for the previous page; `None` for the first page.
     pub(super) fn bound(&self) -> Option<u64> {
         self.after.as_ref().map(|after| after.bound)
     }
 
-    /// Returns the page of `records`, sorted by key, in descending order if `backward` is set. The cursor keeps
-    /// `bound` for the next page.
+    /// Sorts `records` by key, in descending order if `backward` is set, and returns the page. The cursor contains
+    /// `bound`, which the next page can read.
     pub(super) fn page<T>(self, mut records: Vec<Keyed<T>>, backward: bool, bound: u64) -> Page<T> {
         if self.bug != Some(Bug::InsertionOrder) {
             records.sort_by(|a, b| a.0.cmp(&b.0));

@@ -1,4 +1,4 @@
-//! The pairing of calls and results: every call gets one result, directly behind its message (CX-6 to CX-8).
+//! Pairs calls with results: every call gets one result, directly after the message of the call (CX-6 to CX-8).
 
 use store_core::{
     Block, BlockKind, EntryId, Message, OpenCalls, Repair, RepairKind, Role, ToolResult, context::NO_RESULT,
@@ -6,7 +6,7 @@ use store_core::{
 
 use super::{bug::Bug, context::Piece};
 
-/// The place of a block in a list of pieces: the index of the message, and that of the block in the message.
+/// The position of a block: the index of its message, and its index in the message.
 type Place = (usize, usize);
 
 /// A call and the result that answers it.
@@ -17,7 +17,7 @@ struct Call {
     result: Option<Place>,
 }
 
-/// Puts results behind their calls, and treats calls without a result as `open` says.
+/// Moves results directly after their calls, and treats calls without a result as `open` says.
 pub(super) fn paired(pieces: &[Piece], open: OpenCalls, bug: Option<Bug>, repairs: &mut Vec<Repair>) -> Vec<Piece> {
     let calls = answered(pieces, repairs);
     let mut used = Vec::new();
@@ -91,7 +91,8 @@ fn blocks(pieces: &[Piece]) -> impl Iterator<Item = (Place, &BlockKind)> {
     places.filter_map(|place| Some((place, &pieces.get(place.0)?.message.blocks.get(place.1)?.kind)))
 }
 
-/// Reports results as moved, unless only tool messages lie between their message and that of their calls.
+/// Adds a repair for each moved result. A result is not moved if only tool messages lie between its message and the
+/// message of its call.
 fn note_moved(pieces: &[Piece], from: (usize, usize), wanted: &[usize], repairs: &mut Vec<Repair>) {
     let (tool, call) = from;
     let behind = pieces.iter().take(tool).rposition(|piece| piece.message.role != Role::Tool);
@@ -104,8 +105,8 @@ fn note_moved(pieces: &[Piece], from: (usize, usize), wanted: &[usize], repairs:
     }
 }
 
-/// Returns a tool message with the wanted results only. Its other blocks are included if these are the first results
-/// that are taken from it.
+/// Returns a tool message with only the wanted results. Its blocks of other kinds are included if `first` is set, for
+/// the first results that are taken from the message.
 fn taken(source: &Piece, wanted: &[usize], first: bool) -> Piece {
     let mut piece = source.clone();
     let is_result = |block: &Block| matches!(block.kind, BlockKind::ToolResult(_));

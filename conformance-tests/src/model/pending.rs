@@ -73,8 +73,8 @@ pub(super) fn append(tenant: &mut Tenant, request: &AppendPending, setting: &Set
     Ok(Appended::new(refs, false))
 }
 
-/// Refuses an input that could be too large as an entry. 8 KiB are left for the other fields of the entry, so that
-/// every input that was appended can be consumed.
+/// Refuses an input that could be too large as an entry, so that every input that was appended can be consumed. 8 KiB
+/// are reserved for the other fields of the entry.
 fn check_size(body: &PendingBody, delivery: &Delivery, setting: &Setting<'_>) -> Result<()> {
     let bytes = body.encode().len() + delivery.encode().len() + (8 << 10);
     check_limit("record bytes", bytes as u64, setting.limits.record_bytes)
@@ -112,7 +112,7 @@ fn check(request: &AppendPending, setting: &Setting<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the earlier input that equals this one, if there is one. Refuses an id or a ticket that is already in use.
+/// Returns the earlier input that equals this one, if there is one. Refuses an id or a ticket that another input uses.
 fn find(slot: &Slot, input: &NewInput, bug: Option<Bug>) -> Result<Option<InputRef>> {
     if let PendingBody::Decision(decision) = &input.body {
         let same =
@@ -132,7 +132,7 @@ fn find(slot: &Slot, input: &NewInput, bug: Option<Bug>) -> Result<Option<InputR
     in_log(slot, id, bug).map_or(Ok(None), Err)
 }
 
-/// Returns the refusal of an id that is in the log; none if it is not there.
+/// Returns the error for an id that is in the log, or `None` if it is not in the log.
 fn in_log(slot: &Slot, id: &EntryId, bug: Option<Bug>) -> Option<Error> {
     let found = Tree(&slot.entries).find(id).is_some() && bug != Some(Bug::ConsumedIdIsFree);
     found.then(|| Error::new(Detail::AlreadyConsumed { id: id.to_string() }))
@@ -147,8 +147,8 @@ fn check_ticket(tenant: &Tenant, slot: &Slot, decision: &Decision) -> Result<()>
     if waits { Ok(()) } else { Err(Error::invalid("decision", "its run does not wait for this ticket")) }
 }
 
-/// Returns the place of an input that may be changed or, if `retracts` is set, removed. A decision is never changed,
-/// and is removed only when its run is done (RU-16).
+/// Returns the index of an input that may be changed or, if `retracts` is set, removed. A decision can never be
+/// changed, and can be removed only when its run is done (RU-16).
 fn place(slot: &Slot, id: &EntryId, bug: Option<Bug>, retracts: bool) -> Result<usize> {
     match slot.queue.iter().position(|pending| pending.id == *id) {
         Some(place) if slot.queue.get(place).is_some_and(|input| stays(slot, input, retracts)) => {
@@ -254,7 +254,7 @@ pub(super) fn reorder(tenant: &mut Tenant, request: &Reorder, setting: &Setting<
     Ok(revision)
 }
 
-/// Takes the inputs that a commit consumes out of the queue, and returns them as entries (CM-27, CM-28).
+/// Removes the inputs that a commit consumes from the queue, and returns them as entries (CM-27, CM-28).
 pub(super) fn take(slot: &mut Slot, commit: &Commit, bug: Option<Bug>) -> Result<Vec<NewEntry>> {
     let mut entries = Vec::new();
     for (index, input) in commit.consume.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What broken stores do in addition to a commit: see [`Bug`].
+//! The changes with which some planted bugs follow a commit or its refusal: see [`Bug`].
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{
     world::{Slot, Tenant},
 };
 
-/// Writes what a broken store writes of a commit that it has refused.
+/// Writes the parts of a refused commit that a store with this bug writes.
 pub(super) fn after_refusal(tenant: &mut Tenant, commit: &Commit, why: ErrorKind, with: (Bug, Setting<'_>)) {
     let (bug, setting) = with;
     match bug {
@@ -50,7 +50,7 @@ pub(super) fn after_refusal(tenant: &mut Tenant, commit: &Commit, why: ErrorKind
     }
 }
 
-/// Makes the changes that a broken store adds to a commit.
+/// Makes the further changes that a store with this bug makes after a commit.
 pub(super) fn after_commit(slot: &mut Slot, commit: &Commit, first: usize, with: (Bug, &Setting<'_>)) {
     let (bug, setting) = with;
     match bug {

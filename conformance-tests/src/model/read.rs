@@ -1,4 +1,4 @@
-//! Reads. For a page, the whole list is filtered and sorted, and a part of it is returned.
+//! Reads. For each page, the whole list is filtered and sorted, and a part of it is returned.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{
     world::{Slot, Tenant},
 };
 
-/// A tenant as one read sees it.
+/// The data of a tenant for one read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) tenant: &'a Tenant,
@@ -65,7 +65,7 @@ impl<'a> View<'a> {
     pub(super) fn threads(&self, query: &'a ThreadQuery) -> Result<Page<Thread>> {
         let ThreadQuery { filter, order, direction, .. } = query;
         let walk = self.walk("threads", &format!("{:?}", (filter, order, direction)), &query.page)?;
-        // An ascending walk by activity leaves out the threads that were written after its first page (PG-5).
+        // A list in ascending order of activity leaves out threads that were written after its first page (PG-5).
         let bound = walk.bound().unwrap_or(self.tenant.writes);
         let ascending = *order == ThreadOrder::LastActivity && *direction == Direction::Forward;
         let mut slots: Vec<_> = self.tenant.threads.values().collect();

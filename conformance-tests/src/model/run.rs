@@ -117,7 +117,7 @@ const fn falls(old: &TokenCounts, new: &TokenCounts) -> bool {
         || new.reasoning < old.reasoning
 }
 
-/// Adds new ranges to old ones. A range that begins directly behind the last one extends it.
+/// Appends new ranges to old ones. A range that begins directly after the last one extends it.
 fn joined(old: &[EntryRange], new: &[EntryRange]) -> Vec<EntryRange> {
     let mut all: Vec<EntryRange> = old.to_vec();
     for range in new {

@@ -1,4 +1,5 @@
-//! The checks of a commit that do not depend on stored data: shape and limits, the first step of CM-43.
+//! The checks of a commit that do not depend on stored data: its shape and the limits. They are the first step of
+//! CM-43.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +8,7 @@ use store_core::{
     ThreadFields, check_limit, log::check_body,
 };
 
-/// Refuses a commit with a wrong shape, or above a limit.
+/// Refuses a commit that has a wrong shape or exceeds a limit.
 pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
     let Commit { create, key, fence, entries, run, state, consume, .. } = commit;
     let new = entries.len() + consume.len();
@@ -62,7 +63,7 @@ pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
     state.as_ref().map_or(Ok(()), |state| check_state(state, limits)).map_err(|e| e.in_part("state"))
 }
 
-/// Whether a commit changes the state. An expected revision alone is only a guard.
+/// Returns whether a commit changes the state. A commit that has only an expected revision does not.
 pub(super) fn changes_state(commit: &Commit) -> bool {
     commit.state.as_ref().is_some_and(|state| state.clear || !state.changes.is_empty())
 }

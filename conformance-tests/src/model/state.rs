@@ -60,8 +60,8 @@ fn number(old: Option<&Json>) -> Result<Option<i64>> {
     old.map(parse).transpose()
 }
 
-/// Merges two objects one level deep. A field of `new` replaces the old field with its name in
-/// its place, or comes at the end.
+/// Merges two objects one level deep. A field of `new` replaces the value of the old field with the same name, or is
+/// added at the end.
 fn merge(old: Option<&Json>, new: &Json) -> Result<Json> {
     let mut merged: Vec<(String, Json)> = Vec::new();
     for object in old.into_iter().chain([new]) {
@@ -83,7 +83,7 @@ fn merge(old: Option<&Json>, new: &Json) -> Result<Json> {
     Json::parse(&text)
 }
 
-/// Returns a value as a broken store writes it, after it has parsed the numbers.
+/// Returns a value after its numbers were parsed and written again, as with the planted bug `NumbersRewritten`.
 pub(super) fn rewritten(value: &Json) -> Result<Json> {
     let value: serde_json::Value = value.to()?;
     Json::of(&value)

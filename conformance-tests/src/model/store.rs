@@ -22,7 +22,7 @@ use super::{
     world::World,
 };
 
-/// What all handles of a model share, also after the store was opened again.
+/// What all handles of a model share. A store that is opened again shares it with the earlier one.
 pub(super) struct Shared {
     pub(super) clock: ManualClock,
     pub(super) limits: Limits,
@@ -45,8 +45,8 @@ impl Shared {
 
 /// The model: a store that is simple enough to be obviously correct.
 ///
-/// Its data is in plain maps behind one lock, and it implements every rule as the contract
-/// words it. It need not be fast.
+/// Its data is in maps and lists behind one lock, and it implements every rule as the contract words it. It need not be
+/// fast.
 pub struct ModelStore {
     pub(super) shared: Arc<Shared>,
     capabilities: Capabilities,
@@ -68,7 +68,7 @@ impl Drop for ModelStore {
 }
 
 impl ModelStore {
-    /// Makes an empty store with these limits, and with the planted bug `bug` if there is one.
+    /// Makes an empty store with these limits, and with the planted bug `bug` if one is given.
     #[must_use]
     pub fn new(limits: Limits, clock: ManualClock, bug: Option<Bug>) -> Self {
         let mut key = [0; 32];
@@ -85,8 +85,8 @@ impl ModelStore {
         Self { shared, capabilities, closed: Arc::default() }
     }
 
-    /// Returns the capabilities of a model with these limits. Its data survives what the suite does to it: closing
-    /// the store and opening it again in the same process.
+    /// Returns the capabilities of a model with these limits. Its data survives a reopen, because the suite closes and
+    /// opens the model in the same process.
     #[must_use]
     pub const fn capabilities_with(limits: &Limits) -> Capabilities {
         Capabilities::new(Survives::Process, limits.record_bytes).delivering(EventDelivery::Push).fencing()

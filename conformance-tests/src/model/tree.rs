@@ -1,4 +1,4 @@
-//! The tree of a log, searched in the simplest way: every question looks at every entry.
+//! The tree of a log. Every search of the tree looks at every entry.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -92,7 +92,7 @@ impl<'a> Tree<'a> {
         snapshots
     }
 
-    /// Returns the number of the next checkpoint below an entry (EN-21); none after the largest possible number.
+    /// Returns the number of the next checkpoint below an entry (EN-21), or `None` after the largest possible number.
     pub(super) fn next_checkpoint(self, at: Option<&EntryId>) -> Option<u64> {
         let nearest = self.path(at).into_iter().rev().find_map(|entry| match &*entry.body {
             Body::Checkpoint(checkpoint) => Some(checkpoint.number),
@@ -103,8 +103,8 @@ impl<'a> Tree<'a> {
 
     /// Returns the newest context size of a path since its last compaction (EN-29).
     ///
-    /// A side entry with a size counts if it was committed before the next entry of the path. If `at` is itself a
-    /// side entry, only side entries up to it count.
+    /// A side entry with a size counts if it was committed before the next entry of the path. If `at` is itself a side
+    /// entry, later side entries do not count.
     pub(super) fn context_size(self, at: Option<&EntryId>) -> Option<u64> {
         let side = at.and_then(|at| self.find(at)).filter(|entry| entry.side);
         if let Some(Body::Usage(usage)) = side.map(|entry| &*entry.body)

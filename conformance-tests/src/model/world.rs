@@ -1,4 +1,4 @@
-//! The data of the model: plain maps and lists. Derived data is not stored, but computed at each read.
+//! The data of the model: maps and lists. Derived data is not stored, but computed in each read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,16 +26,16 @@ use super::{
 pub(super) struct World {
     /// The data of each tenant.
     pub(super) tenants: BTreeMap<TenantId, Tenant>,
-    /// The data of each tenant before its last write or its deletion. Only broken stores use it.
+    /// The data of each tenant before its last write or before its deletion. Only some planted bugs use it.
     pub(super) before: BTreeMap<TenantId, Tenant>,
-    /// How often each tenant was deleted. Handles that were made before the last deletion are closed.
+    /// How often each tenant was deleted. Handles from before the last deletion are closed.
     pub(super) deletions: BTreeMap<TenantId, u64>,
 }
 
 /// The data of a tenant.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tenant {
-    /// What is remembered about thread ids, also after a deletion.
+    /// What is remembered about each thread id, also after the deletion of its thread.
     pub(super) ids: BTreeMap<ThreadId, Memory>,
     /// The threads.
     pub(super) threads: BTreeMap<ThreadId, Slot>,
@@ -54,18 +54,18 @@ pub(super) struct Tenant {
 pub(super) struct Memory {
     /// How many threads have had the id.
     pub(super) generation: u64,
-    /// The highest claim number that wrote.
+    /// The highest number of a claim that has written to the thread.
     pub(super) fence: Option<ClaimNumber>,
-    /// When the last thread with the id was deleted; none while a thread has the id.
+    /// When the last thread with the id was deleted; `None` while there is a thread with the id.
     pub(super) deleted_at: Option<Timestamp>,
-    /// The log of the deleted thread. Only a broken store keeps it.
+    /// The log of the deleted thread. It is kept only with the planted bug `OldLogReturns`.
     pub(super) remains: Option<Vec<Arc<Entry>>>,
 }
 
 /// A thread with all data that is deleted together with it.
 #[derive(Debug, Clone)]
 pub(super) struct Slot {
-    /// The thread's fields and times. [`Slot::view`] adds the values that follow from the log and the runs.
+    /// The thread's fields and times. [`Slot::view`] adds the values that are derived from the log and the runs.
     pub(super) thread: Thread,
     /// The log.
     pub(super) entries: Vec<Arc<Entry>>,
@@ -79,7 +79,7 @@ pub(super) struct Slot {
     pub(super) queue_revision: u64,
     /// The decisions on tickets.
     pub(super) decisions: Vec<Decided>,
-    /// The commits with a key as they were given, with their receipts.
+    /// The commits that had a key, with their receipts.
     pub(super) keys: BTreeMap<CommitKey, (Commit, Receipt)>,
     /// Store time of the last write.
     pub(super) last_time: Timestamp,
@@ -107,7 +107,7 @@ impl Slot {
         }
     }
 
-    /// Returns the thread as a read returns it.
+    /// Returns the thread with all derived values, as a read returns it.
     pub(super) fn view(&self, bug: Option<Bug>) -> Thread {
         let tree = Tree(&self.entries);
         let mut thread = self.thread.clone();
@@ -128,7 +128,7 @@ impl Slot {
         thread
     }
 
-    /// Returns a run as a read returns it.
+    /// Returns a run with all derived values, as a read returns it.
     pub(super) fn view_run(&self, run: &Run) -> Run {
         let produced = self.entries.iter().filter(|entry| entry.run.as_ref() == Some(&run.id));
         let mut run = run.clone();
@@ -171,12 +171,12 @@ impl Tenant {
     }
 }
 
-/// Makes a record of core from JSON: outside of core, these records have no constructor.
+/// Makes a record of core from JSON, because these records have no public constructor.
 pub(super) fn record<T: DeserializeOwned>(document: &serde_json::Value) -> Result<T> {
     Json::of(document)?.to()
 }
 
-/// Makes a thread that has nothing but an id, a generation and times.
+/// Makes a thread that has only an id, a generation and times.
 pub(super) fn blank_thread(id: &ThreadId, generation: u64, at: Timestamp) -> Result<Thread> {
     record(&json!({
         "id": id, "metadata": {}, "created_at": at, "updated_at": at, "version": 0, "generation": generation,

@@ -1,4 +1,4 @@
-//! Dropped calls on an outbox.
+//! Calls on an outbox whose future is dropped, or whose outcome is unknown.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,12 +19,13 @@ use crate::{
     unknown::{Resolution, ResolveOutcome, undocumented, unknown_outcomes_can_be_resolved},
 };
 
-/// How many claims are dropped, each after 1 to 3 polls.
+/// The number of claims that the case drops, each after one, two or three polls.
 const CLAIMS: usize = 30;
-/// How often the case checks whether a claim was given back. All checks take 10 s together.
+/// How often the case tries to claim the row of a dropped claim. With the delay after each try, this takes 10 s.
 const MAX_CHECKS: usize = 500;
 
-/// A claim whose future is dropped before its answer was received is given back soon, with its attempts as they were.
+/// If the future of a claim is dropped before it returns, the claim is released within 10 s. The number of attempts of
+/// the row does not change.
 pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> Verdict {
     send(given, [row("a")]).await?;
     for number in 0..CLAIMS {
@@ -50,17 +51,17 @@ async fn given_back(given: &Given) -> Result<ClaimedOutboxRow, Failure> {
     Err(Failure::new("the row of a dropped claim was not released within 10 s"))
 }
 
-/// Calls that change something.
+/// The calls of [`Rows`] that change something.
 const CHANGING: [&str; 6] =
     ["commit", "claim_outbox", "extend_outbox", "settle_outbox", "requeue_outbox", "purge_outbox"];
 
-/// An outbox. The lane `t` has a dead letter, a claimed row, and a pending row.
+/// An outbox in which the lane `t` has a dead letter, a claimed row and a pending row.
 struct Rows {
     commits: Arc<dyn CommitCoordinator>,
     outbox: Arc<dyn OutboxStore>,
 }
 
-/// The rows of a lane that the calls are about.
+/// The dead letter and the claimed row of a lane.
 struct Prepared {
     dead: OutboxId,
     held: ClaimedOutboxRow,
@@ -78,12 +79,12 @@ impl Rows {
     }
 }
 
-/// A claim of a row of the lane `t`.
+/// A request to claim a row of the lane `t`.
 fn one_of(t: &ThreadId) -> ClaimOutbox {
     ClaimOutbox::new(id(t.as_str()), id("w"), 1).with_lease(LEASE)
 }
 
-/// A commit of one row, under a key.
+/// A commit of one row, with a commit key.
 fn commit_of(t: &ThreadId) -> Commit {
     Commit::new(t.clone()).with_key(id("dropped")).with_outbox([to(t.as_str(), "b", "x")])
 }
@@ -159,7 +160,7 @@ impl ResolveOutcome for Rows {
         };
         Ok(match call {
             "commit" => Resolution::ByRepeat(self.commits.commit(commit_of(t)).await?.deduplicated),
-            // A claimed row is not claimed again as long as its lease runs.
+            // If the claim took effect, its row cannot be claimed again before the lease has expired.
             "claim_outbox" => Resolution::ByRepeat(store.claim_outbox(one_of(t)).await?.rows.is_empty()),
             "extend_outbox" => {
                 store.extend_outbox(held.extend(LEASE * 10)).await?;
@@ -192,19 +193,20 @@ fn rows(given: &Given) -> Result<Rows, Failure> {
     Ok(Rows { commits: given.commits()?, outbox: outbox(given)? })
 }
 
-/// Every call on an outbox, dropped at any await, takes effect in full before the next call of its handle, or
-/// never. A claim is given back.
+/// If a call on an outbox is dropped at any await, it takes effect in full before the next call of the same handle, or
+/// never. A dropped claim is released.
 pub(super) async fn a_dropped_call_on_an_outbox_is_all_or_nothing(given: &Given) -> Verdict {
     Sweep::new(rows(given)?).run(given, &CHANGING).await
 }
 
-/// If the answer of a call on an outbox was lost, its outcome is resolved as its documentation says.
+/// If the answer of a call on an outbox is lost, the caller can find out whether the call took effect, as the
+/// documentation of the method says.
 pub(super) async fn an_unknown_outcome_on_an_outbox_can_be_resolved(given: &Given) -> Verdict {
     unknown_outcomes_can_be_resolved(given, rows(given)?, &CHANGING).await
 }
 
-/// If the answer of a claim was lost, its row can be claimed again when the lease has ended,
-/// once, with the attempt counted.
+/// If the answer of a claim is lost, its row can be claimed again, once, after the lease has expired. The lost attempt
+/// is counted.
 pub(super) async fn an_unknown_claim_becomes_claimable_when_its_lease_expires(given: &Given) -> Verdict {
     send(given, [row("a")]).await?;
     drop(outbox(given)?.claim_outbox(mail(1)).await?);

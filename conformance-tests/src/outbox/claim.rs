@@ -13,7 +13,8 @@ use crate::{
     given::{id, race},
 };
 
-/// A claim takes rows of its lane, and of its target if it names one, ordered by `available_at`, creation and id.
+/// A claim takes rows of the lane that it names, and of the target if it names one. It takes the first of them, ordered
+/// by `available_at`, then by creation, then by id.
 pub(super) async fn a_claim_takes_the_first_of_its_lane(given: &Given) -> Verdict {
     let now = load(given, &send(given, [row("due")]).await?[0]).await?.created_at;
     let before = |seconds| now.saturating_sub(Duration::from_secs(seconds));
@@ -30,7 +31,7 @@ pub(super) async fn a_claim_takes_the_first_of_its_lane(given: &Given) -> Verdic
     expect_eq(claimed(&store.claim_outbox(ClaimOutbox::new(id("none"), id("w"), 9)).await?.rows), "")
 }
 
-/// Each claimed row has a token and a lease of its own, and shows which worker has it.
+/// Each claimed row has its own token and lease, and shows which worker has claimed it.
 pub(super) async fn every_row_has_its_own_token(given: &Given) -> Verdict {
     send(given, ["a", "b", "c"].map(row)).await?;
     let rows = claim(given, 3).await?;
@@ -51,7 +52,8 @@ pub(super) async fn every_row_has_its_own_token(given: &Given) -> Verdict {
     expect_kind(answer, ErrorKind::ClaimLost).map(drop)
 }
 
-/// A claim asks for 1 to 1,000 rows, with a lease that is longer than zero and at most a day.
+/// A claim may ask for 1 to 1,000 rows. Its lease, and that of an extension, must be longer than zero and at most a
+/// day.
 pub(super) async fn a_claim_has_bounds(given: &Given) -> Verdict {
     send_each(given, &["a"]).await?;
     let store = outbox(given)?;
@@ -74,7 +76,7 @@ pub(super) async fn a_claim_has_bounds(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Each row goes to one of several consumers that claim at the same time.
+/// If several consumers claim at the same time, each row is returned to exactly one of them.
 pub(super) async fn a_row_has_one_holder(given: &Given) -> Verdict {
     send(given, (0..60).map(|at| row(&format!("{at}")))).await?;
     let store = outbox(given)?;
@@ -95,8 +97,8 @@ pub(super) async fn a_row_has_one_holder(given: &Given) -> Verdict {
     expect_eq((ids.len(), ids.iter().collect::<BTreeSet<_>>().len()), (60, 60))
 }
 
-/// Until its lease has ended, no other consumer gets a row. After that the next claim gets it,
-/// with the lost attempt counted.
+/// A claimed row cannot be claimed again before its lease has expired. After that the next claim returns it, and the
+/// lost attempt is counted.
 pub(super) async fn an_expired_lease_frees_its_row(given: &Given) -> Verdict {
     send_each(given, &["a", "b"]).await?;
     let lost = claim_one(given).await?;
@@ -111,7 +113,7 @@ pub(super) async fn an_expired_lease_frees_its_row(given: &Given) -> Verdict {
     settle(given, &again, OutboxSettlement::Delivered).await?.map(drop).map_err(Into::into)
 }
 
-/// A row whose consumers all crash is a dead letter when its attempts are used up.
+/// If every consumer of a row crashes, the row becomes a dead letter when its attempts are used up.
 pub(super) async fn lost_leases_use_up_attempts(given: &Given) -> Verdict {
     let row_id = send(given, [row("a").with_max_attempts(3)]).await?.remove(0);
     for attempts in 0..3 {
@@ -125,7 +127,8 @@ pub(super) async fn lost_leases_use_up_attempts(given: &Given) -> Verdict {
     expect(found.finished_at.is_some() && found.claim.is_none(), "the dead letter has no end or still has a claim")
 }
 
-/// A row is not claimed before its time, and from then on it can be. A row that has to wait does not block others.
+/// A row cannot be claimed before its `available_at`. From then on it can be claimed. A row that is not due yet does
+/// not block others.
 pub(super) async fn no_row_is_claimed_before_it_is_available(given: &Given) -> Verdict {
     let now = load(given, &send(given, [row("now")]).await?[0]).await?.created_at;
     send(given, [row("later").not_before(now.saturating_add(Duration::from_secs(60)))]).await?;
@@ -140,7 +143,7 @@ pub(super) async fn no_row_is_claimed_before_it_is_available(given: &Given) -> V
     expect(claimed(&claim(given, 9).await?).contains("later"), "a row that is due was not claimed")
 }
 
-/// A row that was delivered or is a dead letter is never claimed again.
+/// A row that was delivered or became a dead letter is never claimed again.
 pub(super) async fn final_rows_are_never_claimed(given: &Given) -> Verdict {
     send(given, ["a", "b"].map(row)).await?;
     let (first, second) = (claim_one(given).await?, claim_one(given).await?);

@@ -14,8 +14,8 @@ use crate::{
     log::draft::{json, user},
 };
 
-/// The rows of a commit are there with the commit, pending and without attempts, with their ids in the order
-/// given. A commit with nothing but rows needs no guard and does not change the version.
+/// The rows of a commit are written together with it. They are pending and have no attempts, and the receipt has their
+/// ids in the order given. A commit that has only rows needs no guard and does not change the version.
 pub(super) async fn outbox_rows_are_written_with_their_commit(given: &Given) -> Verdict {
     let draft = to("mail", "ada", "x").with_order_key(id("o")).with_dedupe_key(id("d")).with_max_attempts(3);
     let commit = say_keyed(&id("t"), "k", "x").with_outbox([draft, row("y")]);
@@ -34,7 +34,7 @@ pub(super) async fn outbox_rows_are_written_with_their_commit(given: &Given) -> 
     expect_eq(outbox(given)?.load_outbox(&id("unknown")).await?, None)
 }
 
-/// A refused commit writes no row, whichever part of it is refused.
+/// If any part of a commit is refused, none of its rows is written.
 pub(super) async fn a_refused_commit_writes_no_row(given: &Given) -> Verdict {
     given.a_log("t", &["x"]).await?;
     send(given, [row("first").with_dedupe_key(id("used"))]).await?;
@@ -54,7 +54,8 @@ pub(super) async fn a_refused_commit_writes_no_row(given: &Given) -> Verdict {
     expect_eq(texts(&all(given).await?), "first a")
 }
 
-/// A repeat with the same key and content returns the receipt with its rows. Other rows are other content.
+/// If a commit is repeated with the same commit key and content, the receipt has the ids of the first rows. A commit
+/// with that key and other rows is refused.
 pub(super) async fn a_repeat_of_a_commit_gives_its_rows(given: &Given) -> Verdict {
     let commit = |text: &str| say_keyed(&id("t"), "k", "x").with_outbox([row(text)]);
     let first = given.commit(commit("a")).await?;
@@ -62,11 +63,11 @@ pub(super) async fn a_repeat_of_a_commit_gives_its_rows(given: &Given) -> Verdic
     expect_eq((again.deduplicated, again.outbox), (true, first.outbox))?;
     expect_kind(given.commits()?.commit(commit("b")).await, ErrorKind::IdempotencyMismatch)?;
     let guarded = commit("a").expecting(Expect::Absent);
-    expect(given.commit(guarded).await?.deduplicated, "the guard counts as content")?;
+    expect(given.commit(guarded).await?.deduplicated, "a different guard was treated as different content")?;
     expect_eq(texts(&all(given).await?), "a")
 }
 
-/// A reader of the outbox sees all rows of a commit or none, and each row is there once.
+/// A reader of the outbox sees all rows of a commit or none of them, and no row is written twice.
 pub(super) async fn consumers_see_whole_commits(given: &Given) -> Verdict {
     const COMMITS: usize = 40;
     let commits = given.commits()?;
@@ -91,8 +92,7 @@ pub(super) async fn consumers_see_whole_commits(given: &Given) -> Verdict {
     expect_eq(claim(given, 1_000).await?.len(), 6 * COMMITS)
 }
 
-/// Rows, claims and settlements are there after the store was opened again. A claim from before can be
-/// settled, and no row is claimed twice.
+/// Rows, claims and settlements survive a reopen. An earlier claim can still be settled, and no row is claimed twice.
 pub(super) async fn outbox_rows_survive_a_reopen(given: &Given) -> Verdict {
     send(given, ["a", "b", "c"].map(row)).await?;
     let (first, second) = (claim_one(given).await?, claim_one(given).await?);
@@ -106,7 +106,7 @@ pub(super) async fn outbox_rows_survive_a_reopen(given: &Given) -> Verdict {
     expect_claim(given, "").await
 }
 
-/// The deletion of a thread leaves the rows of its commits, and they can be claimed and settled as before.
+/// Deleting a thread does not remove the rows of its commits. They can be claimed and settled as before.
 pub(super) async fn outbox_rows_survive_the_deletion_of_their_thread(given: &Given) -> Verdict {
     send(given, ["a", "b"].map(row)).await?;
     let held = claim_one(given).await?;
@@ -119,7 +119,7 @@ pub(super) async fn outbox_rows_survive_the_deletion_of_their_thread(given: &Giv
     expect_eq((other.row.payload.as_str(), other.row.thread), ("\"b\"", id("t")))
 }
 
-/// A row that allows no attempt is refused.
+/// A commit is refused if one of its rows has a `max_attempts` of 0.
 pub(super) async fn a_row_needs_at_least_one_attempt(given: &Given) -> Verdict {
     let commit = Commit::new(id("t")).with_outbox([row("a"), row("b").with_max_attempts(0)]);
     let error = expect_kind(given.commits()?.commit(commit).await, ErrorKind::Invalid)?;
@@ -127,7 +127,7 @@ pub(super) async fn a_row_needs_at_least_one_attempt(given: &Given) -> Verdict {
     send(given, [row("once").with_max_attempts(1)]).await.map(drop)
 }
 
-/// A commit with 1,000 rows is accepted. One row more is refused.
+/// A commit with 1,000 rows is accepted. A commit with more rows is refused.
 pub(super) async fn a_commit_has_a_thousand_rows_at_most(given: &Given) -> Verdict {
     let many = |count: usize| (0..count).map(|at| row(&format!("{at}")));
     expect_eq(send(given, many(1_000)).await?.len(), 1_000)?;
@@ -136,7 +136,7 @@ pub(super) async fn a_commit_has_a_thousand_rows_at_most(given: &Given) -> Verdi
     expect_eq(claim(given, 1_000).await?.len(), 1_000)
 }
 
-/// A payload at the limit of a record is accepted. One byte more is refused.
+/// A payload whose size is exactly the limit of a record is accepted. One byte more is refused.
 pub(super) async fn a_payload_has_a_limit(given: &Given) -> Verdict {
     let small = given.with_limits(|limits| limits.record_bytes = 1_000).await?;
     let sized = |bytes: usize| row(&"x".repeat(bytes - 2));

@@ -1,4 +1,4 @@
-//! Helpers for cases of the outbox.
+//! Helpers that make, commit, claim and settle rows of the outbox.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     log::draft::json,
 };
 
-/// How long the claims of these cases last.
+/// The length of the leases in these cases.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 
 /// The outbox of the tenant `default`.
@@ -26,7 +26,7 @@ pub(super) fn row(text: &str) -> NewOutboxRow {
     to("mail", "ada", text)
 }
 
-/// A row with this payload.
+/// A row with this lane, target and payload.
 pub(super) fn to(lane: &str, target: &str, text: &str) -> NewOutboxRow {
     NewOutboxRow::new(id(lane), id(target), json(&format!("{text:?}")))
 }
@@ -47,22 +47,22 @@ pub(super) async fn send_each(given: &Given, texts: &[&str]) -> Verdict {
     Ok(())
 }
 
-/// Claims rows of the lane `mail`.
+/// Claims at most `limit` rows of the lane `mail`.
 pub(super) async fn claim(given: &Given, limit: u32) -> Result<Vec<ClaimedOutboxRow>, Failure> {
     Ok(outbox(given)?.claim_outbox(mail(limit)).await?.rows)
 }
 
-/// A claim of rows of the lane `mail`.
+/// A request to claim at most `limit` rows of the lane `mail`.
 pub(super) fn mail(limit: u32) -> ClaimOutbox {
     ClaimOutbox::new(id("mail"), id("w"), limit).with_lease(LEASE)
 }
 
-/// Claims one row of the lane `mail`, which must be there.
+/// Claims one row of the lane `mail`. Fails if there is none to claim.
 pub(super) async fn claim_one(given: &Given) -> Result<ClaimedOutboxRow, Failure> {
     claim(given, 1).await?.pop().ok_or_else(|| Failure::new("there is no row to claim"))
 }
 
-/// Settles a claimed row.
+/// Settles a claimed row, and returns the answer for it.
 pub(super) async fn settle(
     given: &Given,
     row: &ClaimedOutboxRow,
@@ -72,12 +72,12 @@ pub(super) async fn settle(
     answers.pop().ok_or_else(|| Failure::new("the settlement got no answer"))
 }
 
-/// A settlement of a failed attempt that is to be repeated after so many seconds.
+/// A settlement of a failed attempt, after which the row is due again in this number of seconds.
 pub(super) fn retry(seconds: u64) -> OutboxSettlement {
     OutboxSettlement::Retry { after: Duration::from_secs(seconds), error: "refused".to_owned() }
 }
 
-/// A settlement of an attempt that failed for good.
+/// A settlement that makes the row a dead letter.
 pub(super) fn dead() -> OutboxSettlement {
     OutboxSettlement::DeadLetter { error: "gone".to_owned() }
 }
@@ -109,7 +109,7 @@ pub(super) fn claimed(rows: &[ClaimedOutboxRow]) -> String {
     texts(rows.iter().map(|claimed| &claimed.row))
 }
 
-/// Checks that a claim of everything returns rows with these payloads, in this order.
+/// Claims all rows of the lane `mail` that can be claimed, and checks that they have these payloads, in this order.
 pub(super) async fn expect_claim(given: &Given, wanted: &str) -> Verdict {
     expect_eq(claimed(&claim(given, 100).await?), wanted)
 }

@@ -11,8 +11,9 @@ use crate::{
     given::{id, race},
 };
 
-/// A row with the lane, target, key and content of an earlier row is answered with that row, and nothing is
-/// written. This holds from another thread, in the same commit, and when the earlier row is final.
+/// If a row has the lane, target, dedupe key and content of an earlier row, the commit returns the id of the earlier
+/// row and does not write a second one. The earlier row may be of another thread or of the same commit, and may be
+/// final.
 pub(super) async fn the_same_key_gives_the_first_row(given: &Given) -> Verdict {
     let draft = || row("x").with_dedupe_key(id("k"));
     let first = send(given, [draft(), row("other"), draft()]).await?;
@@ -25,8 +26,8 @@ pub(super) async fn the_same_key_gives_the_first_row(given: &Given) -> Verdict {
     expect_eq(texts(&all(given).await?), "x other")
 }
 
-/// A commit that uses a key with another payload, order key, time or number of attempts is refused, and
-/// the earlier row stays as it is.
+/// If a row has the dedupe key of an earlier row, but another payload, order key, time or number of attempts, its
+/// commit is refused and the earlier row is not changed.
 pub(super) async fn a_key_with_other_content_refuses_the_commit(given: &Given) -> Verdict {
     let keyed = |text: &str| row(text).with_dedupe_key(id("k"));
     send(given, [keyed("x")]).await?;
@@ -48,7 +49,7 @@ pub(super) async fn a_key_with_other_content_refuses_the_commit(given: &Given) -
     expect_eq(all(given).await?, before)
 }
 
-/// The same key in another lane, or for another target, is another key.
+/// Rows of different lanes or targets can have the same dedupe key.
 pub(super) async fn a_key_is_scoped_to_its_lane_and_target(given: &Given) -> Verdict {
     let drafts = [to("mail", "ada", "a"), to("mail", "bob", "b"), to("hook", "ada", "c")];
     let drafts = drafts.map(|draft| draft.with_dedupe_key(id("k")));
@@ -57,7 +58,7 @@ pub(super) async fn a_key_is_scoped_to_its_lane_and_target(given: &Given) -> Ver
     expect_eq(texts(&all(given).await?), "a b c")
 }
 
-/// A key stays taken until its row is purged. After that it is free.
+/// A dedupe key stays taken until its row is purged. After that it can be used for a new row.
 pub(super) async fn a_key_is_taken_until_its_row_is_purged(given: &Given) -> Verdict {
     let draft = || row("x").with_dedupe_key(id("k"));
     let first = send(given, [draft()]).await?;
@@ -73,7 +74,7 @@ pub(super) async fn a_key_is_taken_until_its_row_is_purged(given: &Given) -> Ver
     expect_eq(send(given, [draft()]).await?, next)
 }
 
-/// Concurrent commits that use one key write one row, and all of them return its id.
+/// Concurrent commits that use the same dedupe key write one row, and each of them returns its id.
 pub(super) async fn one_key_has_one_row(given: &Given) -> Verdict {
     let commits = given.commits()?;
     let ended = race(8, |task| {

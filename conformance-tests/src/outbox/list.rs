@@ -1,4 +1,4 @@
-//! Lists, counts, requeues and purges of rows.
+//! Lists, counts, requeues and purges of rows of the outbox.
 
 use std::time::Duration;
 
@@ -23,7 +23,8 @@ async fn four(given: &Given) -> Verdict {
     settle(given, &rows[1], dead()).await?.map(drop).map_err(Into::into)
 }
 
-/// Filters of a list combine. A filter without values matches nothing. Both directions return the same rows.
+/// A row must match all parts of a filter. An empty list of statuses matches nothing. Both directions return the same
+/// rows.
 pub(super) async fn lists_filter_by_lane_target_and_status(given: &Given) -> Verdict {
     four(given).await?;
     let any = OutboxFilter::default;
@@ -49,7 +50,7 @@ pub(super) async fn lists_filter_by_lane_target_and_status(given: &Given) -> Ver
     Ok(())
 }
 
-/// Counts by status are exact, with every filter.
+/// The counts by status are exact, whatever the filter.
 pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
     four(given).await?;
     let any = OutboxFilter::default;
@@ -93,7 +94,7 @@ pub(super) async fn dead_letters_are_requeued_with_all_their_attempts(given: &Gi
     expect_eq(claimed(&rows), "a b c")
 }
 
-/// Of the dead letters that match a filter the oldest are requeued, as many as the request says.
+/// A requeue without ids requeues the oldest dead letters, at most as many as its limit.
 pub(super) async fn the_oldest_dead_letters_are_requeued_up_to_the_limit(given: &Given) -> Verdict {
     send_each(given, &["a", "b", "c"]).await?;
     for held in claim(given, 3).await? {
@@ -107,8 +108,8 @@ pub(super) async fn the_oldest_dead_letters_are_requeued_up_to_the_limit(given: 
     Ok(())
 }
 
-/// A purge removes final rows that ended strictly before the given time, up to the given number, and nothing
-/// else. A dry run says how many these are and changes nothing.
+/// A purge removes final rows that ended strictly before the given time, at most as many as its limit, and no others. A
+/// dry run returns how many these are and changes nothing.
 pub(super) async fn a_purge_removes_records_that_ended_before_its_time(given: &Given) -> Verdict {
     send_each(given, &["a", "b", "c", "d"]).await?;
     for settlement in [OutboxSettlement::Delivered, dead(), OutboxSettlement::Delivered] {

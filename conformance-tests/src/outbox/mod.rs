@@ -1,4 +1,4 @@
-//! Cases of the outbox (OB).
+//! Cases about the outbox (promises OB of the contract).
 
 mod cancel;
 mod claim;
@@ -9,7 +9,8 @@ mod list;
 mod order;
 mod settle;
 
-/// The cases of this area.
+/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
+/// promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! outbox {

@@ -1,4 +1,4 @@
-//! Rows that are delivered one after the other.
+//! Rows with an order key, which are delivered one after the other.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,8 +17,8 @@ fn behind(text: &str) -> NewOutboxRow {
     row(text).with_order_key(id("o"))
 }
 
-/// Of the rows with one order key one is claimed at a time, in the order of their commits. Rows with another
-/// key or target, and rows without a key, are not blocked.
+/// Of the rows with the same order key, only one is claimed at a time, in the order of their commits. Rows with another
+/// key, with another target or without a key are not blocked.
 pub(super) async fn rows_of_an_order_key_go_one_after_the_other(given: &Given) -> Verdict {
     send(given, [behind("a1"), behind("a2"), row("b").with_order_key(id("p"))]).await?;
     send(given, [behind("a3"), to("mail", "bob", "c").with_order_key(id("o")), row("d")]).await?;
@@ -36,7 +36,7 @@ pub(super) async fn rows_of_an_order_key_go_one_after_the_other(given: &Given) -
     expect_claim(given, "a3").await
 }
 
-/// An earlier row that is not yet due, or that waits for its next attempt, blocks those behind it.
+/// A row that is not yet due, or that waits for its next attempt, blocks later rows with the same order key.
 pub(super) async fn a_waiting_row_blocks_later_rows_of_its_order_key(given: &Given) -> Verdict {
     let now = load(given, &send(given, [row("x")]).await?[0]).await?.created_at;
     send(given, [behind("a1").not_before(now.saturating_add(Duration::from_secs(60))), behind("a2")]).await?;
@@ -53,7 +53,7 @@ pub(super) async fn a_waiting_row_blocks_later_rows_of_its_order_key(given: &Giv
     expect(claimed(&claim(given, 9).await?).contains("a1"), "the first row was not claimed")
 }
 
-/// A row that was delivered or is a dead letter blocks no other row.
+/// A row that was delivered or became a dead letter blocks no other row.
 pub(super) async fn a_final_row_blocks_nothing(given: &Given) -> Verdict {
     send(given, ["a1", "a2", "a3"].map(behind)).await?;
     let held = claim_one(given).await?;
@@ -64,7 +64,8 @@ pub(super) async fn a_final_row_blocks_nothing(given: &Given) -> Verdict {
     expect_claim(given, "a3").await
 }
 
-/// A requeued row is in front of those that came after it. It waits while one of them is claimed.
+/// A requeued row is again claimed before the later rows with its order key. If one of these is claimed already, the
+/// requeued row waits.
 pub(super) async fn a_requeued_row_has_its_old_place(given: &Given) -> Verdict {
     send(given, ["a1", "a2", "a3"].map(behind)).await?;
     let first = claim_one(given).await?;
@@ -82,8 +83,8 @@ pub(super) async fn a_requeued_row_has_its_old_place(given: &Given) -> Verdict {
     expect_claim(given, "").await
 }
 
-/// Commits of several threads use one order key at the same time. The rows of each thread stay in their order,
-/// every row is claimed once, and none is blocked forever.
+/// If commits of several threads use the same order key at the same time, the rows of each thread are claimed in the
+/// order of its commits, every row is claimed once, and no row is blocked forever.
 pub(super) async fn rows_keep_the_order_of_their_commits(given: &Given) -> Verdict {
     let commits = given.commits()?;
     let store = outbox(given)?;

@@ -12,7 +12,8 @@ use crate::{
     check::{expect, expect_eq, expect_kind},
 };
 
-/// A settlement ends the attempt as it says. Each settlement of a call has its own answer, in the order given.
+/// Each settlement gives the row the status, the attempts and the error that belong to it. Each settlement of a call
+/// has its own answer, in the order given.
 pub(super) async fn settlements_end_an_attempt(given: &Given) -> Verdict {
     send(given, ["a", "b", "c", "d"].map(row)).await?;
     let rows = claim(given, 4).await?;
@@ -35,7 +36,7 @@ pub(super) async fn settlements_end_an_attempt(given: &Given) -> Verdict {
     expect(found.iter().all(|row| row.claim.is_none()), "a settled row still has a claim")
 }
 
-/// A settlement or an extension without the token of the live claim is refused, and changes nothing.
+/// A settlement or an extension without the token of the current claim is refused and changes nothing.
 pub(super) async fn without_the_token_nothing_changes(given: &Given) -> Verdict {
     send_each(given, &["a"]).await?;
     let held = claim_one(given).await?;
@@ -62,7 +63,7 @@ pub(super) async fn without_the_token_nothing_changes(given: &Given) -> Verdict 
     settle(given, &held, OutboxSettlement::Delivered).await?.map(drop).map_err(Into::into)
 }
 
-/// A row whose attempts all failed is a dead letter. A release uses up no attempt.
+/// If all attempts of a row have failed, the row becomes a dead letter. A release uses up no attempt.
 pub(super) async fn attempts_run_out(given: &Given) -> Verdict {
     let id = send(given, [row("a").with_max_attempts(2)]).await?.remove(0);
     for _ in 0..3 {
@@ -79,7 +80,7 @@ pub(super) async fn attempts_run_out(given: &Given) -> Verdict {
     expect_claim(given, "").await
 }
 
-/// A retried row is not claimed before its time, and from then on it can be.
+/// A retried row cannot be claimed before its delay has passed. From then on it can be claimed.
 pub(super) async fn a_retried_row_waits_for_its_delay(given: &Given) -> Verdict {
     send_each(given, &["a", "b"]).await?;
     let held = claim_one(given).await?;
@@ -93,8 +94,8 @@ pub(super) async fn a_retried_row_waits_for_its_delay(given: &Given) -> Verdict 
     expect_claim(given, "a").await
 }
 
-/// An extension counts from store time. It is accepted after the lease has ended, as long as no other
-/// consumer has claimed the row.
+/// An extension sets the end of the lease to store time plus its length. It is also accepted after the lease has
+/// expired, until another consumer has claimed the row.
 pub(super) async fn an_extension_prolongs_a_claim(given: &Given) -> Verdict {
     send_each(given, &["a"]).await?;
     let held = claim_one(given).await?;
@@ -114,7 +115,7 @@ pub(super) async fn an_extension_prolongs_a_claim(given: &Given) -> Verdict {
     expect_kind(outbox(given)?.extend_outbox(extend).await, ErrorKind::ClaimLost).map(drop)
 }
 
-/// A long error text is cut between two characters and ends in `…`.
+/// A long error text is truncated between two characters and ends in `…`.
 pub(super) async fn a_long_error_is_cut(given: &Given) -> Verdict {
     send_each(given, &["a", "b"]).await?;
     for settlement in [

@@ -1,4 +1,4 @@
-//! Cursors: what they are bound to, and what happens to forged ones.
+//! Cursors: what they are bound to, and how a list treats forged ones.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::{
     probe::{Item, Probe, probes},
 };
 
-/// The cursor behind the first two records.
+/// The cursor after the first two records.
 async fn cursor(probe: &dyn Probe, stores: &TenantStores, direction: Direction) -> Result<Cursor, Failure> {
     let page = probe.list(stores, direction, PageRequest::first(2)).await?;
     page.next.ok_or_else(|| Failure::new("the page has no cursor").about(probe.name()))
 }
 
-/// A cursor has at most 1 KiB, even behind the longest ids.
+/// A cursor has at most 1 KiB, even after the longest ids.
 pub(super) async fn a_cursor_has_at_most_a_kibibyte(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(&"é".repeat(128))?;
@@ -56,7 +56,7 @@ pub(super) async fn the_limit_may_change_between_pages(given: &Given) -> Verdict
 }
 
 /// A cursor of one list is refused with `InvalidCursor` by every other list, and by the same list in the other
-/// direction. The cursor of an event is a place in its scope, and works in both directions (EV-10).
+/// direction. Only the cursor of an event works in both directions, because it is a position in a scope (EV-10).
 pub(super) async fn a_cursor_is_bound_to_its_list(given: &Given) -> Verdict {
     let (stores, probes) = (given.stores()?, probes(given.contract()));
     for (at, probe) in probes.iter().enumerate() {
@@ -83,7 +83,8 @@ pub(super) async fn a_cursor_is_bound_to_its_list(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A cursor of one tenant is refused with `InvalidCursor` by every other tenant, even if it has the same records.
+/// A cursor of one tenant is refused with `InvalidCursor` by every other tenant, even by a tenant that has the same
+/// records.
 pub(super) async fn a_cursor_is_bound_to_its_tenant(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let own = |tenant: &str| given.tenant(&format!("{tenant}{}", probe.name()));
@@ -101,10 +102,11 @@ pub(super) async fn a_cursor_is_bound_to_its_tenant(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Bad cursors that are made from a good one: each bit changed, cut at each place, and
-/// texts that are no cursor at all.
+/// Invalid cursors: a valid one with single bits changed, the valid one cut at each length, and texts that are no
+/// cursors at all.
 fn vandalised(good: &str) -> Vec<String> {
-    // Quick tests change one bit of each byte, a different one from byte to byte, and cut at every third place.
+    // Quick tests change only one bit of each byte, not the same one in neighbouring bytes, and cut only at every third
+    // length.
     let (one_in, places) = Length::choose((8, 3), (1, 1), (1, 1));
     let mut bad: Vec<_> = (0..good.len()).step_by(places).map(|at| good[..at].to_owned()).collect();
     for (at, bit) in (0..good.len()).flat_map(|at| (at % one_in..8).step_by(one_in).map(move |bit| (at, bit))) {
@@ -128,8 +130,8 @@ fn harmless(ended: store_core::Result<Page<Item>>, own: &[String]) -> Verdict {
     }
 }
 
-/// A changed, cut, empty, huge or invented cursor is refused with `InvalidCursor`, or leads to what its holder
-/// may read. The same holds for the start of a subscription.
+/// A changed, cut, empty, huge or invented cursor is refused with `InvalidCursor`, or leads only to data that the
+/// caller may read. This also holds for the start of a subscription.
 pub(super) async fn a_forged_cursor_is_refused(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;
@@ -150,7 +152,8 @@ pub(super) async fn a_forged_cursor_is_refused(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Checks the same of the start of a subscription: if an event comes, the first one is from `own`.
+/// Checks that a subscription is refused with `InvalidCursor`, or that its first event, if there is one, has a kind
+/// from `own`.
 async fn harmless_stream(begun: store_core::Result<EventStream>, own: &[String]) -> Verdict {
     let Ok(mut events) = begun else {
         return expect_kind(begun.map(drop), ErrorKind::InvalidCursor).map(drop);
@@ -160,8 +163,8 @@ async fn harmless_stream(begun: store_core::Result<EventStream>, own: &[String])
     expect(own.iter().any(|own| own == kind.as_str()), format!("the subscription shows a foreign event `{kind}`"))
 }
 
-/// A cursor from before its tenant was deleted is refused with `InvalidCursor`, or leads to what the
-/// new tenant of that name holds.
+/// A cursor that was made before its tenant was deleted is refused with `InvalidCursor`, or leads only to data of the
+/// new tenant with that name.
 pub(super) async fn an_old_cursor_shows_nothing_of_a_deleted_tenant(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let old = given.tenant(probe.name())?;
@@ -202,7 +205,7 @@ pub(super) async fn a_cursor_of_another_store_is_refused(given: &Given) -> Verdi
     Ok(())
 }
 
-/// A cursor still works after the store was opened again: the walk continues where it was.
+/// After the store is closed and reopened, a cursor still works: the walk continues where it stopped.
 pub(super) async fn a_cursor_stays_valid_after_a_reopen(given: &Given) -> Verdict {
     let mut walks = Vec::new();
     for probe in probes(given.contract()) {

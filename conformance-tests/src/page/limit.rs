@@ -8,7 +8,7 @@ use crate::{
     probe::{Probe, probes},
 };
 
-/// `count` ids, in order.
+/// Returns `count` ids in ascending order.
 pub(super) fn names(count: usize) -> Vec<String> {
     (0..count).map(|at| format!("id-{at:04}")).collect()
 }
@@ -54,8 +54,8 @@ pub(super) async fn a_page_holds_at_most_limit(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A limit of 0 or above 1,000 is `Invalid`, with and without a cursor. Without a limit a page holds up to 50
-/// records.
+/// A limit of 0 or above 1,000 is refused with `Invalid`, with and without a cursor. Without a limit a page holds up to
+/// 50 records.
 pub(super) async fn limits_are_checked(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;
@@ -78,8 +78,8 @@ pub(super) async fn limits_are_checked(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// If nothing is found, the page is empty and has no cursor, and there is no error. A
-/// tenant may never have been used.
+/// If nothing is found, the page is empty and has no cursor, and the call is not an error. This also holds for a tenant
+/// that was never used.
 pub(super) async fn finding_nothing_returns_an_empty_page(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;

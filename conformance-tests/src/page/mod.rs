@@ -1,10 +1,11 @@
-//! Cases of pages and cursors (PG), in the list of every contract.
+//! Cases about pages and cursors (promises PG of the contract). They run for every contract.
 
 mod cursor;
 mod limit;
 mod walk;
 
-/// The cases of this area.
+/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
+/// promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! page {

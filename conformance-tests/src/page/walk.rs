@@ -1,4 +1,4 @@
-//! Walks through a list: their order, and what happens when the list grows meanwhile.
+//! Walks, which read a list page by page to its end: their order, and what happens if the list grows meanwhile.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use crate::{
     probe::{Item, probes},
 };
 
-/// Ids whose order differs by locale, by case, by normalisation, and between UTF-8 and UTF-16.
+/// Ids that are sorted differently by locale, by case, by Unicode normalisation, or by UTF-16 instead of UTF-8.
 const ORDERS: [&str; 16] =
     ["a", "B", "b", "A", "é", "e\u{301}", "z", "~", "_", "-", "a b", "a-b", "\u{fb01}", "\u{ffee}", "\u{10ffff}", "10"];
 
-/// The order of a list is total: between equal records ids decide, byte by byte. A backward walk returns the
-/// same records in reverse order, whatever the size of the pages.
+/// The order of a list is total: records with equal keys are ordered by the bytes of their ids. A backward walk returns
+/// the same records in reverse order, whatever the size of the pages is.
 pub(super) async fn orders_are_total(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;
@@ -38,8 +38,8 @@ pub(super) async fn orders_are_total(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Records that are written between two pages make a walk leave out nothing and repeat nothing. Every record
-/// that existed at the start comes exactly once.
+/// If records are written between two pages, a walk leaves out no other record and repeats none. Every record that
+/// existed at the start is returned exactly once.
 pub(super) async fn a_walk_with_writes_between_pages_skips_and_repeats_nothing(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         for &direction in probe.directions() {
@@ -66,7 +66,7 @@ pub(super) async fn a_walk_with_writes_between_pages_skips_and_repeats_nothing(g
     Ok(())
 }
 
-/// A walk during writes returns every record that existed at the start exactly once, and ends.
+/// A walk during which records are written returns every record that existed at the start exactly once, and ends.
 pub(super) async fn a_walk_during_writes_returns_each_record_once(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;

@@ -13,8 +13,8 @@ use crate::{
     log::draft::json,
 };
 
-/// Inputs are at the end of the queue in the order given, with positions from 1. Ids that the
-/// caller does not give are generated.
+/// Inputs are appended to the queue in the order given. Positions begin at 1. If the caller does not give an id, the
+/// store generates one.
 pub(super) async fn inputs_are_appended_in_order(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     queue.expect("a b").await?;
@@ -28,7 +28,7 @@ pub(super) async fn inputs_are_appended_in_order(given: &Given) -> Verdict {
     expect_eq(loaded.revision, 2)
 }
 
-/// Message, delivery and times come back as they were given, also after the store was opened again.
+/// The message and the delivery of an input are returned as they were given. A reopen does not change the queue.
 pub(super) async fn pending_inputs_round_trip(given: &Given) -> Verdict {
     let queue = Queue::of(given, "t");
     let mut message = Message::user("x\0y");
@@ -44,7 +44,8 @@ pub(super) async fn pending_inputs_round_trip(given: &Given) -> Verdict {
     expect_eq(queue.load().await?, before)
 }
 
-/// If one input is refused, none is appended. A new input together with one that is already pending is refused, too.
+/// If one input of an append is refused, none is appended. An append is also refused if some of its inputs are already
+/// pending and others are new.
 pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a"]).await?;
     let bad = NewInput::message(Message::new(Role::Tool, vec![Block::text("x")])).with_id(id("bad"));
@@ -56,7 +57,7 @@ pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
     queue.expect("a b").await
 }
 
-/// An append whose inputs are all pending as given returns the same inputs again and writes nothing.
+/// If all inputs of an append are already pending with the same content, the append returns them and writes nothing.
 pub(super) async fn a_repeated_append_returns_the_first_inputs(given: &Given) -> Verdict {
     let queue = Queue::of(given, "t");
     let inputs = || [input("a"), delivered("b", Delivery::at(Boundary::Interrupt))];
@@ -68,7 +69,7 @@ pub(super) async fn a_repeated_append_returns_the_first_inputs(given: &Given) ->
     expect_eq(queue.load().await?, before)
 }
 
-/// An id that is pending with other content is refused, and so is an id in the log.
+/// An input is refused if its id is that of a pending input with other content, or of an entry in the log.
 pub(super) async fn an_id_in_use_is_refused(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     let other = NewInput::message(Message::user("other")).with_id(id("a"));
@@ -82,7 +83,7 @@ pub(super) async fn an_id_in_use_is_refused(given: &Given) -> Verdict {
     Queue::having(given, "u", &["a"]).await?.expect("a").await
 }
 
-/// A message that could not be an entry is refused when it is appended, and when it replaces another message.
+/// A message that would be refused as an entry is also refused as input, by an append and by an update.
 pub(super) async fn an_input_with_an_invalid_message_is_refused(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a"]).await?;
     let misplaced = || Message::new(Role::User, vec![Block::tool_use("c", "tool", json("{}"))]);
@@ -93,7 +94,7 @@ pub(super) async fn an_input_with_an_invalid_message_is_refused(given: &Given) -
     expect_eq(queue.load().await?, before)
 }
 
-/// An append creates the thread if it does not exist, with version 0. A refused append creates none.
+/// If the thread does not exist, an append creates it with version 0. A refused append does not create it.
 pub(super) async fn an_append_makes_the_thread(given: &Given) -> Verdict {
     let queue = Queue::of(given, "t");
     queue.refuse([], ErrorKind::Invalid).await?;
@@ -126,7 +127,7 @@ pub(super) async fn an_unknown_thread_has_an_empty_queue(given: &Given) -> Verdi
     expect_eq((queue.revision, queue.inputs.len()), (0, 0))
 }
 
-/// A queue holds 10,000 inputs, and one more is refused. When an input was retracted there is room for another.
+/// A queue can hold 10,000 inputs. One more is refused. After an input was retracted, another one can be appended.
 pub(super) async fn a_queue_has_ten_thousand_inputs_at_most(given: &Given) -> Verdict {
     let queue = Queue::of(given, "t");
     let inputs = |from: usize, to: usize| (from..to).map(|number| input(&format!("i-{number}"))).collect::<Vec<_>>();
@@ -143,7 +144,7 @@ pub(super) async fn a_queue_has_ten_thousand_inputs_at_most(given: &Given) -> Ve
     expect_eq(queue.load().await?.inputs.len(), 10_000)
 }
 
-/// The smaller limits of a store apply to the number of inputs and to the size of one.
+/// If a store was opened with smaller limits, these apply to the number of inputs and to the size of an input.
 pub(super) async fn smaller_limits_hold(given: &Given) -> Verdict {
     let given = given
         .with_limits(|limits| {
@@ -159,7 +160,7 @@ pub(super) async fn smaller_limits_hold(given: &Given) -> Verdict {
     queue.refuse([NewInput::message(large())], ErrorKind::LimitExceeded).await?;
     let update = PendingUpdate::new(id("t"), id("b")).with_message(large());
     expect_kind(queue.store()?.update_pending(update).await, ErrorKind::LimitExceeded)?;
-    // Message and delivery count together. Neither of them is too large by itself here.
+    // The limit applies to the message and the delivery together. Here neither of them is too large by itself.
     let far = Delivery::at(Boundary::NextStep).for_run(Target::new(id(&"r".repeat(250))));
     let update = |bytes| PendingUpdate::new(id("t"), id("b")).with_message(Message::user("x".repeat(bytes)));
     let both = update(1_600).with_delivery(far.clone());

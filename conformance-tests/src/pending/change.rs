@@ -1,4 +1,4 @@
-//! Changes, retractions and new orders.
+//! Updates, retractions and reorders of pending input.
 
 use store_core::{
     Boundary, Delivery, EntryId, ErrorKind, Message, NewInput, PendingBody, PendingInput, PendingUpdate, Reorder,
@@ -28,8 +28,8 @@ async fn find(queue: &Queue<'_>, name: &str) -> Result<PendingInput, Failure> {
     found.ok_or_else(|| Failure::new(format!("`{name}` is not pending")))
 }
 
-/// A change of message or delivery keeps the place and the time of creation, and raises the revisions
-/// of the input and of the queue.
+/// An update of the message or the delivery does not change the position and the time of creation of the input. It
+/// raises the revisions of the input and of the queue.
 pub(super) async fn a_change_keeps_the_place(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
     let before = find(&queue, "b").await?;
@@ -49,7 +49,7 @@ pub(super) async fn a_change_keeps_the_place(given: &Given) -> Verdict {
     expect_eq(find(&queue, "b").await?.as_ref(), again.as_ref())
 }
 
-/// A change that expects another revision is refused.
+/// An update that expects a revision other than the current one is refused.
 pub(super) async fn a_stale_change_is_refused(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     queue.store()?.update_pending(saying("a", "1").expecting(1)).await?;
@@ -62,7 +62,7 @@ pub(super) async fn a_stale_change_is_refused(given: &Given) -> Verdict {
     queue.store()?.update_pending(saying("b", "2").expecting(1)).await.map(drop).map_err(Failure::from)
 }
 
-/// A change to what the input already is raises no revision.
+/// An update that changes nothing raises no revision.
 pub(super) async fn an_input_update_without_effect_raises_no_revision(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a"]).await?;
     let before = queue.load().await?;
@@ -73,7 +73,7 @@ pub(super) async fn an_input_update_without_effect_raises_no_revision(given: &Gi
     expect_eq(queue.load().await?, before)
 }
 
-/// A retraction returns the input as it was and removes it. The revisions of the other inputs stay.
+/// A retraction removes an input and returns it. It does not change the revisions of the other inputs.
 pub(super) async fn a_retraction_returns_the_input(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
     queue.store()?.update_pending(saying("b", "new")).await?;
@@ -87,8 +87,8 @@ pub(super) async fn a_retraction_returns_the_input(given: &Given) -> Verdict {
     expect_kind(queue.store()?.retract_pending(&id("t"), &id("b")).await, ErrorKind::NotFound).map(drop)
 }
 
-/// An order names every input once, and the revision of the queue. It raises that
-/// revision, and not those of the inputs.
+/// A reorder names every input once, and the revision of the queue. It raises the revision of the queue, but not those
+/// of the inputs.
 pub(super) async fn a_reorder_names_the_whole_queue(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
     let revision = queue.store()?.reorder_pending(Reorder::new(id("t"), 1, ids(&["c", "a", "b"]))).await?;
@@ -106,8 +106,8 @@ pub(super) async fn a_reorder_names_the_whole_queue(given: &Given) -> Verdict {
     queue.expect("d c b a").await
 }
 
-/// An order with a stale revision, or with an input that is missing, foreign or named twice,
-/// is refused and changes nothing.
+/// A reorder is refused and changes nothing if the revision is stale, if an input is missing or named twice, or if it
+/// names an input of another thread.
 pub(super) async fn a_refused_reorder_changes_nothing(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
     Queue::having(given, "u", &["x"]).await?;
@@ -128,7 +128,7 @@ pub(super) async fn a_refused_reorder_changes_nothing(given: &Given) -> Verdict 
     Ok(())
 }
 
-/// An input in the log can be neither changed nor retracted nor reordered, and it cannot be appended again.
+/// An input that was consumed cannot be updated, retracted, reordered or appended again.
 pub(super) async fn consumed_input_can_no_longer_be_changed(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     queue.consume(&["a"]).await?;
@@ -142,7 +142,7 @@ pub(super) async fn consumed_input_can_no_longer_be_changed(given: &Given) -> Ve
     queue.expect("b").await
 }
 
-/// An unknown input is not found, and neither is anything of an unknown thread.
+/// For an unknown input or an unknown thread, updates, retractions and reorders fail with `NotFound`.
 pub(super) async fn an_unknown_input_is_not_found(given: &Given) -> Verdict {
     for _ in 0..2 {
         let store = Queue::of(given, "t").store()?;
@@ -155,8 +155,8 @@ pub(super) async fn an_unknown_input_is_not_found(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// The revision of an id never decreases, even if its input is retracted and appended
-/// again, or if the queue was empty.
+/// The revision of an input never decreases, even if the input is retracted and appended again, and the queue was empty
+/// in between.
 pub(super) async fn revisions_never_fall(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a"]).await?;
     let mut last = queue.get("a").await?.revision;
@@ -171,7 +171,7 @@ pub(super) async fn revisions_never_fall(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Changes, retractions and orders are there after the store was opened again.
+/// Updates, retractions and reorders survive a reopen.
 pub(super) async fn changes_of_a_queue_survive_a_reopen(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b", "c", "d"]).await?;
     queue.store()?.update_pending(saying("b", "new")).await?;

@@ -1,4 +1,4 @@
-//! Consumption: pending input becomes entries of a commit.
+//! Commits that consume pending input: the inputs become entries.
 
 use store_core::{Body, Commit, ContextRequest, ErrorKind, Expect, InputRef, Message};
 
@@ -14,8 +14,8 @@ use crate::{
     run::draft::{done, running, write},
 };
 
-/// Pending input is in no entry and in no context. Consumed input is an entry with the id and the message of
-/// the input, and is no longer pending.
+/// Pending input is neither in the log nor in a context. When it is consumed, it becomes an entry with the same id and
+/// message, and is no longer pending.
 pub(super) async fn consumed_input_is_an_entry_and_no_longer_pending(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     expect_eq(given.log(&id("t")).await?.len(), 0)?;
@@ -31,8 +31,8 @@ pub(super) async fn consumed_input_is_an_entry_and_no_longer_pending(given: &Giv
     queue.expect("b").await
 }
 
-/// Consumed input comes before the entries of the commit, in the order given, which may differ from that of the
-/// queue. For parents and versions it counts as entries.
+/// In the log, consumed input comes before the other entries of the commit. The commit gives its order, which may
+/// differ from that of the queue. Consumed input can be a parent, and increases the version, as other entries do.
 pub(super) async fn consumed_input_comes_first_in_the_order_given(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b", "c", "d"]).await?;
     let commit = queue.consuming(&["c", "a"]).await?.entry(user("x")).entry(user("y").below(id("c")));
@@ -49,7 +49,7 @@ pub(super) async fn consumed_input_comes_first_in_the_order_given(given: &Given)
     queue.expect("b d").await
 }
 
-/// A consumed id must be pending, with the revision that the commit names.
+/// A commit can only consume inputs that are pending and have the revision that the commit names.
 pub(super) async fn only_pending_input_of_the_named_revision_is_consumed(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     let seen = queue.consuming(&["a"]).await?;
@@ -73,7 +73,7 @@ pub(super) async fn only_pending_input_of_the_named_revision_is_consumed(given: 
     queue.expect("b").await
 }
 
-/// A refused commit leaves the queue as it is, whatever the reason. If one input is refused, none is consumed.
+/// A commit that is refused for any reason does not change the queue. If one input is refused, none is consumed.
 pub(super) async fn a_refused_commit_consumes_nothing(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     write(given, "t", done("done")).await?;
@@ -100,8 +100,8 @@ pub(super) async fn a_refused_commit_consumes_nothing(given: &Given) -> Verdict 
     queue.expect("").await
 }
 
-/// Consumed input counts as entries: it needs a guard or a key, and a guard with the version
-/// before it is stale afterwards.
+/// Like a commit with entries, a commit that consumes input needs a guard or a commit key, and increases the version: a
+/// guard with the earlier version is then stale.
 pub(super) async fn consumed_input_needs_a_guard_or_a_key(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     let thread = given.thread(&id("t")).await?;
@@ -113,7 +113,8 @@ pub(super) async fn consumed_input_needs_a_guard_or_a_key(given: &Given) -> Verd
     expect_eq(given.thread(&id("t")).await?.version, thread.version.plus(1))
 }
 
-/// What a commit consumes is part of its content. A repeat with the same key returns the first receipt.
+/// The consumed inputs are part of the content of a commit. If the commit is repeated with the same commit key and
+/// inputs, it returns the first receipt. A commit with that key and other inputs is refused.
 pub(super) async fn consumption_is_content(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     let commit = queue.consuming(&["a"]).await?.with_key(id("k"));
@@ -125,7 +126,7 @@ pub(super) async fn consumption_is_content(given: &Given) -> Verdict {
     queue.expect("b").await
 }
 
-/// A commit may consume 1,000 inputs. One more is refused.
+/// A commit can consume 1,000 inputs. A commit that consumes more is refused.
 pub(super) async fn a_commit_consumes_a_thousand_inputs_at_most(given: &Given) -> Verdict {
     let queue = Queue::of(given, "t");
     let inputs = queue.append((0..1_001).map(|number| input(&format!("i-{number}")))).await?.inputs;
@@ -149,8 +150,8 @@ pub(super) async fn an_entry_cannot_take_the_id_of_pending_input(given: &Given) 
     writer.expect_log("a b").await
 }
 
-/// After the store was opened again, consumed input is in the log and not in the queue,
-/// and other input is where it was.
+/// After a reopen, consumed input is in the log and not in the queue. The other inputs are still in the queue, in the
+/// same order.
 pub(super) async fn consumption_survives_a_reopen(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
     queue.consume(&["b"]).await?;

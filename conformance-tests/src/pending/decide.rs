@@ -1,4 +1,4 @@
-//! Decisions on tickets of waiting runs.
+//! Decisions on the tickets that waiting runs wait for.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::{
     run::draft::{change, done, running, write},
 };
 
-/// A decision is pending input for the run that waits. When it is consumed, it is an
-/// entry that is not sent to a model.
+/// A decision is pending input for a waiting run. When it is consumed, it becomes an entry. This entry is in no
+/// context.
 pub(super) async fn a_decision_becomes_an_entry(given: &Given) -> Verdict {
     wait(given, "t", "r", &["k"]).await?;
     let queue = Queue::of(given, "t");
@@ -32,8 +32,8 @@ pub(super) async fn a_decision_becomes_an_entry(given: &Given) -> Verdict {
     Writer::new(given, "t").refuse([direct], ErrorKind::Invalid).await.map(drop)
 }
 
-/// A decision names a waiting run of the thread, and one of the tickets of that run. It
-/// is delivered to that run only.
+/// A decision must name a waiting run of the thread and one of the tickets of that run. It
+/// cannot have another boundary or another target, and cannot be a barrier.
 pub(super) async fn a_decision_needs_a_waiting_run(given: &Given) -> Verdict {
     wait(given, "t", "r", &["k", "l"]).await?;
     write(given, "t", change("running", store_core::RunStatus::Running)).await?;
@@ -55,8 +55,8 @@ pub(super) async fn a_decision_needs_a_waiting_run(given: &Given) -> Verdict {
     queue.append([decision(), NewInput::decision(resume("r", "l"))]).await.map(drop)
 }
 
-/// A decision counts once. An equal decision returns the first one, and a different one for the same ticket is
-/// refused. Other tickets and runs have decisions of their own.
+/// A ticket of a run is decided once. An append of an equal decision returns the first one. A different decision on the
+/// same ticket is refused. Other tickets, and tickets of other runs, have their own decisions.
 pub(super) async fn a_ticket_is_decided_once(given: &Given) -> Verdict {
     wait(given, "t", "r", &["k", "l"]).await?;
     wait(given, "t", "s", &["k"]).await?;
@@ -71,7 +71,7 @@ pub(super) async fn a_ticket_is_decided_once(given: &Given) -> Verdict {
     expect_eq(queue.load().await?.inputs.len(), 3)
 }
 
-/// The ticket stays decided after its decision was consumed, the run continued and the store was opened again.
+/// A ticket stays decided after its decision was consumed and the run continued, and also after a reopen.
 pub(super) async fn a_ticket_stays_decided_after_consumption(given: &Given) -> Verdict {
     wait(given, "t", "r", &["k"]).await?;
     let queue = Queue::of(given, "t");
@@ -90,7 +90,7 @@ pub(super) async fn a_ticket_stays_decided_after_consumption(given: &Given) -> V
     Ok(())
 }
 
-/// A decision for an open run can be neither changed nor retracted. A new order of the queue may move it.
+/// While a run has not ended, a decision for it cannot be updated or retracted. A reorder of the queue can move it.
 pub(super) async fn a_decision_of_an_open_run_cannot_be_changed(given: &Given) -> Verdict {
     wait(given, "t", "r", &["k"]).await?;
     let queue = Queue::of(given, "t");
@@ -108,7 +108,7 @@ pub(super) async fn a_decision_of_an_open_run_cannot_be_changed(given: &Given) -
     queue.expect("a d").await
 }
 
-/// Of several different decisions on one ticket at the same time, one counts.
+/// If several different decisions on the same ticket are appended at the same time, exactly one is accepted.
 pub(super) async fn one_of_several_decisions_counts(given: &Given) -> Verdict {
     wait(given, "t", "r", &["k"]).await?;
     let store = Queue::of(given, "t").store()?;
@@ -127,7 +127,7 @@ pub(super) async fn one_of_several_decisions_counts(given: &Given) -> Verdict {
     expect_eq(given.commit(commit).await?.consumed.len(), 1)
 }
 
-/// A decision whose run is done decides nothing any more, and can be retracted.
+/// After a run has ended, a decision for it has no effect, and can be retracted.
 pub(super) async fn a_decision_of_a_finished_run_can_be_retracted(given: &Given) -> Verdict {
     wait(given, "t", "r", &["k"]).await?;
     let queue = Queue::of(given, "t");

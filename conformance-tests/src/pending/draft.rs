@@ -1,4 +1,4 @@
-//! Helpers for cases of pending input.
+//! Helpers that make pending input, append and consume it, and check queues.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ impl<'a> Queue<'a> {
         Ok(self.store()?.load_queue(&self.thread).await?)
     }
 
-    /// Checks that the queue holds these inputs, in this order.
+    /// Checks that the queue has these inputs, in this order and with positions from 1 on.
     pub(super) async fn expect(&self, ids: &str) -> Verdict {
         let queue = self.load().await?;
         expect_eq(join(queue.inputs.iter().map(|input| input.id.as_str())), ids)?;
@@ -70,7 +70,7 @@ impl<'a> Queue<'a> {
         expect_eq(places, (1..).take(queue.inputs.len()).map(Some).collect::<Vec<_>>())
     }
 
-    /// The id and the revision of an input, as they are now.
+    /// The id and the current revision of an input.
     pub(super) async fn get(&self, name: &str) -> Result<InputRef, Failure> {
         let queue = self.load().await?;
         let found = queue.inputs.iter().find(|input| input.id.as_str() == name);
@@ -105,7 +105,7 @@ pub(super) fn delivered(name: &str, delivery: Delivery) -> NewInput {
     input(name).with_delivery(delivery)
 }
 
-/// A decision to resume a ticket of a run.
+/// A decision that resumes a run at one of its tickets.
 pub(super) fn resume(run: &str, ticket: &str) -> Decision {
     Decision::new(id(run), ticket, DecisionAction::Resume)
 }

@@ -1,4 +1,4 @@
-//! The queue during the life of its thread.
+//! How queues and their threads affect each other: lists, deletion and pruning of threads.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ async fn listed(given: &Given) -> Result<Vec<String>, Failure> {
     Ok(threads.iter().map(ToString::to_string).collect())
 }
 
-/// Threads with pending input are listed by id. A thread whose last input was consumed,
-/// retracted or deleted is not listed.
+/// Threads with pending input are listed by id. A thread is not listed after its last input was consumed or retracted,
+/// or after the thread was deleted.
 pub(super) async fn threads_with_input_are_listed(given: &Given) -> Verdict {
     for name in ["d", "b", "e", "a", "c"] {
         Queue::having(given, name, &["x", "y"]).await?;
@@ -38,7 +38,7 @@ pub(super) async fn threads_with_input_are_listed(given: &Given) -> Verdict {
     expect_eq(listed(given).await?, ["a", "b", "e"])
 }
 
-/// A deleted thread leaves no input, and a new thread under its id begins with an empty queue.
+/// Deleting a thread deletes its pending input. A new thread with the same id begins with an empty queue.
 pub(super) async fn deleting_a_thread_deletes_its_queue(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a", "b"]).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
@@ -52,7 +52,8 @@ pub(super) async fn deleting_a_thread_deletes_its_queue(given: &Given) -> Verdic
     expect_eq(queue.load().await?.revision, 1)
 }
 
-/// A thread with pending input is not pruned, however long ago it was written. Without input it is.
+/// A thread with pending input is not pruned, however long it has been idle. When it has no pending input any more, it
+/// is pruned.
 pub(super) async fn a_thread_with_input_is_not_pruned(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a"]).await?;
     given.a_thread("idle").await?;
@@ -66,7 +67,7 @@ pub(super) async fn a_thread_with_input_is_not_pruned(given: &Given) -> Verdict 
     expect_eq(pruned.threads, vec![id("t")])
 }
 
-/// Changes of a queue leave the version, revision, head and last activity of the thread as they are.
+/// Changes to a queue do not change the version, the revision, the head and the last activity of its thread.
 pub(super) async fn queue_changes_do_not_change_the_thread(given: &Given) -> Verdict {
     let before = given.a_log("t", &["x"]).await?;
     given.advance(Duration::from_mins(1)).await;

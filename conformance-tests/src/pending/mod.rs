@@ -1,4 +1,4 @@
-//! Cases of pending input (PI).
+//! Cases about pending input (promises PI of the contract).
 
 mod append;
 mod cancel;
@@ -10,7 +10,8 @@ mod life;
 mod race;
 mod select;
 
-/// The cases of this area.
+/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
+/// promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! pending {

@@ -14,7 +14,7 @@ use crate::{
     given::{id, race, race_two},
 };
 
-/// Concurrent appends lose nothing, and the inputs of each caller stay in their order.
+/// All concurrent appends take effect, and the inputs of each caller are in the order in which it appended them.
 pub(super) async fn concurrent_appends_lose_nothing(given: &Given) -> Verdict {
     let store = Queue::of(given, "t").store()?;
     let ends = race(8, |task| {
@@ -42,7 +42,7 @@ pub(super) async fn concurrent_appends_lose_nothing(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Of several commits that consume one input, one succeeds.
+/// Of several concurrent commits that consume the same input, exactly one succeeds.
 pub(super) async fn an_input_is_consumed_once(given: &Given) -> Verdict {
     for round in 0..10 {
         let name = format!("t-{round}");
@@ -63,7 +63,7 @@ pub(super) async fn an_input_is_consumed_once(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// If a change or a retraction of an input races with a commit that consumes it, one of the two succeeds.
+/// If an update or a retraction of an input races with a commit that consumes it, exactly one of the two succeeds.
 pub(super) async fn a_change_and_a_consumption_exclude_each_other(given: &Given) -> Verdict {
     for round in 0..20 {
         let name = format!("t-{round}");
@@ -90,7 +90,7 @@ pub(super) async fn a_change_and_a_consumption_exclude_each_other(given: &Given)
     Ok(())
 }
 
-/// An append whose future is dropped takes effect in full or not at all, and before every call that is made after it.
+/// If the future of an append is dropped, the append takes effect in full before the next call, or never.
 pub(super) async fn a_dropped_append_is_all_or_nothing(given: &Given) -> Verdict {
     let queue = Queue::having(given, "t", &["a"]).await?;
     let mut wanted = 1;
@@ -107,7 +107,7 @@ pub(super) async fn a_dropped_append_is_all_or_nothing(given: &Given) -> Verdict
             }
         }
         let before = queue.load().await?.inputs.len();
-        expect(before == wanted || before == wanted + 2, format!("{before} inputs, neither {wanted} nor two more"))?;
+        expect(before == wanted || before == wanted + 2, format!("{before} inputs, expected {wanted} or two more"))?;
         queue.append(names.iter().map(|name| input(name))).await?;
         wanted += 2;
         expect_eq(queue.load().await?.inputs.len(), wanted)?;

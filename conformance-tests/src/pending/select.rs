@@ -1,4 +1,4 @@
-//! Selection: the inputs that a run takes from a stored queue.
+//! Selection: which inputs of a stored queue a run takes at a boundary.
 
 use store_core::{
     Boundary::{self, Interrupt, NewRun, NextStep, OnNaturalEnd, ResumeInput},
@@ -14,7 +14,7 @@ use crate::{
     run::draft::{done, running, write},
 };
 
-/// The inputs that the run `r` takes from the queue of a thread at a boundary.
+/// The ids of the inputs that the run `r` takes from a queue at a boundary.
 async fn taken(queue: &Queue<'_>, boundary: Boundary) -> Result<String, Failure> {
     let inputs = queue.load().await?.inputs;
     let mut over = Vec::new();
@@ -33,8 +33,9 @@ async fn queue<'a>(given: &'a Given, name: &str, deliveries: Vec<Delivery>) -> R
     Ok(queue)
 }
 
-/// An input is taken at its own boundary and at every weaker one, in the order of the queue. `resume_input` is
-/// a separate boundary. To take nothing is legal.
+/// An input is taken at its own boundary and at every weaker one. From the strongest to the weakest, these are
+/// `interrupt`, `next_step`, `on_natural_end` and `new_run`. Inputs for `resume_input` are taken only at that boundary.
+/// The taken inputs keep the order of the queue. Taking no input is allowed.
 pub(super) async fn inputs_are_taken_at_their_boundary(given: &Given) -> Verdict {
     let boundaries = [NewRun, OnNaturalEnd, ResumeInput, NextStep, Interrupt];
     let queue = queue(given, "t", boundaries.map(Delivery::at).to_vec()).await?;
@@ -46,8 +47,8 @@ pub(super) async fn inputs_are_taken_at_their_boundary(given: &Given) -> Verdict
     expect_eq(taken(&Queue::of(given, "empty"), NewRun).await?, "")
 }
 
-/// An input with a target is taken inside that run. A new run takes it only if the target is
-/// done and the input allows that.
+/// An input with a target is taken by that run. If the target has ended and the input allows it, a new run takes the
+/// input. No other run takes it.
 pub(super) async fn a_targeted_input_is_taken_by_its_run(given: &Given) -> Verdict {
     for run in [running("r"), running("busy"), done("over")] {
         write(given, "t", run).await?;
@@ -65,8 +66,8 @@ pub(super) async fn a_targeted_input_is_taken_by_its_run(given: &Given) -> Verdi
     expect_eq(taken(&queue, NewRun).await?, "a c")
 }
 
-/// An input that may not be taken is passed over and blocks nothing, unless it is a barrier. Nothing behind a
-/// barrier is taken, and the barrier itself only if nothing in front of it was passed over.
+/// An input that cannot be taken is skipped, and inputs behind it are taken. A barrier ends this: nothing behind it is
+/// taken, and it is taken itself only if no input in front of it was skipped.
 pub(super) async fn a_barrier_ends_the_scan(given: &Given) -> Verdict {
     let (now, late) = (|| Delivery::at(Interrupt), || Delivery::at(NewRun));
     for (at, (deliveries, wanted)) in [
@@ -85,7 +86,8 @@ pub(super) async fn a_barrier_ends_the_scan(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// An input of granularity `one` is taken first and alone, or not at all.
+/// An input of granularity `one` is taken only if it is the first input that is taken, and then no other input is
+/// taken. If another input was taken before it, no more inputs are taken.
 pub(super) async fn an_input_of_granularity_one_is_taken_alone(given: &Given) -> Verdict {
     let (now, late) = (|| Delivery::at(Interrupt), || Delivery::at(NewRun));
     for (at, (deliveries, wanted)) in [

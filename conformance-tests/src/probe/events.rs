@@ -1,4 +1,5 @@
-//! The events of a thread, by sequence. The id of a record in shared cases is the kind of an event.
+//! The events of a thread, ordered by sequence number. The store generates the ids of events, so an event has the id
+//! that a case gives as its kind.
 
 use std::sync::{
     Arc,
@@ -14,7 +15,7 @@ use store_core::{
 use super::{BOTH, Item, Probe};
 use crate::given::id;
 
-/// Numbers the events, because an event does not show its sequence number.
+/// The number of the next event. It is the payload of the event, because an event does not show its sequence number.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 fn events(stores: &TenantStores) -> Result<Arc<dyn EventStore>> {

@@ -1,4 +1,4 @@
-//! Lists of what commits write: entries, leaves, branch points, snapshots, runs.
+//! Lists of records that commits write: entries, leaves, branch points, snapshots and runs.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use store_core::{
 use super::{BOTH, FORWARD, Item, Probe};
 use crate::given::{id, said};
 
-/// The thread to whose log the records of a list are written. Each list has a thread of its own.
+/// The thread to which a list's records are committed. Each list has its own thread.
 fn log(probe: &impl Probe) -> ThreadId {
     id(probe.name())
 }
@@ -24,7 +24,7 @@ fn threads(stores: &TenantStores) -> Result<Arc<dyn ThreadRunStore>> {
     commits(stores).map(|commits| commits.threads())
 }
 
-/// Commits entries, under a key that is the id of the record.
+/// Commits entries. The commit key is the id of the record.
 async fn commit(log: ThreadId, stores: &TenantStores, key: &str, entries: Vec<NewEntry>) -> Result<()> {
     let commit = Commit::new(log).with_key(key.parse()?).entries(entries);
     commits(stores)?.commit(commit).await.map(drop)
@@ -34,7 +34,7 @@ async fn has_entry(log: &ThreadId, stores: &TenantStores, entry: &str) -> Result
     Ok(threads(stores)?.load_entry(log, &EntryId::new(entry)?).await?.is_some())
 }
 
-/// Entries by sequence.
+/// Entries, ordered by sequence number.
 pub(super) struct Entries;
 
 #[async_trait]
@@ -62,7 +62,7 @@ impl Probe for Entries {
     }
 }
 
-/// Leaves by sequence. Each entry is a root of its own.
+/// Leaves, ordered by sequence number. Each entry is a root, and therefore a leaf.
 pub(super) struct Leaves;
 
 #[async_trait]
@@ -89,7 +89,8 @@ impl Probe for Leaves {
     }
 }
 
-/// Branch points by sequence. Each entry gets two children, and the next entry is a child of the second.
+/// Branch points, ordered by sequence number. Each entry gets two children, and the next entry is a child of the second
+/// one.
 pub(super) struct BranchPoints;
 
 #[async_trait]
@@ -125,7 +126,7 @@ impl Probe for BranchPoints {
     }
 }
 
-/// Named checkpoints, by name.
+/// Named checkpoints, ordered by name.
 pub(super) struct Snapshots;
 
 #[async_trait]
@@ -153,7 +154,8 @@ impl Probe for Snapshots {
     }
 }
 
-/// Runs by creation. They are done from the start, because a thread may have only a few open runs.
+/// Runs, ordered by creation. They have ended when they are created, because the number of open runs of a thread is
+/// limited.
 pub(super) struct Runs;
 
 #[async_trait]

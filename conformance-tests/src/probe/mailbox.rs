@@ -1,4 +1,4 @@
-//! Dispatches by creation, of the tenant and of a thread.
+//! Lists of the dispatches of a tenant and of a thread, ordered by creation.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Lists of records that shared cases write, find and walk. Each contract has its own lists.
+//! The lists that cases of all contracts write to, search and walk. Each contract has its own lists.
 
 mod events;
 mod logs;
@@ -17,7 +17,7 @@ use crate::{
     given::{say_keyed, walk},
 };
 
-/// A list of one contract, and how its records are written.
+/// A list of one contract, and how a case writes and finds the records in it.
 #[async_trait]
 pub(crate) trait Probe: Send + Sync {
     /// The name of the list, which failures show.
@@ -26,7 +26,7 @@ pub(crate) trait Probe: Send + Sync {
     /// The directions in which the list can be walked.
     fn directions(&self) -> &'static [Direction];
 
-    /// Whether a cursor is refused in the other direction.
+    /// Whether a cursor of one direction is refused in the other direction.
     fn binds_direction(&self) -> bool {
         true
     }
@@ -34,25 +34,25 @@ pub(crate) trait Probe: Send + Sync {
     /// Writes a record with this id or name.
     async fn write(&self, stores: &TenantStores, id: &str) -> Result<()>;
 
-    /// Whether the record can be found without the list.
+    /// Whether the store has the record. The call does not read the list.
     async fn has(&self, stores: &TenantStores, id: &str) -> Result<bool>;
 
     /// A page of the list.
     async fn list(&self, stores: &TenantStores, direction: Direction, page: PageRequest) -> Result<Page<Item>>;
 
-    /// Follows the list from behind a cursor. Returns none for a list that cannot be followed.
+    /// Subscribes to the records after a cursor. Returns none if the list has no subscriptions.
     async fn follow(&self, _stores: &TenantStores, _after: Cursor) -> Option<Result<EventStream>> {
         None
     }
 }
 
-/// A record as its list shows it: its rank, and the id that decides between equal ranks.
+/// A record in a list. Records are ordered by rank, and records of equal rank by id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Item {
-    /// The time or the sequence number that the list is ordered by. It is 0 in a list that
-    /// is ordered by id or name only.
+    /// The time or the sequence number that the list is ordered by. It is 0 in a list that is ordered only by id or
+    /// name.
     pub(crate) rank: u64,
-    /// The id or name. It decides between records of equal rank.
+    /// The id or the name.
     pub(crate) id: String,
 }
 
@@ -99,8 +99,7 @@ pub(crate) fn first(contract: Contract) -> Box<dyn Probe> {
     }
 }
 
-/// Writes under this name what every store can hold: a thread by a commit, or a record of the
-/// contract if the store has no commits.
+/// Writes a record with this name: a thread, by a commit, or a record of the contract if the store has no commits.
 pub(crate) async fn write(contract: Contract, stores: &TenantStores, name: &str) -> Result<()> {
     match &stores.commits {
         Some(commits) => commits.commit(say_keyed(&name.parse()?, "k", "x")).await.map(drop),
@@ -108,7 +107,7 @@ pub(crate) async fn write(contract: Contract, stores: &TenantStores, name: &str)
     }
 }
 
-/// Whether what [`write`] wrote is there.
+/// Whether the store has the record that [`write`] wrote.
 pub(crate) async fn has(contract: Contract, stores: &TenantStores, name: &str) -> Result<bool> {
     match &stores.threads {
         Some(threads) => Ok(threads.load_thread(&name.parse()?).await?.is_some()),
@@ -117,7 +116,7 @@ pub(crate) async fn has(contract: Contract, stores: &TenantStores, name: &str) -
 }
 
 impl dyn Probe {
-    /// The whole list, in pages of `limit`.
+    /// Reads the whole list, in pages of `limit` records.
     pub(crate) async fn walk(
         &self,
         stores: &TenantStores,

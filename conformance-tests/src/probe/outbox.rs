@@ -1,4 +1,5 @@
-//! Rows of the outbox, by creation. The id of a record in shared cases is the target of a row.
+//! Rows of the outbox, ordered by creation. The store generates the ids of rows, so a row has the id that a case gives
+//! as its target.
 
 use std::sync::{
     Arc,
@@ -14,7 +15,7 @@ use store_core::{
 use super::{BOTH, Item, Probe};
 use crate::given::id;
 
-/// Numbers the rows, because several of them may be created at one time.
+/// The number of the next row. It is the payload of the row, because several rows may be created at the same time.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 fn outbox(stores: &TenantStores) -> Result<Arc<dyn OutboxStore>> {

@@ -1,4 +1,4 @@
-//! Lists of threads: all threads in both orders, and those with pending input.
+//! Lists of threads: all threads, ordered by creation or by last activity, and the threads with pending input.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ async fn has(stores: &TenantStores, id: &str) -> Result<bool> {
     Ok(threads(stores)?.load_thread(&ThreadId::new(id)?).await?.is_some())
 }
 
-/// Threads by creation.
+/// Threads, ordered by creation.
 pub(super) struct ByCreation;
 
 #[async_trait]
@@ -50,7 +50,7 @@ impl Probe for ByCreation {
     }
 }
 
-/// Threads by last activity.
+/// Threads, ordered by last activity.
 pub(super) struct ByActivity;
 
 #[async_trait]
@@ -78,7 +78,7 @@ impl Probe for ByActivity {
     }
 }
 
-/// Threads with pending input, by id.
+/// Threads with pending input, ordered by id.
 pub(super) struct WithInput;
 
 fn pending(stores: &TenantStores) -> Result<Arc<dyn PendingStore>> {

@@ -60,15 +60,15 @@ fn prune(stores: &TenantStores, _t: ThreadId) -> Call<'_> {
     })
 }
 
-/// A call that is dropped, and how a thread may look after that.
+/// A call that is dropped, and the allowed states of its thread after that.
 #[derive(Clone, Copy)]
 struct Sweep {
     make: Make,
-    /// Whether the thread exists before the call, with a child.
+    /// Whether the thread is created before the call, with a child.
     exists: bool,
-    /// How long the thread is not written before the call.
+    /// How long the thread is idle before the call.
     idle: Duration,
-    /// How the thread may look: without the effect of the call, and with all of it.
+    /// The thread, as [`shown`] describes it, without the effect of the call and with it.
     ends: [&'static str; 2],
 }
 
@@ -81,11 +81,12 @@ const COMMIT: Sweep =
 const UPDATE: Sweep =
     Sweep { make: update, exists: true, idle: Duration::ZERO, ends: [NEW, "0 entries, revision 2, Some(\"dropped\")"] };
 const DELETION: Sweep = Sweep { make: delete, exists: true, idle: Duration::ZERO, ends: [NEW, ""] };
-/// The prune removes the child first. The thread then has no child, and is removed, too.
+/// The prune removes the child first. After that the thread has no child, and is removed as well.
 const PRUNE: Sweep = Sweep { make: prune, exists: true, idle: IDLE.saturating_add(SETTLE_DELAY), ends: [NEW, ""] };
 
-/// Drops the call on a new thread after every number of polls, until a call ends. A little later the thread must look
-/// as one of the two `ends` says. If `in_order` is set, the next call of the same handle must already see that.
+/// Drops the call on a new thread after 0 polls, after 1 poll, and so on, until the call ends before it is dropped. A
+/// little later the thread must be in one of the two states `ends`. If `in_order` is set, the next call of
+/// the same handle must already find it in that state.
 async fn swept(given: &Given, sweep: Sweep, in_order: bool) -> Verdict {
     let given = &given.another().await?;
     let stores = given.stores()?;
@@ -101,7 +102,7 @@ async fn swept(given: &Given, sweep: Sweep, in_order: bool) -> Verdict {
         let seen = shown(&stores, &t).await?;
         tokio::time::sleep(SETTLE_DELAY).await;
         let later = shown(&stores, &t).await?;
-        let what = format!("after {polls} polls a read shows {seen:?}, a little later {later:?}");
+        let what = format!("after {polls} polls a read shows {seen:?}, a later read {later:?}");
         expect(sweep.ends.contains(&later.as_str()), &what)?;
         expect(!ended || seen == sweep.ends[1], format!("the call ended without its effect: {what}"))?;
         expect(!in_order || seen == later, format!("the dropped call took effect later: {what}"))?;
@@ -122,7 +123,8 @@ async fn a_parent(given: &Given, t: &ThreadId, child: &str) -> Verdict {
     Ok(())
 }
 
-/// Describes the thread as the handle shows it. The read must not wait for long.
+/// Describes the thread as a read of this handle returns it. The text is empty if there is no thread. The read must end
+/// in time.
 async fn shown(stores: &TenantStores, t: &ThreadId) -> Result<String, Failure> {
     let threads = stores.threads.as_ref().ok_or_else(|| Failure::new("the store has no threads"))?;
     let found = timeout(CALL_TIMEOUT, threads.load_thread(t)).await.map_err(|_| Failure::new("the next call hangs"))?;
@@ -131,7 +133,7 @@ async fn shown(stores: &TenantStores, t: &ThreadId) -> Result<String, Failure> {
     }))
 }
 
-/// Checks that nothing is locked: the thread, if it exists, and a new thread can be written.
+/// Checks that nothing is locked, by a commit to the thread, if it exists, and a commit to a new thread.
 async fn is_free(given: &Given, stores: &TenantStores, t: &ThreadId) -> Verdict {
     let commits = stores.commits.as_ref().ok_or_else(|| Failure::new("the store has no commits"))?;
     let there = given.threads()?.load_thread(t).await?;
@@ -143,7 +145,7 @@ async fn is_free(given: &Given, stores: &TenantStores, t: &ThreadId) -> Verdict 
     Ok(())
 }
 
-/// A creation that is dropped at any await created the thread or did not, and no later call waits for it.
+/// A creation that is dropped at any await takes effect or does not, and no later call waits for it.
 pub(super) async fn a_dropped_creation_is_all_or_nothing(given: &Given) -> Verdict {
     swept(given, CREATION, false).await
 }
@@ -159,8 +161,8 @@ pub(super) async fn a_dropped_update_is_all_or_nothing(given: &Given) -> Verdict
     swept(given, UPDATE, false).await
 }
 
-/// A deletion that is dropped at any await takes effect on the thread and its child or not at all,
-/// and no later call waits for it.
+/// A deletion that is dropped at any await deletes the thread with its child, or neither of them. No later call waits
+/// for it.
 pub(super) async fn a_dropped_deletion_is_all_or_nothing(given: &Given) -> Verdict {
     swept(given, DELETION, false).await?;
     let given = given.another().await?;
@@ -176,18 +178,19 @@ pub(super) async fn a_dropped_deletion_is_all_or_nothing(given: &Given) -> Verdi
     Ok(())
 }
 
-/// A prune that is dropped at any await prunes a thread or does not, and no later call waits for it.
+/// A prune that is dropped at any await has removed a thread or has not changed it. No later call waits for it.
 pub(super) async fn a_dropped_prune_harms_nothing(given: &Given) -> Verdict {
     swept(given, PRUNE, true).await
 }
 
-/// A dropped commit takes effect before any later call of its handle on its thread, including reads, or never.
+/// A dropped commit takes effect before any later call (or read) of the same handle on the same thread, or never.
 pub(super) async fn a_dropped_commit_does_not_take_effect_late(given: &Given) -> Verdict {
     swept(given, FIRST_COMMIT, true).await?;
     swept(given, COMMIT, true).await
 }
 
-/// A dropped creation, update or deletion takes effect before any later call of its handle on its thread, or never.
+/// A dropped creation, update or deletion takes effect before any later call of the same handle on the same thread, or
+/// never.
 pub(super) async fn a_dropped_change_does_not_take_effect_late(given: &Given) -> Verdict {
     for sweep in [CREATION, UPDATE, DELETION] {
         swept(given, sweep, true).await?;
@@ -195,7 +198,8 @@ pub(super) async fn a_dropped_change_does_not_take_effect_late(given: &Given) ->
     Ok(())
 }
 
-/// Callers that all drop their calls leave a store that works: every log is without gaps, and every lock is free.
+/// After many concurrent callers have dropped their calls, the store still works: every log is without gaps, and
+/// nothing is locked.
 pub(super) async fn many_dropped_calls_leave_a_store_that_works(given: &Given) -> Verdict {
     let stores = Arc::new(given.stores()?);
     let ends = crate::given::race(8, |task| {

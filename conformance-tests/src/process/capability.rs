@@ -13,8 +13,8 @@ use crate::{
     probe::first,
 };
 
-/// Capabilities are known as soon as the store is open. They are those that the fixture declares, and stay the
-/// same while the store is open.
+/// A store has the capabilities that its fixture declares. They are known as soon as the store is open, and do not
+/// change while it is open.
 pub(super) async fn capabilities_are_those_declared(given: &Given) -> Verdict {
     let (store, declared) = (given.store(), given.fixture().capabilities());
     expect_eq(store.capabilities(), &declared)?;
@@ -29,8 +29,8 @@ pub(super) async fn capabilities_are_those_declared(given: &Given) -> Verdict {
     expect_eq((stores.threads.is_none(), stores.commits.is_none()), (lacking, lacking))
 }
 
-/// `sync` returns if acknowledged data survives a power cut, and is `Unsupported` if nothing survives. If data
-/// survives the end of the process only, both are right.
+/// `sync` succeeds on a store whose acknowledged data survives a power cut. It is refused with `Unsupported` on a store
+/// whose data survives nothing. If the data survives only the end of the process, both answers are right.
 pub(super) async fn sync_succeeds_or_is_unsupported(given: &Given) -> Verdict {
     first(given.contract()).write(&given.stores()?, "x").await?;
     let ended = given.store().sync().await;
@@ -44,8 +44,7 @@ pub(super) async fn sync_succeeds_or_is_unsupported(given: &Given) -> Verdict {
     }
 }
 
-/// Times that the caller does not give are the store's: they follow store time, and the clock of
-/// this process does not matter.
+/// If the caller does not give a time, the store uses store time. The clock of the caller's process does not matter.
 pub(super) async fn times_come_from_the_clock_of_the_store(given: &Given) -> Verdict {
     let thread = given.a_thread("t").await?;
     for days in [1, 400, 4000] {
@@ -64,8 +63,8 @@ pub(super) async fn times_come_from_the_clock_of_the_store(given: &Given) -> Ver
     Ok(())
 }
 
-/// Stores and their contracts can be sent and shared between threads, can be trait objects, and are cheap to
-/// clone. A clone of the handles reaches the same store.
+/// Stores and their contracts are `Send` and `Sync`, can be trait objects, and can be cloned. A clone of the handles
+/// reaches the same store.
 pub(super) async fn handles_are_shared_between_threads(given: &Given) -> Verdict {
     const fn shared<T: Send + Sync + ?Sized>() {}
     shared::<dyn Store>();
@@ -81,7 +80,7 @@ pub(super) async fn handles_are_shared_between_threads(given: &Given) -> Verdict
     expect_eq(first(contract).ids(&stores).await?.len(), 8)
 }
 
-/// The `threads()` of a coordinator are the same store that it writes to.
+/// `threads()` of a coordinator returns the thread store that the coordinator writes to.
 pub(super) async fn a_coordinator_returns_its_own_thread_store(given: &Given) -> Verdict {
     let (commits, threads) = (given.commits()?, given.threads()?);
     let _receipt = commits.commit(say_keyed(&id("t"), "k", "x")).await?;

@@ -15,7 +15,7 @@ use crate::{
     probe::{first, has, write},
 };
 
-/// Makes every call through the handles of a tenant, and returns how each of them ended.
+/// Makes every call through the handles of a tenant. Returns the name and the result of each call.
 async fn every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let (t, pending) = (&id("t"), stores.commits.as_ref().map(|commits| commits.pending()));
     let mut calls = Vec::new();
@@ -55,7 +55,8 @@ async fn every_call_is_refused(stores: &TenantStores) -> Verdict {
     Ok(())
 }
 
-/// After `close` every call is refused with `Closed`, also through handles from before. To close again is no error.
+/// After `close` every call is refused with `Closed`, also through handles that were made before. Closing again is not
+/// an error.
 pub(super) async fn a_closed_store_refuses_every_call(given: &Given) -> Verdict {
     write(given.contract(), &given.stores()?, "t").await?;
     let (store, stores) = (given.store(), given.stores()?);
@@ -74,7 +75,7 @@ pub(super) async fn a_closed_store_refuses_every_call(given: &Given) -> Verdict 
     Ok(store.close().await?)
 }
 
-/// The handles of a deleted tenant refuse every call with `Closed`, even when its name is used again.
+/// The handles of a deleted tenant refuse every call with `Closed`, even after its name was used again.
 pub(super) async fn a_deleted_tenant_refuses_every_call(given: &Given) -> Verdict {
     let (stores, contract) = (given.stores()?, given.contract());
     write(contract, &stores, "t").await?;
@@ -87,8 +88,8 @@ pub(super) async fn a_deleted_tenant_refuses_every_call(given: &Given) -> Verdic
     expect(has(contract, &new, "u").await?, "a call through an old handle changed new data")
 }
 
-/// Writes while the store is closed. Each write is done or refused with `Closed`. Returns the
-/// names of those that were done.
+/// Writes from several tasks, one of which closes the store. Each write succeeds or is refused with `Closed`. Returns
+/// the names of the records that were written.
 async fn write_until_closed(given: &Given) -> std::result::Result<Vec<String>, Failure> {
     let (store, contract, stores) = (given.store(), given.contract(), given.stores()?);
     let ends = race(8, |task| {
@@ -112,13 +113,13 @@ async fn write_until_closed(given: &Given) -> std::result::Result<Vec<String>, F
     Ok(ends.await.into_iter().collect::<Result<Vec<_>>>()?.concat())
 }
 
-/// Calls that race with `close` end, with success or with `Closed`.
+/// A write that races with `close` succeeds or is refused with `Closed`.
 pub(super) async fn writes_racing_with_close_succeed_or_are_refused(given: &Given) -> Verdict {
     let done = write_until_closed(given).await?;
     expect(done.len() >= 20, format!("only {} writes were done", done.len()))
 }
 
-/// `close` completes what was accepted: each acknowledged write is there after the store was opened again.
+/// `close` completes the calls that were accepted: each acknowledged write is there after the store was opened again.
 pub(super) async fn closing_finishes_accepted_calls(given: &Given) -> Verdict {
     let done = write_until_closed(given).await?;
     given.reopen().await?;
@@ -133,8 +134,7 @@ pub(super) async fn closing_finishes_accepted_calls(given: &Given) -> Verdict {
     expect(threads.count_threads(&ThreadFilter::default()).await? >= done.len() as u64, "writes are lost")
 }
 
-/// When the last handle is dropped, the store is closed, too: everything acknowledged is
-/// there when it is opened again.
+/// Dropping the last handle also closes the store: each acknowledged write is there after the store was opened again.
 pub(super) async fn dropping_the_last_handle_closes_the_store(given: &Given) -> Verdict {
     let probe = first(given.contract());
     for round in 0..5 {
@@ -145,7 +145,7 @@ pub(super) async fn dropping_the_last_handle_closes_the_store(given: &Given) -> 
     Ok(())
 }
 
-/// Handles of a tenant keep the store open, even if the store itself is not held any more: their calls still work.
+/// Handles of a tenant keep the store open, even after the handle of the store was dropped: their calls still work.
 pub(super) async fn handles_keep_the_store_open(given: &Given) -> Verdict {
     let (probe, stores) = (first(given.contract()), given.stores()?);
     probe.write(&stores, "a").await?;
@@ -165,8 +165,8 @@ pub(super) async fn handles_keep_the_store_open(given: &Given) -> Verdict {
     tokio::try_join!(delivering, receiving).map(drop)
 }
 
-/// A process that opens a store twice gets two handles of the same store, or a typed error. It never gets a
-/// second store that overwrites the first.
+/// A process that opens a store twice gets two handles of the same store, or an error. It never gets a second store
+/// that overwrites the first.
 pub(super) async fn opening_twice_gives_one_store(given: &Given) -> Verdict {
     let probe = first(given.contract());
     probe.write(&given.stores()?, "a").await?;

@@ -10,7 +10,7 @@ use crate::{
     probe::write,
 };
 
-/// A progress that asks the operation to stop at once.
+/// Asks the operation to stop as soon as it reports progress.
 #[derive(Debug)]
 struct Stop;
 
@@ -20,8 +20,8 @@ impl Progress for Stop {
     }
 }
 
-/// Checks and repairs of an undamaged store find nothing wrong, change nothing, and can be stopped
-/// between batches without harm.
+/// Checks and repairs of an undamaged store find nothing wrong and change nothing. They can be stopped between two
+/// batches, and this does no harm.
 pub(super) async fn checks_of_a_sound_store_find_nothing_and_can_be_stopped(given: &Given) -> Verdict {
     prepare(&given.stores()?).await?;
     for tenant in ["acme", "acme-corp", "b", "c"] {
@@ -44,7 +44,8 @@ pub(super) async fn checks_of_a_sound_store_find_nothing_and_can_be_stopped(give
     given.accept(say_keyed(&id("t"), "after", "x")).await
 }
 
-/// A purge that is stopped between two batches continues with the next call, and no read shows a difference.
+/// If a purge is stopped between two batches, the next call continues it. Reads return the same before, between and
+/// after the two calls.
 pub(super) async fn a_purge_can_be_stopped(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for name in ["a", "b", "stays"] {
@@ -61,7 +62,7 @@ pub(super) async fn a_purge_can_be_stopped(given: &Given) -> Verdict {
     expect_eq(everything(&given.stores()?).await?, before)
 }
 
-/// Whatever stored byte is changed, opening and reading end with data or with an error, never with a panic.
+/// If any stored byte is changed, opening the store and reading it return data or an error. They never panic.
 pub(super) async fn damage_never_causes_a_panic(given: &Given) -> Verdict {
     for seed in 0..16 {
         let damaged = given.another().await?;
@@ -70,7 +71,7 @@ pub(super) async fn damage_never_causes_a_panic(given: &Given) -> Verdict {
         if damaged.damage(seed).await?.is_err() {
             continue;
         }
-        // These calls may be refused. They only have to end.
+        // These calls may fail, but they must return.
         let _read = everything(&damaged.stores()?).await;
         let _written = write(given.contract(), &damaged.stores()?, "after").await;
         if let Some(inspector) = damaged.store().inspector() {

@@ -1,4 +1,4 @@
-//! Dropped calls on a whole store.
+//! Dropped calls on a store, as opposed to calls on the records of a tenant.
 
 use store_core::{ErrorKind, PageRequest, Silent, Store, TenantId};
 use tokio::time::timeout;
@@ -13,7 +13,7 @@ use crate::{
     sweep::{CALL_TIMEOUT, Figures, MAX_POLLS, poll_then_drop},
 };
 
-/// The calls on a store that leave it open.
+/// The calls on a store, except `close`.
 fn calls<'a>(store: &'a dyn Store, tenant: &'a TenantId) -> Calls<'a> {
     let mut calls = vec![
         ("list_tenants", call(store.list_tenants(PageRequest::default()))),
@@ -27,13 +27,14 @@ fn calls<'a>(store: &'a dyn Store, tenant: &'a TenantId) -> Calls<'a> {
     calls
 }
 
-/// Drops a call after so many polls, and makes it again. Returns whether it ended before it was dropped.
+/// Drops the call number `at` after this number of polls, and makes it again. Returns whether it ended before it was
+/// dropped.
 async fn once(given: &Given, at: usize, polls: usize) -> Result<bool, Failure> {
     let (store, probe) = (given.store(), first(given.contract()));
     let tenant: TenantId = id(&format!("t-{at}-{polls}"));
     probe.write(&given.tenant(tenant.as_str())?, "a").await?;
     let (name, dropped) = calls(&*store, &tenant).swap_remove(at);
-    // A store may not support `sync`: a refusal is an end, too.
+    // A refusal counts as an end, because a store may not support `sync`.
     let ended = poll_then_drop(dropped, polls).await.map_or(true, |ended| ended.is_some());
     let (_, again) = calls(&*store, &tenant).swap_remove(at);
     let again = timeout(CALL_TIMEOUT, again).await.map_err(|_| Failure::new("the repeated call hangs"))?;
@@ -45,24 +46,24 @@ async fn once(given: &Given, at: usize, polls: usize) -> Result<bool, Failure> {
         expect(probe.has(&given.tenant("other")?, "kept").await?, "data of another tenant is gone")?;
         probe.write(&new, "b").await?;
         probe.write(&beside, "c").await?;
-        // The dropped call removes no record that was written after it.
+        // The dropped call must not remove a record that was written after it.
         expect(probe.has(&new, "b").await?, "data written after the call is gone")
     };
     timeout(CALL_TIMEOUT, next).await.map_err(|_| Failure::new("a lock is still held"))??;
-    // The next round begins with the same data as this one, because a check polls more often the more data there is.
+    // The next round must begin with the same data as this one, because a check polls more often if there is more data.
     for done in [tenant.clone(), id(&format!("{tenant} beside"))] {
         store.delete_tenant(&done).await?;
     }
     Ok(ended)
 }
 
-/// A call on the store that is dropped at any await leaves nothing locked, and completes when it is made again:
-/// the tenant is then deleted, and every other tenant is as it was.
+/// A call on a store that is dropped at any await leaves nothing locked. When the call is made again, it succeeds. A
+/// deletion has then removed its tenant and changed no other tenant.
 pub(super) async fn a_dropped_call_on_a_store_leaves_nothing_locked(given: &Given) -> Verdict {
     first(given.contract()).write(&given.tenant("other")?, "kept").await?;
     let (store, tenant, mut figures) = (given.store(), id("x"), Figures::default());
     let names: Vec<_> = calls(&*store, &tenant).into_iter().map(|(name, _)| name).collect();
-    // In quick tests the lists of the six contracts divide the points among them.
+    // This case runs for six contracts. Each of them tries a sixth of the numbers of polls in quick tests.
     let among = Length::choose(6, 1, 1);
     let share = Contract::ALL.iter().rev().position(|contract| *contract == given.contract());
     let is_its = |polls: &usize| *polls == 0 || share.is_some_and(|share| polls % among == share % among);
@@ -79,8 +80,8 @@ pub(super) async fn a_dropped_call_on_a_store_leaves_nothing_locked(given: &Give
     figures.show(given, names.len())
 }
 
-/// A `close` that is dropped at any await is completed by the next `close`: after that every call is refused,
-/// and what was acknowledged is kept.
+/// If a `close` is dropped at any await, the next `close` completes it: after that every call is refused, and
+/// acknowledged data is kept.
 pub(super) async fn a_dropped_close_is_finished_by_the_next_one(given: &Given) -> Verdict {
     let (probe, mut figures) = (first(given.contract()), Figures::default());
     for polls in 0..MAX_POLLS {

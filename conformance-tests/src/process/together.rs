@@ -1,4 +1,4 @@
-//! Concurrent calls on the same threads end, and leave everything consistent.
+//! Concurrent calls on the same threads all end, and leave consistent data.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::{
     given::{id, race, say_keyed},
 };
 
-/// The ids of the threads that all tasks work on.
+/// The id of one of the six threads that all tasks use.
 fn name(at: usize) -> ThreadId {
     id(&format!("t-{}", at % 6))
 }
 
-/// One of many calls that use several threads, runs and parents in different orders.
+/// Makes one call. The calls of the tasks use threads, runs and parents in different orders.
 async fn step(commits: &dyn CommitCoordinator, threads: &dyn ThreadRunStore, task: usize, at: usize) -> Result<()> {
     let (one, two) = (name(task + at), name(task * 5 + at * 3 + 1));
     let below = ThreadPatch::default().with_parent(Some(two.clone()));
@@ -38,8 +38,8 @@ async fn step(commits: &dyn CommitCoordinator, threads: &dyn ThreadRunStore, tas
     }
 }
 
-/// Concurrent calls that change parents, name one run, delete families and write to the same threads all end.
-/// What is left is consistent: logs have no gaps, parents exist, and runs belong to threads that exist.
+/// Concurrent calls that change parents, write the same run, delete families and write to the same threads all end.
+/// The remaining data is consistent: logs have no gaps, parents exist, and runs belong to threads that exist.
 pub(super) async fn concurrent_calls_never_deadlock(given: &Given) -> Verdict {
     let (commits, threads) = (given.commits()?, given.threads()?);
     let ends = race(12, |task| {

@@ -1,4 +1,4 @@
-//! Writes are visible at once and as a whole.
+//! A write is visible as soon as it returns. Its parts become visible together.
 
 use std::sync::{
     Arc,
@@ -19,7 +19,8 @@ use crate::{
     probe::first,
 };
 
-/// Writes records and commits to a thread, and reads both through other handles. Returns what a read did not show.
+/// Writes records and commits to a thread, and reads both through other handles. Returns a description of the first
+/// write that a read did not show, or none.
 async fn unseen(store: Arc<dyn Store>, contract: Contract, task: usize) -> Result<Option<String>> {
     let (thread, probe): (ThreadId, _) = (id(&format!("t-{task}")), first(contract));
     for at in 0..25_u64 {
@@ -43,7 +44,8 @@ async fn unseen(store: Arc<dyn Store>, contract: Contract, task: usize) -> Resul
     Ok(None)
 }
 
-/// After a write has returned, every later read through any handle shows it: threads, entries, lists, contexts.
+/// After a write has returned, every later read through any handle shows it. Threads, entries, lists and contexts are
+/// read.
 pub(super) async fn writes_are_read_back_through_every_handle(given: &Given) -> Verdict {
     let (store, contract) = (given.store(), given.contract());
     for end in race(8, |task| unseen(Arc::clone(&store), contract, task)).await {
@@ -52,13 +54,14 @@ pub(super) async fn writes_are_read_back_through_every_handle(given: &Given) -> 
     Ok(())
 }
 
-/// A commit of two entries that also counts them in the state of the thread.
+/// A commit of two entries that also adds 2 to a counter in the state of the thread.
 fn two_more(thread: &ThreadId, key: &str) -> Commit {
     let state = StateChange::new().with("count", StateOp::Add(2));
     say_keyed(thread, key, "one").entry(said("two")).with_state(state)
 }
 
-/// Reads a thread that only [`two_more`] writes to. Returns a description if the reads show a part of a commit.
+/// Reads a thread to which all commits are [`two_more`]. Returns a description if the reads show only a
+/// part of a commit.
 async fn half_seen(threads: &dyn ThreadRunStore, thread: &ThreadId) -> Result<Option<String>> {
     let context = threads.load_context(thread, ContextRequest::head()).await?;
     let version = context.thread.version.number();
@@ -75,7 +78,7 @@ async fn half_seen(threads: &dyn ThreadRunStore, thread: &ThreadId) -> Result<Op
     Ok((!whole).then(|| format!("version {version}, count {count}, {messages} messages, {} entries", listed.len())))
 }
 
-/// Reads until all commits are done, or until a part of a commit was seen.
+/// Reads until all commits are done, or until a read shows only a part of a commit.
 async fn watch(threads: Arc<dyn ThreadRunStore>, thread: ThreadId, done: Arc<AtomicBool>) -> Result<Option<String>> {
     while !done.load(Ordering::SeqCst) {
         if let Some(half) = half_seen(&*threads, &thread).await? {
@@ -86,8 +89,8 @@ async fn watch(threads: Arc<dyn ThreadRunStore>, thread: ThreadId, done: Arc<Ato
     Ok(None)
 }
 
-/// A reader never sees a part of a commit: not in one read, and not between the parts of
-/// a read that shows one moment.
+/// A reader never sees only a part of a commit, not even in a read of several records, such as a context together with
+/// the state of its thread.
 pub(super) async fn a_reader_sees_whole_commits_across_snapshot_reads(given: &Given) -> Verdict {
     let (thread, done): (ThreadId, _) = (id("t"), Arc::new(AtomicBool::new(false)));
     given.accept(two_more(&thread, "first")).await?;
@@ -106,7 +109,7 @@ pub(super) async fn a_reader_sees_whole_commits_across_snapshot_reads(given: &Gi
     Ok(())
 }
 
-/// Calls that are made one after the other take effect one after the other: times and versions never go back.
+/// Calls that are made one after the other take effect in that order: times and versions never decrease.
 pub(super) async fn calls_take_effect_in_their_order(given: &Given) -> Verdict {
     let mut thread = given.a_thread("t").await?;
     for at in 0..30 {
@@ -120,8 +123,7 @@ pub(super) async fn calls_take_effect_in_their_order(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Everything that was acknowledged is there after the store was opened again, and every
-/// read returns the same as before.
+/// All acknowledged data is there after the store was opened again: every read returns the same as before.
 pub(super) async fn acknowledged_data_survives_a_reopen(given: &Given) -> Verdict {
     for tenant in ["default", "acme"] {
         crate::errors::prepare(&given.tenant(tenant)?).await?;

@@ -1,4 +1,4 @@
-//! Helpers for cases of runs.
+//! Helpers for cases about runs.
 
 use store_core::{Commit, Error, ErrorKind, Receipt, Run, RunChange, RunOutcome, RunStatus, WaitingReason};
 
@@ -18,27 +18,27 @@ pub(crate) fn statuses() -> [RunStatus; 4] {
     ]
 }
 
-/// The run `name` of the agent `agent` in this status.
+/// A change that writes the run `name` of the agent `agent` with this status.
 pub(crate) fn change(name: &str, status: RunStatus) -> RunChange {
     RunChange::new(id(name), status).with_agent(id("agent"))
 }
 
-/// The run `name`, running.
+/// A change that writes the run `name` as running.
 pub(crate) fn running(name: &str) -> RunChange {
     change(name, RunStatus::Running)
 }
 
-/// The run `name`, done.
+/// A change that writes the run `name` as done.
 pub(crate) fn done(name: &str) -> RunChange {
     change(name, RunStatus::done(RunOutcome::NaturalEnd))
 }
 
-/// Commits a run to a thread, whatever its version.
+/// Commits a change of a run, without a guard.
 pub(crate) async fn write(given: &Given, thread: &str, change: RunChange) -> Verdict {
     written(given, thread, change).await.map(drop)
 }
 
-/// Commits a run to a thread, whatever its version, and returns the receipt.
+/// Commits a change of a run, without a guard, and returns the receipt.
 pub(crate) async fn written(given: &Given, thread: &str, change: RunChange) -> Result<Receipt, Failure> {
     given.commit(Commit::new(id(thread)).with_run(change)).await
 }
@@ -48,7 +48,7 @@ pub(crate) async fn load(given: &Given, name: &str) -> Result<Run, Failure> {
     expect_some(given.threads()?.load_run(&id(name)).await?, name)
 }
 
-/// Checks that a commit of a run and an entry is refused and changes nothing. Returns the error.
+/// Checks that a commit with this run and an entry is refused and changes nothing. Returns the error.
 pub(crate) async fn refuse(given: &Given, thread: &str, change: RunChange, kind: ErrorKind) -> Result<Error, Failure> {
     let (writer, name) = (Writer::new(given, thread), change.id.clone());
     let before = given.threads()?.load_run(&name).await?;

@@ -1,4 +1,4 @@
-//! The fields of a run: which of them are fixed, which grow, and what they may name.
+//! The fields of a run: which of them never change, which only grow, and what they may refer to.
 
 use store_core::{
     Commit, Completion, DeleteRequest, EntryRange, ErrorKind, RunChange, RunFilter, RunOutcome, RunQuery, RunStatus,
@@ -17,6 +17,7 @@ use crate::{
 
 const DOCUMENT: &str = r#"{"z":1.0,"a":12345678901234567890.10,"z":-0.0,"s":"\u0000é"}"#;
 
+/// A run that waits, with every field set except the parent run.
 fn full(name: &str) -> RunChange {
     let mut waiting = WaitingState::new(WaitingReason::ToolPermission);
     for at in 0..3 {
@@ -41,12 +42,13 @@ fn full(name: &str) -> RunChange {
     run
 }
 
-/// A run comes back as it was written, with its tickets and their arguments byte for byte. An unknown id has no run.
+/// A run is read back exactly as it was written, including its tickets and their arguments. For an unknown id, no run
+/// is returned.
 pub(crate) async fn a_run_round_trips(given: &Given) -> Verdict {
     run_comes_back(given, false).await
 }
 
-/// A run comes back as it was written after the store was opened again.
+/// After the store is closed and reopened, a run is read back exactly as it was written.
 pub(crate) async fn a_run_survives_a_reopen(given: &Given) -> Verdict {
     run_comes_back(given, true).await
 }
@@ -69,7 +71,7 @@ async fn run_comes_back(given: &Given, reopened: bool) -> Verdict {
     expect_eq(given.threads()?.load_run(&id("R")).await?, None)
 }
 
-/// Every outcome comes back with its output and error, byte for byte.
+/// Every outcome is read back exactly as it was written, with its output and its error.
 pub(crate) async fn an_outcome_round_trips(given: &Given) -> Verdict {
     let stopped = |detail: Option<&str>| RunOutcome::Stopped { code: "limit".into(), detail: detail.map(Into::into) };
     for (at, outcome) in [
@@ -96,8 +98,8 @@ pub(crate) async fn an_outcome_round_trips(given: &Given) -> Verdict {
 
 type Set = fn(&mut RunChange);
 
-/// The agent, parent run, request and manifest stay as they were first given. A change of one of them is
-/// refused, and the error names the field.
+/// The agent, parent run, request and manifest of a run never change. A commit that changes one of them is refused, and
+/// the error names the field.
 pub(crate) async fn fixed_fields_stay(given: &Given) -> Verdict {
     Writer::having(given, "t", users(&["a", "b", "c"])).await?;
     for name in ["parent", "other"] {
@@ -119,15 +121,15 @@ pub(crate) async fn fixed_fields_stay(given: &Given) -> Verdict {
         let error = refuse(given, "t", next, ErrorKind::Invalid).await.map_err(|failure| failure.about(field))?;
         expect(error.to_string().contains(field), format!("the message does not name `{field}`: {error}"))?;
     }
-    // To give the fields again as they are, or to leave them out, is no change.
+    // A commit that repeats the fields, or leaves them out, changes nothing.
     let mut same = full("r");
     (same.input, same.output, same.parent_run) = (vec![], vec![], Some(id("parent")));
     write(given, "t", same).await?;
     write(given, "t", RunChange::new(id("r"), RunStatus::Running)).await
 }
 
-/// A manifest is set once, at the creation of the run or later. A parent run and a request
-/// are set at the creation only.
+/// A manifest is set once, when the run is created or later. A parent run and a request can be set only when the run is
+/// created.
 pub(crate) async fn a_manifest_is_set_once(given: &Given) -> Verdict {
     write(given, "t", running("other")).await?;
     write(given, "t", running("r")).await?;
@@ -144,7 +146,7 @@ pub(crate) async fn a_manifest_is_set_once(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Steps and token counts never decrease, each count by itself. A count that is not given stays.
+/// Neither the steps nor any token count ever decreases. A count that a commit does not give stays as it is.
 pub(crate) async fn counts_never_fall(given: &Given) -> Verdict {
     let counts = |steps, input, output, reasoning| {
         let mut run = running("r");
@@ -164,7 +166,7 @@ pub(crate) async fn counts_never_fall(given: &Given) -> Verdict {
     expect_eq((run.steps, run.usage.output), (5, 11))
 }
 
-/// A run id that is in use on another thread is refused, and the run stays as it is.
+/// A run id that another thread uses is refused, and the run does not change.
 pub(crate) async fn a_run_belongs_to_one_thread(given: &Given) -> Verdict {
     write(given, "t", running("r")).await?;
     Writer::having(given, "other", users(&["a"])).await?;
@@ -175,7 +177,7 @@ pub(crate) async fn a_run_belongs_to_one_thread(given: &Given) -> Verdict {
     refuse(given, "other", running("r"), ErrorKind::AlreadyExists).await.map(drop)
 }
 
-/// Ranges lie within the log, which includes the entries of the same commit. Later ranges
+/// The ranges of input and output must lie within the log, which includes the entries of the same commit. Later ranges
 /// are added to the earlier ones.
 pub(crate) async fn ranges_lie_inside_the_log(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
@@ -188,7 +190,7 @@ pub(crate) async fn ranges_lie_inside_the_log(given: &Given) -> Verdict {
         let (mut input, mut output) = (running("r"), running("r"));
         (input.input, output.output) = (vec![EntryRange { from, to }], vec![EntryRange { from, to }]);
         for change in [input, output] {
-            // The commit has one entry, so that the log would have four.
+            // Without the commit the log has three entries, and with it four.
             refuse(given, "t", change, ErrorKind::Invalid).await.map_err(|f| f.about(format!("{from} to {to}")))?;
         }
     }
@@ -198,7 +200,8 @@ pub(crate) async fn ranges_lie_inside_the_log(given: &Given) -> Verdict {
     expect_eq(covered, vec![EntryRange { from: 3, to: 3 }, EntryRange { from: 1, to: 5 }])
 }
 
-/// The state of a run changes by key. Keys that are not named stay, even if the run goes from waiting to running.
+/// The state of a run changes by key. Keys that a commit does not name stay as they are, even when a run that was
+/// waiting continues.
 pub(crate) async fn run_state_changes_by_key(given: &Given) -> Verdict {
     let with = |status: RunStatus, pairs: &[(&str, Option<&str>)]| {
         let mut run = change("r", status);
@@ -211,7 +214,7 @@ pub(crate) async fn run_state_changes_by_key(given: &Given) -> Verdict {
     write(given, "t", running("r")).await?;
     let state = load(given, "r").await?.state;
     expect_eq(state, [("a".to_owned(), json("{}")), ("c".to_owned(), json("null"))].into())?;
-    // The state of the thread is a different one.
+    // The state of a run is separate from the state of its thread.
     let context = given.threads()?.load_context(&id("t"), store_core::ContextRequest::head()).await?;
     expect_eq(context.state.len(), 0)
 }
@@ -233,7 +236,7 @@ pub(crate) async fn a_parent_run_must_exist(given: &Given) -> Verdict {
     expect_eq(load(given, "r").await?.parent_run, Some(id("parent")))
 }
 
-/// The dispatches of a run only grow. The last one is the current dispatch.
+/// Dispatches are only ever added to a run. The last one is the current dispatch.
 pub(crate) async fn dispatches_only_grow(given: &Given) -> Verdict {
     for dispatch in [Some("d1"), Some("d1"), None, Some("d2"), None] {
         let mut run = running("r");
@@ -243,7 +246,7 @@ pub(crate) async fn dispatches_only_grow(given: &Given) -> Verdict {
     expect_eq(load(given, "r").await?.dispatches, vec![id("d1"), id("d2")])
 }
 
-/// The deletion of a thread deletes its runs: they are not loaded, listed or counted, and their ids are free.
+/// Deleting a thread deletes its runs: they are not loaded, listed or counted, and their ids can be used again.
 pub(crate) async fn deleting_a_thread_deletes_its_runs(given: &Given) -> Verdict {
     for (thread, name) in [("t", "r1"), ("t", "r2"), ("other", "r3")] {
         write(given, thread, running(name)).await?;
@@ -260,7 +263,8 @@ pub(crate) async fn deleting_a_thread_deletes_its_runs(given: &Given) -> Verdict
     expect_eq(load(given, "r1").await?.thread, id("other"))
 }
 
-/// A long error text is cut between two characters to at most 1 KiB and ends in `…`. Shorter texts stay.
+/// An error text that is too long is cut between two characters, to at most 1 KiB, and then ends in `…`. Shorter texts
+/// are kept.
 pub(crate) async fn a_long_error_text_is_cut(given: &Given) -> Verdict {
     let whole = format!("a{}", "é".repeat(511)) + "b";
     for (name, text, is_cut) in [("fits", whole.clone(), false), ("too long", whole + "é", true)] {

@@ -10,14 +10,15 @@ use crate::{
     given::{Given, id, race},
 };
 
+/// Checks the latest run and the open runs of the thread `t`.
 async fn expect_runs(given: &Given, latest: &str, open: &[&str]) -> Verdict {
     let thread = given.thread(&id("t")).await?;
     expect_eq(thread.latest_run, Some(id(latest)))?;
     expect_eq(thread.open_runs, open.iter().map(|name| id(name)).collect::<Vec<_>>())
 }
 
-/// The latest run is the one that was written last, even if it is an older run. The open runs are all that are
-/// not done, in the order of their creation.
+/// The latest run is the one that was written last, even if it was created before others. The open runs are all runs
+/// that are not done, in the order of their creation.
 pub(crate) async fn the_run_written_last_is_the_latest(given: &Given) -> Verdict {
     write(given, "t", running("z")).await?;
     write(given, "t", change("a", RunStatus::Created)).await?;
@@ -38,7 +39,7 @@ pub(crate) async fn the_run_written_last_is_the_latest(given: &Given) -> Verdict
     expect_eq(context.open_runs, open)
 }
 
-/// The order of commits decides, whatever the times say, even if store time stands still or goes back.
+/// The order of commits decides which run is the latest, even if store time does not advance or is set back.
 pub(crate) async fn times_do_not_decide_the_latest(given: &Given) -> Verdict {
     write(given, "t", running("b")).await?;
     write(given, "t", running("a")).await?;
@@ -49,14 +50,15 @@ pub(crate) async fn times_do_not_decide_the_latest(given: &Given) -> Verdict {
     let before = load(given, "b").await?.updated_at;
     write(given, "t", running("a")).await?;
     expect_runs(given, "a", &["b", "a"]).await?;
-    // No time of a run goes back either.
+    // The times of a run do not decrease either.
     given.set_back(Duration::from_secs(3600)).await;
     write(given, "t", running("b")).await?;
     expect_eq(load(given, "b").await?.updated_at >= before, true)?;
     expect_runs(given, "b", &["b", "a"]).await
 }
 
-/// Concurrent runs of one thread are all open, each once. The latest run is one of those that were written last.
+/// Runs that are created at the same time in one thread are all open, each once. The latest run is one of those that
+/// were written last.
 pub(crate) async fn concurrent_runs_all_appear(given: &Given) -> Verdict {
     const TASKS: usize = 8;
     let commits = given.commits()?;

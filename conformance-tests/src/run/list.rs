@@ -53,7 +53,8 @@ async fn five_runs(given: &Given) -> Verdict {
     write(given, "t", change("e", RunStatus::Created)).await
 }
 
-/// Runs are filtered by thread, status, agent and parent run. All filters must hold, and counts agree with lists.
+/// Runs are filtered by thread, status, agent and parent run. A run must match all filters that are given, and counts
+/// agree with lists.
 pub(crate) async fn runs_are_filtered(given: &Given) -> Verdict {
     five_runs(given).await?;
     expect_runs(given, |_| {}, "a b c d e").await?;
@@ -75,7 +76,7 @@ pub(crate) async fn runs_are_filtered(given: &Given) -> Verdict {
     expect_runs(given, done, "").await
 }
 
-/// A run whose status changed is found under its new status only, at its old place.
+/// A run whose status changed is found only under its new status. Its position in the list does not change.
 pub(crate) async fn a_changed_run_keeps_its_place(given: &Given) -> Verdict {
     five_runs(given).await?;
     write(given, "t", done("a")).await?;
@@ -86,7 +87,8 @@ pub(crate) async fn a_changed_run_keeps_its_place(given: &Given) -> Verdict {
     expect_runs(given, |_| {}, "a b c d e").await
 }
 
-/// Runs are filtered by the time of their creation: before a time, and at that time or after it.
+/// Runs are filtered by the time of their creation: `created_before` excludes the given time, and `created_after`
+/// includes it.
 pub(crate) async fn runs_are_filtered_by_time(given: &Given) -> Verdict {
     five_runs(given).await?;
     let time = load(given, "c").await?.created_at;
@@ -98,7 +100,8 @@ pub(crate) async fn runs_are_filtered_by_time(given: &Given) -> Verdict {
     expect_runs(given, |filter| filter.created_after = Some(store_core::Timestamp::MAX), "").await
 }
 
-/// Runs are ordered by creation, whatever was written to them since. Between equal times ids decide, byte by byte.
+/// Runs are ordered by creation, and later writes do not change the order. Runs with the same time are ordered by the
+/// bytes of their ids.
 pub(crate) async fn runs_are_ordered_by_creation(given: &Given) -> Verdict {
     for name in ["b", "a", "é", "Z", "a b", "10", "9"] {
         write(given, "t", running(name)).await?;

@@ -1,4 +1,4 @@
-//! Cases of runs (RU).
+//! Cases about runs (promises RU of the contract).
 
 pub(crate) mod draft;
 mod field;
@@ -6,7 +6,8 @@ mod latest;
 mod list;
 mod transition;
 
-/// The cases of this area.
+/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
+/// promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! run {

@@ -1,4 +1,4 @@
-//! Statuses: which may follow which, and when.
+//! The statuses of a run: which may follow which, and when times are set.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,8 +14,8 @@ use crate::{
     },
 };
 
-/// A run changes to the statuses that the table allows. Any other change is refused with
-/// everything else in its commit.
+/// A run can change only to the statuses that the table allows. Any other change is refused, together with everything
+/// else in its commit.
 pub(crate) async fn status_transitions_follow_the_table(given: &Given) -> Verdict {
     let allowed = [
         [false, true, false, true],
@@ -44,6 +44,7 @@ pub(crate) async fn status_transitions_follow_the_table(given: &Given) -> Verdic
     Ok(())
 }
 
+/// Creates the run `name` and brings it to this status.
 async fn reach(given: &Given, name: &str, status: &RunStatus) -> Verdict {
     write(given, "t", change(name, RunStatus::Created)).await?;
     if *status != RunStatus::Created {
@@ -53,7 +54,7 @@ async fn reach(given: &Given, name: &str, status: &RunStatus) -> Verdict {
     Ok(())
 }
 
-/// Every write to a run that is done is refused, unless it repeats a commit under its key.
+/// Every write to a run that is done is refused, unless the write repeats an earlier commit with its key.
 pub(crate) async fn a_done_run_never_changes(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a")]).await?;
     write(given, "t", running("r")).await?;
@@ -77,7 +78,7 @@ pub(crate) async fn a_done_run_never_changes(given: &Given) -> Verdict {
     expect_eq(load(given, "r").await?, run)
 }
 
-/// Of concurrent commits that end one run, exactly one succeeds.
+/// Of several concurrent commits that end the same run, exactly one succeeds.
 pub(crate) async fn a_run_ends_once(given: &Given) -> Verdict {
     for round in 0..20 {
         let name = format!("r{round}");

@@ -17,7 +17,7 @@ use crate::{
     unknown::{Resolution, ResolveOutcome, undocumented, unknown_outcomes_can_be_resolved},
 };
 
-/// The stores that the calls are made on.
+/// The contracts that the calls belong to.
 pub(crate) struct Stores {
     pub(crate) threads: Arc<dyn ThreadRunStore>,
     pub(crate) commits: Arc<dyn CommitCoordinator>,
@@ -25,7 +25,7 @@ pub(crate) struct Stores {
     pub(crate) events: Arc<dyn EventStore>,
 }
 
-/// The revisions of a thread that the calls need.
+/// Revisions before the call, for calls that name a revision.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Before {
     /// The revision of the queue.
@@ -42,12 +42,13 @@ struct Conversation {
     make: Make,
 }
 
-/// Drops each of the calls at every point. The calls named in `changing`, and no others, must change something.
+/// Drops each call after every number of polls. The calls named in `changing`, and no others, must change something.
 pub(crate) async fn sweep(given: &Given, make: Make, changing: &[&str]) -> Verdict {
     Sweep::new(Conversation::of(given, make)?).run(given, changing).await
 }
 
-/// Resolves the outcome of each call that changes something. These are the calls named in `changing`.
+/// Checks that an unknown outcome of each call can be resolved. The calls named in `changing`, and no others, must
+/// change something.
 pub(crate) async fn resolve_outcome(given: &Given, make: Make, changing: &[&str]) -> Verdict {
     unknown_outcomes_can_be_resolved(given, Conversation::of(given, make)?, changing).await
 }
@@ -119,8 +120,8 @@ impl ResolveOutcome for Conversation {
 }
 
 impl Stores {
-    /// Prepares a thread with a child, an entry, the inputs `a` and `b` and an event, and
-    /// the remains of a deleted thread.
+    /// Prepares a thread with a child, an entry, the inputs `a` and `b` and an event. Also creates and deletes another
+    /// thread.
     async fn prepare(&self, t: &ThreadId) -> Result<Before, Failure> {
         drop(self.commits.commit(say_keyed(t, "first", "x")).await?);
         let mut below = ThreadFields::default();
@@ -137,8 +138,8 @@ impl Stores {
         Ok(Before { queue: self.pending.load_queue(t).await?.revision, revision: thread.revision })
     }
 
-    /// Describes the thread and the records that a call creates beside it. The text has nothing that
-    /// differs from thread to thread.
+    /// Describes the thread, its child, its runs, its queue, its events, and the thread that a call creates. The text
+    /// contains nothing that differs between threads.
     async fn look(&self, t: &ThreadId) -> Result<String, Failure> {
         let thread = self.threads.load_thread(t).await?;
         let child = self.threads.load_thread(&id(&format!("{t} child"))).await?;
@@ -168,7 +169,7 @@ impl Stores {
         Ok(seen)
     }
 
-    /// Writes to the thread and its queue, if the thread exists, to its events, and to another thread.
+    /// Writes to the thread and its queue (if the thread exists), to its events, and to another thread.
     async fn write(&self, t: &ThreadId) -> Verdict {
         if self.threads.load_thread(t).await?.is_some() {
             drop(self.commits.commit(say_keyed(t, "next", "x")).await?);

@@ -1,5 +1,5 @@
-//! The cancel sweep: a call is dropped after every number of polls, until it ends. Each time it must take
-//! effect in full or not at all, and the next call must work.
+//! The cancel sweep: a call is dropped after 0 polls, after 1 poll, and so on, until it ends before it is dropped. Each
+//! time the call must take effect in full or not at all, and the next call must work.
 
 mod conversation;
 
@@ -32,17 +32,17 @@ pub(crate) use self::conversation::{resolve_outcome, sweep};
 
 /// More polls than any call needs.
 pub(crate) const MAX_POLLS: usize = 200;
-/// How long a call may take. A call that takes longer is assumed to wait forever. A busy machine delays a call
-/// by much less, and so does a caller that is asked to release something and no longer exists.
+/// How long a call may take. A call that takes longer is assumed to wait forever. This is much more than a call takes,
+/// even on a busy machine, and even if the store must first find out that a caller which it waits for was dropped.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time after which a dropped call that still runs has taken effect.
+/// How long the sweep waits before it assumes that a dropped call will not take effect later.
 pub(crate) const SETTLE_DELAY: Duration = Duration::from_millis(20);
-/// Calls whose effect is taken back if their answer was not received.
+/// Calls whose effect the store reverts if the caller was dropped before it received the answer.
 const REVERTED_WHEN_UNANSWERED: [&str; 2] = ["claim", "claim_outbox"];
-/// How often the sweep checks whether an effect was taken back. All checks take 10 s together.
+/// How often the sweep checks whether an effect was reverted. With the delay between them, all checks take 10 s.
 const MAX_CHECKS: usize = 500;
 
-/// Polls a call `polls` times and drops it. Returns its answer, if it ended.
+/// Polls a call at most `polls` times and drops it. Returns its answer if it ended. Otherwise returns none.
 pub(crate) async fn poll_then_drop<T>(
     mut call: Pin<Box<dyn Future<Output = store_core::Result<T>> + Send + '_>>,
     polls: usize,
@@ -65,27 +65,27 @@ pub(crate) async fn poll_then_drop<T>(
 /// The stores that the calls of a sweep are made on, and how the sweep prepares and reads them.
 #[async_trait]
 pub(crate) trait Target: Send + Sync + 'static {
-    /// The prepared data that the calls need.
+    /// The ids, tokens and revisions of the prepared records, which the calls need.
     type Prepared: Send + Sync;
 
     /// Prepares the records that the calls on a thread need.
     async fn prepare(&self, given: &Given, t: &ThreadId) -> Result<Self::Prepared, Failure>;
 
-    /// The calls that are dropped.
+    /// The calls on a thread that the sweep drops.
     fn calls<'a>(&'a self, t: &'a ThreadId, prepared: &'a Self::Prepared) -> Calls<'a>;
 
-    /// Describes the records of the thread. The text has nothing that differs from thread to thread.
+    /// Describes the records of the thread. The text contains nothing that differs between threads, such as ids.
     async fn look(&self, t: &ThreadId) -> Result<String, Failure>;
 
-    /// Makes calls on the same thread that are all refused. The call that is dropped then finds
+    /// Makes calls on the same thread, which are all refused. Meanwhile another task drops its call, which thus finds
     /// locks taken and queues filled.
     async fn interfere(&self, t: &ThreadId);
 
-    /// Writes wherever a dropped call may have left a lock.
+    /// Writes to every record that a dropped call may have left locked.
     async fn write(&self, t: &ThreadId) -> Verdict;
 }
 
-/// Drops the calls on a target at every point.
+/// Drops each call on a target after every number of polls.
 pub(crate) struct Sweep<T>(Arc<T>);
 
 impl<T: Target> Sweep<T> {
@@ -93,19 +93,19 @@ impl<T: Target> Sweep<T> {
         Self(Arc::new(target))
     }
 
-    /// Drops each of the calls. The calls named in `changing`, and no others, must change something.
-    /// `AGENTSTORE_FIGURES=1` prints at how many points calls were dropped.
+    /// Drops each call after every number of polls. The calls named in `changing`, and no others, must change
+    /// something. With `AGENTSTORE_FIGURES=1` it prints at how many points calls were dropped.
     pub(crate) async fn run(&self, given: &Given, changing: &[&str]) -> Verdict {
         let (mut changed, mut figures, mut at) = (BTreeSet::new(), Figures::default(), 0);
         while let Some(swept) = CallSweep::begin(&self.0, given, at).await? {
             if swept.ends[0] != swept.ends[1] {
                 changed.insert(swept.name);
             }
-            // Of three numbers of polls in a row, quick tests drop the call alone after the
-            // first, and beside other calls after the last.
+            // Quick tests try a third of the numbers of polls: 0, 3, 6 … if no other call runs, and 2, 5, 8 … while
+            // another task makes calls.
             let step = Length::choose(3, 1, 1);
             let mut points = swept.at_polls((0..MAX_POLLS).step_by(step), None).await?;
-            // The other calls are at a different point in each round.
+            // Each round meets the calls of the other task at different points.
             for round in 0..Length::choose(1, 3, 3) {
                 points += swept.at_polls((step - 1..MAX_POLLS).step_by(step), Some(round)).await?;
             }
@@ -117,7 +117,7 @@ impl<T: Target> Sweep<T> {
     }
 }
 
-/// At how many points calls were dropped: in all, and at most for one call.
+/// The number of points at which calls were dropped: of all calls together, and of the call with the most points.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Figures {
     points: usize,
@@ -125,7 +125,7 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Adds the sweep of one call. It has at least one point, which is before the first poll.
+    /// Adds the points of one call. Fails if there are none, because every call can be dropped before its first poll.
     pub(crate) fn add(&mut self, name: &str, points: usize) -> Verdict {
         (self.points, self.most) = (self.points + points, self.most.max(points));
         expect(points > 0, format!("`{name}` was never dropped"))
@@ -148,12 +148,12 @@ struct CallSweep<'a, T> {
     given: &'a Given,
     at: usize,
     name: &'static str,
-    /// What `look` returns without the call, and after it.
+    /// What `look` returns before the call, and after it.
     ends: [String; 2],
 }
 
 impl<'a, T: Target> CallSweep<'a, T> {
-    /// Makes the call number `at` to its end. Returns none if there is no such call.
+    /// Makes the call number `at` and waits until it ends. Returns none if there is no such call.
     async fn begin(target: &'a Arc<T>, given: &'a Given, at: usize) -> Result<Option<Self>, Failure> {
         let t: ThreadId = id(&format!("t-{at}-whole"));
         let prepared = target.prepare(given, &t).await?;
@@ -163,18 +163,18 @@ impl<'a, T: Target> CallSweep<'a, T> {
             return Ok(None);
         }
         let (name, call) = calls.swap_remove(at);
-        // A refusal is an end like any other.
+        // The sweep also tests calls that are refused, so the answer does not matter.
         let _ended = call.await;
         let after = look(&**target, &t).await?;
         Ok(Some(Self { target, given, at, name, ends: [before, after] }))
     }
 
-    /// Drops the call on a new thread after each of these numbers of polls, in a round beside calls of another
-    /// task. Returns how many points these were.
+    /// Drops the call after each of these numbers of polls, each time on a new thread, until it ends before it is
+    /// dropped. If `round` is given, another task makes calls meanwhile. Returns how often the call was dropped.
     async fn at_polls(&self, all: impl Iterator<Item = usize>, round: Option<usize>) -> Result<usize, Failure> {
         for (points, polls) in all.enumerate() {
             let t: ThreadId = id(&format!("t-{}-{polls}-{round:?}", self.at));
-            let beside = if round.is_some() { ", beside other calls" } else { "" };
+            let beside = if round.is_some() { ", while another task made calls" } else { "" };
             let about = |failure: Failure| failure.about(format!("`{}` after {polls} polls{beside}", self.name));
             if self.once(&t, polls, round.is_some()).await.map_err(about)? {
                 return Ok(points);
@@ -183,12 +183,12 @@ impl<'a, T: Target> CallSweep<'a, T> {
         Err(Failure::new(format!("`{}` does not return", self.name)))
     }
 
-    /// Drops the call after so many polls. Returns whether it ended before it was dropped.
+    /// Drops the call after this number of polls. Returns whether it ended before it was dropped.
     async fn once(&self, t: &ThreadId, polls: usize, is_beside: bool) -> Result<bool, Failure> {
         let prepared = self.target.prepare(self.given, t).await?;
         let others = is_beside.then(|| BackgroundCalls::begin(self.target, t));
         let (_, call) = self.target.calls(t, &prepared).swap_remove(self.at);
-        // If the call is refused here, it was also refused when it was made to its end.
+        // A refusal counts as an end. Such a call was also refused when `begin` made it.
         let ended = poll_then_drop(call, polls).await.map_or(true, |ended| ended.is_some());
         let mut seen = look(&**self.target, t).await?;
         tokio::time::sleep(SETTLE_DELAY).await;
@@ -200,19 +200,19 @@ impl<'a, T: Target> CallSweep<'a, T> {
         if let Some(others) = others {
             others.end().await?;
         }
-        let what = || format!("a read shows {seen}, a little later {later}, expected one of {:?}", self.ends);
+        let what = || format!("a read shows {seen}, a later read {later}, expected one of {:?}", self.ends);
         expect(seen == later, format!("the dropped call took effect later: {}", what()))?;
         expect(self.ends.contains(&later), what())?;
         expect(!ended || seen == self.ends[1], format!("the call ended without its effect: {}", what()))?;
         let (_, again) = self.target.calls(t, &prepared).swap_remove(self.at);
         let again = timeout(CALL_TIMEOUT, again).await;
-        // The answer does not matter, because the dropped call may have taken effect.
+        // The repeated call may be refused, because the dropped call may have taken effect.
         let _answer = again.map_err(|_| Failure::new("the repeated call does not return"))?;
         timeout(CALL_TIMEOUT, self.target.write(t)).await.map_err(|_| Failure::new("a lock is still held"))??;
         Ok(ended)
     }
 
-    /// Checks that everything is soon as it was before the call.
+    /// Checks that the effect of the call is reverted within 10 s.
     async fn taken_back(&self, t: &ThreadId) -> Verdict {
         for _ in 0..MAX_CHECKS {
             if look(&**self.target, t).await? == self.ends[0] {
@@ -228,7 +228,7 @@ async fn look(target: &impl Target, t: &ThreadId) -> Result<String, Failure> {
     timeout(CALL_TIMEOUT, target.look(t)).await.map_err(|_| Failure::new("the next read does not return"))?
 }
 
-/// Another task that makes calls until it is told to end.
+/// Another task that makes refused calls until [`end`](Self::end) stops it.
 struct BackgroundCalls {
     is_done: Arc<AtomicBool>,
     task: tokio::task::JoinHandle<()>,

@@ -1,4 +1,4 @@
-//! Tenants see and change nothing of each other.
+//! A tenant neither sees nor changes the records of another tenant.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use crate::{
     probe::probes,
 };
 
-/// Each tenant sees exactly its own records in every list, however similar its name is to others. Equal ids in
-/// several tenants have no effect on each other.
+/// Each tenant sees exactly its own records in every list, however similar the names of the tenants are. Records with
+/// equal ids in several tenants have no effect on each other.
 pub(super) async fn tenants_see_only_their_own(given: &Given) -> Verdict {
     for probe in &probes(given.contract()) {
         let own = |at: usize| [format!("own-{at:02} {}", probe.name()), format!("same {}", probe.name())];
@@ -26,7 +26,7 @@ pub(super) async fn tenants_see_only_their_own(given: &Given) -> Verdict {
         try_join_all((0..TENANTS.len()).map(write)).await?;
         for (at, tenant) in TENANTS.iter().enumerate() {
             let mut found = probe.ids(&given.tenant(tenant)?).await?;
-            // Records that were written for another list may be in this one, too.
+            // This list may also contain the records that were written for another list.
             found.retain(|id| id.ends_with(probe.name()));
             expect_eq(found, own(at)).map_err(|f| f.about(format!("{tenant}: {}", probe.name())))?;
         }
@@ -34,7 +34,7 @@ pub(super) async fn tenants_see_only_their_own(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A handle that names no tenant is bound to `default`, and handles of one name reach the same records.
+/// The default tenant has the name `default`. All handles with the same name reach the same records.
 pub(super) async fn the_default_tenant_is_named_default(given: &Given) -> Verdict {
     expect_eq(TenantId::default_tenant().as_str(), "default")?;
     let probe = crate::probe::first(given.contract());
@@ -43,7 +43,7 @@ pub(super) async fn the_default_tenant_is_named_default(given: &Given) -> Verdic
     expect(!probe.has(&given.tenant("Default")?, "x").await?, "a tenant with another name finds the record")
 }
 
-/// Writes a record of every type that has an id, in one tenant.
+/// Writes a record of each type that has an id, with the same ids in every tenant.
 async fn fill(given: &Given, tenant: &str) -> Verdict {
     if let Some(commits) = given.tenant(tenant)?.commits {
         let mut fields = ThreadFields::default();
@@ -60,8 +60,8 @@ async fn fill(given: &Given, tenant: &str) -> Verdict {
     Ok(())
 }
 
-/// Two tenants may use the same ids, keys and claims for everything. What one of them
-/// does has no effect on the other.
+/// Two tenants may use the same ids, keys and claims for all records. The calls of one tenant have no effect on the
+/// records of the other.
 pub(super) async fn the_same_ids_have_no_effect_on_each_other(given: &Given) -> Verdict {
     fill(given, "acme").await?;
     fill(given, "acme-corp").await?;
@@ -75,7 +75,7 @@ pub(super) async fn the_same_ids_have_no_effect_on_each_other(given: &Given) -> 
     Ok(())
 }
 
-/// Checks that changes of a dispatch in one tenant leave the same dispatch of the other as it is.
+/// Checks that changes to a dispatch of one tenant do not change the dispatch with the same id in the other tenant.
 async fn dispatches_do_not_collide(first: &dyn MailboxStore, second: &dyn MailboxStore) -> Verdict {
     let (work, before) = (id("work"), second.load_dispatch(&id("work")).await?);
     let claim = ClaimRequest::new(id("w"), Duration::from_secs(1)).of_dispatch(id("work"));
@@ -91,7 +91,7 @@ async fn dispatches_do_not_collide(first: &dyn MailboxStore, second: &dyn Mailbo
     expect_eq(second.load_dispatch(&work).await?, before)
 }
 
-/// Checks that changes of a thread in one tenant leave the same thread of the other as it is.
+/// Checks that changes to a thread of one tenant do not change the thread with the same id in the other tenant.
 async fn threads_do_not_collide(first: &dyn CommitCoordinator, second: &dyn CommitCoordinator) -> Verdict {
     let (thread, fence) = (id::<ThreadId>("thread"), |counter| {
         Fence::new(id("dispatch"), ClaimToken::new("token"), 0, ClaimNumber { incarnation: 0, counter })

@@ -1,4 +1,4 @@
-//! Lists and deletions of tenants, and the maintenance of one.
+//! Lists, deletion and maintenance of tenants.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ async fn tenants(given: &Given, limit: u32) -> Result<Vec<String>, Failure> {
     Ok(found.iter().map(ToString::to_string).collect())
 }
 
-/// `list_tenants` returns the tenants that hold something, by name, byte by byte, in pages of any size. A bad
-/// limit is `Invalid`, and a forged cursor is `InvalidCursor`.
+/// `list_tenants` returns the tenants that have records, ordered by the bytes of their names, in pages of any size. An
+/// invalid limit is refused with `Invalid`, and a forged cursor with `InvalidCursor`.
 pub(super) async fn tenants_are_listed_by_name(given: &Given) -> Verdict {
     expect_eq(tenants(given, 10).await?, [""; 0])?;
     let probe = first(given.contract());
@@ -45,8 +45,9 @@ pub(super) async fn tenants_are_listed_by_name(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// `delete_tenant` closes the handles of the tenant and removes everything of it, and nothing else. The name
-/// can be used again through new handles. To delete the tenant again, or one that never existed, is no error.
+/// `delete_tenant` closes the handles of the tenant and removes all its records, and no record of another tenant. The
+/// name can be used again through new handles. Deleting the tenant again, or a tenant that never existed, is not an
+/// error.
 pub(super) async fn deleting_a_tenant_removes_all_its_records(given: &Given) -> Verdict {
     let name: TenantId = id("acme");
     for probe in probes(given.contract()) {
@@ -73,7 +74,7 @@ pub(super) async fn deleting_a_tenant_removes_all_its_records(given: &Given) -> 
     Ok(())
 }
 
-/// After the store was opened again, a deleted tenant is still gone, and the others are still there.
+/// After the store was opened again, a deleted tenant has no records, and another tenant has all its records.
 pub(super) async fn a_deleted_tenant_stays_deleted_after_a_reopen(given: &Given) -> Verdict {
     let probe = first(given.contract());
     for tenant in ["acme", "acme-corp"] {
@@ -86,7 +87,8 @@ pub(super) async fn a_deleted_tenant_stays_deleted_after_a_reopen(given: &Given)
     expect(probe.has(&given.tenant("acme-corp")?, "x").await?, "the other tenant's record is gone")
 }
 
-/// Writes that race with the deletion of their tenant are deleted with it or refused with `Closed`. Nothing is left.
+/// A write that races with the deletion of its tenant is deleted with the tenant or refused with `Closed`. No record is
+/// left.
 pub(super) async fn writes_racing_with_a_tenant_deletion_leave_nothing(given: &Given) -> Verdict {
     let contract = given.contract();
     for round in 0..20 {
@@ -122,7 +124,7 @@ pub(super) async fn writes_racing_with_a_tenant_deletion_leave_nothing(given: &G
     Ok(())
 }
 
-/// Maintenance through the handle of a tenant changes nothing of any other tenant.
+/// Maintenance through the handle of a tenant does not change the records of any other tenant.
 pub(super) async fn maintenance_touches_its_tenant_only(given: &Given) -> Verdict {
     let tenants = [given.tenant("acme")?, given.tenant("acme-corp")?];
     for stores in &tenants {

@@ -1,4 +1,4 @@
-//! Cases of tenants (TN), in the list of every contract.
+//! Cases about tenants (promises TN of the contract). They run for every contract.
 
 mod apart;
 mod isolation;
@@ -8,7 +8,8 @@ mod words;
 
 pub(crate) use self::words::everything_said;
 
-/// The cases of this area.
+/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
+/// promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! tenant {

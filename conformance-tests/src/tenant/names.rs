@@ -1,7 +1,7 @@
-//! Names of tenants that are similar to each other.
+//! Similar names of tenants, which a store must not confuse.
 
-/// Fifty names that are prefixes or suffixes of each other, that contain separators, wildcards or dots, or that
-/// differ only in case or normalisation.
+/// Fifty names. Some are prefixes or suffixes of others, some contain separators, wildcards or dots, and some differ
+/// only in case or in Unicode normalization.
 pub(super) const TENANTS: [&str; 50] = [
     "acme",
     "acme-corp",

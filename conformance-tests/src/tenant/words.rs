@@ -1,4 +1,4 @@
-//! Nothing that callers read contains the name of a tenant.
+//! Errors and cursors do not contain the name of a tenant.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use store_core::{Direction, Error, PageRequest};
@@ -7,7 +7,7 @@ use crate::{Failure, Given, Verdict, check::expect, errors::refusals, probe::pro
 
 const SECRET: &str = "Gesundheitsamt-7f3e";
 
-/// Everything that an error says: its message, its debug text, its document, and the texts of the errors underneath.
+/// Every text of an error: its message, its debug text, its JSON form, and the texts of the errors that caused it.
 pub(crate) fn everything_said(error: &Error) -> Vec<String> {
     let mut said = vec![error.to_string(), format!("{error:?}"), serde_json::to_string(error).unwrap_or_default()];
     let mut source = std::error::Error::source(error);
@@ -30,7 +30,7 @@ pub(super) async fn errors_never_name_a_tenant(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Cursors never contain the name of the tenant, neither as they are nor decoded.
+/// The text of a cursor never contains the name of the tenant, and neither do the bytes that it encodes.
 pub(super) async fn cursors_never_name_a_tenant(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(SECRET)?;

@@ -1,4 +1,4 @@
-//! Creation of threads, and reads by id.
+//! Creating threads, and loading them by id.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{
     given::{id, race},
 };
 
-/// A thread with every field set.
+/// The draft of a thread with a resource, a title and metadata.
 fn full(name: &str) -> NewThread {
     let mut fields = ThreadFields::default();
     fields.resource_id = Some(id("user-7"));
@@ -19,6 +19,7 @@ fn full(name: &str) -> NewThread {
     NewThread::new(id(name)).with_fields(fields)
 }
 
+/// Checks that a thread has the fields of its draft, and that its counters and lists are those of a new thread.
 fn is_new(thread: &Thread, new: &NewThread) -> Verdict {
     expect_eq((thread.version.number(), thread.revision.number(), thread.generation()), (0, 1, 1))?;
     expect_eq((&thread.head, &thread.latest_run, thread.open_runs.len(), thread.leaves), (&None, &None, 0, 0))?;
@@ -37,14 +38,15 @@ pub(super) async fn a_new_thread_is_loaded_as_it_was_created(given: &Given) -> V
     expect_eq(given.thread(&new.id).await?, made)
 }
 
-/// A thread is there after the store was opened again, equal in everything.
+/// After the store is closed and reopened, a thread is loaded with all its fields unchanged.
 pub(super) async fn a_new_thread_survives_a_reopen(given: &Given) -> Verdict {
     let made = given.threads()?.create_thread(full("t")).await?;
     given.reopen().await?;
     expect_eq(given.thread(&made.id).await?, made)
 }
 
-/// An id in use is refused with `AlreadyExists`, whatever else is given, and the stored thread stays as it is.
+/// Creating a thread with an id that is in use is refused with `AlreadyExists`, whatever fields are given. The stored
+/// thread does not change.
 pub(super) async fn an_id_in_use_is_refused(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let made = given.a_thread("t").await?;
@@ -57,7 +59,7 @@ pub(super) async fn an_id_in_use_is_refused(given: &Given) -> Verdict {
     expect_eq(given.log(&id("u")).await?.len(), 1)
 }
 
-/// Of several concurrent creations of one id exactly one succeeds, and the others are refused with `AlreadyExists`.
+/// Of several concurrent creations with the same id, exactly one succeeds. The others are refused with `AlreadyExists`.
 pub(super) async fn concurrent_creations_have_one_winner(given: &Given) -> Verdict {
     for round in 0..20 {
         let (threads, name): (_, ThreadId) = (given.threads()?, id(&format!("t-{round}")));
@@ -84,8 +86,8 @@ pub(super) async fn an_unknown_thread_is_none(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// The time of a creation may be given for imports, and is kept. A time later than store
-/// time is refused with `Invalid`.
+/// An import may state when a thread was created, and the store keeps that time. A time later than store time is
+/// refused with `Invalid`.
 pub(super) async fn a_creation_time_can_be_given(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let now = given.a_thread("now").await?.created_at;
@@ -101,5 +103,5 @@ pub(super) async fn a_creation_time_can_be_given(given: &Given) -> Verdict {
         new.at = Some(after);
         expect_kind(threads.create_thread(new).await, ErrorKind::Invalid)?;
     }
-    expect(threads.load_thread(&id("future")).await?.is_none(), "a refused creation left a thread")
+    expect(threads.load_thread(&id("future")).await?.is_none(), "a refused call created the thread")
 }

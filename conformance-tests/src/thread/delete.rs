@@ -1,4 +1,4 @@
-//! Deletion of threads: strategies for children, atomicity, and what is deleted.
+//! Deleting threads: what happens to children, atomicity, and what is removed.
 
 use std::sync::{
     Arc,
@@ -22,7 +22,8 @@ const fn with(children: ChildStrategy) -> DeleteRequest {
     DeleteRequest { children, expect: Expect::Any }
 }
 
-/// Creates `top` with the children `left` and `right`, and `leaf` below `left`. Each thread has a log.
+/// Creates four threads, each with one entry: `top`, its children `left` and `right`, and `leaf`, which is a child of
+/// `left`.
 async fn a_family(given: &Given) -> Result<(), Failure> {
     for (name, parent) in [("top", None), ("left", Some("top")), ("right", Some("top")), ("leaf", Some("left"))] {
         let mut fields = ThreadFields::default();
@@ -33,12 +34,13 @@ async fn a_family(given: &Given) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Returns the ids of all threads.
 async fn all(given: &Given) -> Result<Vec<String>, Failure> {
     filtered(given, ThreadFilter::default()).await
 }
 
-/// With `Reject` the deletion of a thread with children is refused with `HasChildren` and their number. A
-/// thread without children is deleted.
+/// With `Reject` the deletion of a thread with children is refused with `HasChildren`, which says how many children
+/// there are. A thread without children is deleted.
 pub(super) async fn reject_refuses_a_thread_with_children(given: &Given) -> Verdict {
     a_family(given).await?;
     let threads = given.threads()?;
@@ -72,7 +74,7 @@ pub(super) async fn detach_leaves_children_without_a_parent(given: &Given) -> Ve
     expect_eq(all(given).await?, ["leaf", "left", "right"])
 }
 
-/// With `Cascade` all descendants are deleted, too, and nothing else.
+/// With `Cascade` a thread and all its descendants are deleted, and no other thread.
 pub(super) async fn cascade_deletes_all_descendants(given: &Given) -> Verdict {
     a_family(given).await?;
     given.a_thread("alone").await?;
@@ -88,8 +90,8 @@ pub(super) async fn cascade_deletes_all_descendants(given: &Given) -> Verdict {
     expect_eq(all(given).await?, [""; 0])
 }
 
-/// A deletion that would change more threads than the limit says is refused with `LimitExceeded` and changes
-/// nothing. One that changes exactly as many is accepted.
+/// A deletion that would change more threads than the limit allows is refused with `LimitExceeded` and changes nothing.
+/// A deletion that changes exactly as many threads as the limit is accepted.
 pub(super) async fn a_deletion_of_too_many_is_refused(given: &Given) -> Verdict {
     for (limit, strategy, changed) in [(3, ChildStrategy::Cascade, 4), (2, ChildStrategy::Detach, 3)] {
         for (limit, fits) in [(limit, false), (changed, true)] {
@@ -108,7 +110,7 @@ pub(super) async fn a_deletion_of_too_many_is_refused(given: &Given) -> Verdict 
     Ok(())
 }
 
-/// A deletion is one atomic step over all its threads: a reader sees all of them or none.
+/// A deletion of several threads is atomic: a reader sees all of these threads or none of them.
 pub(super) async fn a_deletion_becomes_visible_atomically(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for _ in 0..30 {
@@ -133,7 +135,8 @@ pub(super) async fn a_deletion_becomes_visible_atomically(given: &Given) -> Verd
     Ok(())
 }
 
-/// When `purge_deleted` returns, nothing is left to remove. What it removes was invisible before.
+/// When `purge_deleted` returns, no data of deleted threads is left, so that a second call removes nothing. Callers
+/// could not see that data even before the call.
 pub(super) async fn purging_leaves_nothing_behind(given: &Given) -> Verdict {
     a_family(given).await?;
     given.a_log("stays", &["x"]).await?;
@@ -148,7 +151,7 @@ pub(super) async fn purging_leaves_nothing_behind(given: &Given) -> Verdict {
     expect_kind(late, ErrorKind::NotFound).map(drop)
 }
 
-/// A commit that writes everything that a thread can hold.
+/// A commit with a key, an entry, a run and a state change.
 fn everything(thread: &str) -> Commit {
     Commit::new(id(thread))
         .with_key(id("key"))
@@ -157,7 +160,7 @@ fn everything(thread: &str) -> Commit {
         .with_state(StateChange::new().set("k", Json::null()))
 }
 
-/// A deletion removes the entries, runs, state and commit keys of the thread, and of no other.
+/// A deletion removes the entries, runs, state and commit keys of its thread, and nothing of any other thread.
 pub(super) async fn a_deletion_removes_everything_of_the_thread(given: &Given) -> Verdict {
     let threads = given.threads()?;
     given.accept(everything("t")).await?;
@@ -178,7 +181,8 @@ pub(super) async fn a_deletion_removes_everything_of_the_thread(given: &Given) -
     expect_eq(given.log(&id("other")).await?.len(), 1)
 }
 
-/// The deletion of an unknown id is refused with `NotFound`, and one that expects another version with `Conflict`.
+/// A deletion is refused with `NotFound` if the thread does not exist, and with `Conflict` if the deletion expects
+/// another version.
 pub(super) async fn a_deletion_can_be_guarded(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let guarded = |expect| DeleteRequest { children: ChildStrategy::Detach, expect };

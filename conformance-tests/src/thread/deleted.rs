@@ -1,4 +1,4 @@
-//! Deleted threads stay deleted, and a new thread under the same id is a different one.
+//! Deleted threads stay deleted, and a new thread under the same id is a different thread.
 
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::{
     run::draft::{done, write},
 };
 
+/// Checks that commits to a deleted thread are refused with `NotFound`, and that the thread does not exist afterwards.
 async fn stays_away(given: &Given, name: &ThreadId, old: Version) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     let state = || Commit::new(name.clone()).with_state(StateChange::new().set("k", Json::null()));
@@ -29,8 +30,8 @@ async fn stays_away(given: &Given, name: &ThreadId, old: Version) -> Verdict {
     expect_eq(threads.load_thread(name).await?, None)
 }
 
-/// A late write does not bring a deleted thread back. With `Any` or a version it is refused with `NotFound`,
-/// even under a key that was used.
+/// A write to a deleted thread does not create the thread again. A commit that expects `Any` or a version is refused
+/// with `NotFound`, even if its key was used before the deletion.
 pub(super) async fn a_late_write_does_not_restore_a_deleted_thread(given: &Given) -> Verdict {
     let receipt = given.commit(say_keyed(&id("t"), "key", "x")).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
@@ -39,7 +40,8 @@ pub(super) async fn a_late_write_does_not_restore_a_deleted_thread(given: &Given
     stays_away(given, &id("t"), receipt.version).await
 }
 
-/// After the store was opened again, no late write brings a deleted thread back, and the thread can be created again.
+/// After the store is closed and reopened, a deleted thread is still deleted: commits to it are refused. The
+/// thread can be created again.
 pub(super) async fn a_deleted_thread_stays_deleted_after_a_reopen(given: &Given) -> Verdict {
     let receipt = given.commit(say_keyed(&id("t"), "key", "x")).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
@@ -48,8 +50,8 @@ pub(super) async fn a_deleted_thread_stays_deleted_after_a_reopen(given: &Given)
     expect_eq(given.a_thread("t").await?.generation(), 2)
 }
 
-/// A late write that races with the deletion is in the deleted thread or is refused with
-/// `NotFound`. The thread is gone.
+/// If a commit and the deletion of its thread are made at the same time, the commit is deleted with the thread or is
+/// refused with `NotFound`. In both cases the thread does not exist afterwards.
 pub(super) async fn a_write_racing_with_a_deletion_does_not_restore_the_thread(given: &Given) -> Verdict {
     for round in 0..40 {
         let name: ThreadId = id(&format!("t-{round}"));
@@ -69,8 +71,8 @@ pub(super) async fn a_write_racing_with_a_deletion_does_not_restore_the_thread(g
     Ok(())
 }
 
-/// A thread that is created again, by a creation or by a commit with `Absent`, begins at version 0 with a
-/// generation one above the old one. Guards and cursors of the old thread do not work on it.
+/// A thread that is created again, by `create_thread` or by a commit with `Absent`, begins at version 0. Its generation
+/// is one higher than that of the old thread. Guards and cursors of the old thread do not work on the new one.
 pub(super) async fn a_recreated_thread_is_a_different_thread(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     let old = given.a_log("t", &["a", "b", "c"]).await?;
@@ -104,7 +106,7 @@ pub(super) async fn a_recreated_thread_is_a_different_thread(given: &Given) -> V
     expect_eq(given.a_thread("t").await?.generation(), 3)
 }
 
-/// A deletion while the clock is behind is remembered as long as any other deletion.
+/// A deletion that happens while store time is set back is remembered as long as any other deletion.
 pub(super) async fn a_deletion_while_the_clock_is_behind_is_remembered(given: &Given) -> Verdict {
     let forty_days = Duration::from_secs(40 * 86_400);
     let receipt = given.commit(say_keyed(&id("t"), "key", "x")).await?;
@@ -115,7 +117,7 @@ pub(super) async fn a_deletion_while_the_clock_is_behind_is_remembered(given: &G
     stays_away(given, &id("t"), receipt.version).await
 }
 
-/// Deleted ids are remembered for at least 30 days, whatever is pruned meanwhile.
+/// Deleted ids are remembered for at least 30 days, even if `prune_threads` and `purge_deleted` are called meanwhile.
 pub(super) async fn deleted_ids_are_remembered_for_thirty_days(given: &Given) -> Verdict {
     let receipt = given.commit(say_keyed(&id("t"), "key", "x")).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;

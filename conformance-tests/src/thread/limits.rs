@@ -1,4 +1,4 @@
-//! Limits of threads.
+//! Limits on the title and the metadata of a thread.
 
 use store_core::{Commit, ErrorKind, Expect, Json, NewThread, ThreadFields, ThreadPatch};
 
@@ -14,7 +14,7 @@ fn titled(bytes: usize) -> ThreadFields {
     fields
 }
 
-/// Fields with metadata that is encoded in `bytes` bytes, as `{"k":"…"}`.
+/// Fields with the metadata `{"k":"…"}`, which have `bytes` bytes when they are written as JSON.
 fn with_metadata(bytes: usize) -> ThreadFields {
     let mut fields = ThreadFields::default();
     let value = "x".repeat(bytes - r#"{"k":""}"#.len());
@@ -22,8 +22,8 @@ fn with_metadata(bytes: usize) -> ThreadFields {
     fields
 }
 
-/// Checks that a creation, an update and a commit accept the fields if they fit, and otherwise
-/// refuse them with `LimitExceeded`.
+/// Checks that a creation, an update and a commit accept the fields if `fits` is true, and otherwise refuse them with
+/// `LimitExceeded`.
 async fn judged(given: &Given, name: &str, fields: ThreadFields, fits: bool) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     let made = threads.create_thread(NewThread::new(id(name)).with_fields(fields.clone())).await.map(drop);
@@ -45,7 +45,7 @@ async fn judged(given: &Given, name: &str, fields: ThreadFields, fits: bool) -> 
     expect_eq(found, fits).map_err(|failure: Failure| failure.about("whether the thread was created"))
 }
 
-/// A title of 1 KiB is accepted, and one byte more is refused. Bytes count, not characters.
+/// A title of 1 KiB is accepted, and one byte more is refused. The limit counts bytes, not characters.
 pub(super) async fn a_title_has_at_most_a_kibibyte(given: &Given) -> Verdict {
     judged(given, "at", titled(1024), true).await?;
     judged(given, "above", titled(1025), false).await?;
@@ -54,7 +54,7 @@ pub(super) async fn a_title_has_at_most_a_kibibyte(given: &Given) -> Verdict {
     judged(given, "wide", wide, false).await
 }
 
-/// Metadata of 64 KiB in all is accepted, and more is refused, even if it grows key by key.
+/// Metadata of 64 KiB in all is accepted. More is refused, even if an update adds only the last key.
 pub(super) async fn metadata_has_at_most_64_kibibytes(given: &Given) -> Verdict {
     judged(given, "at", with_metadata(64 << 10), true).await?;
     judged(given, "above", with_metadata((64 << 10) + 1), false).await?;

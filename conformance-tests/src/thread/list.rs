@@ -13,13 +13,13 @@ use crate::{
     given::{id, say_keyed, walk},
 };
 
-/// The threads of a query, in its order.
+/// All threads that a query finds, in the order of the query.
 pub(super) async fn listed(given: &Given, query: ThreadQuery) -> Result<Vec<Thread>, Failure> {
     let threads = &given.threads()?;
     walk(query.page.clone(), |page| threads.list_threads(query.clone().with_page(page))).await
 }
 
-/// The ids of the threads that match a filter, sorted. Their count must agree.
+/// The sorted ids of the threads that match a filter. Also checks that `count_threads` returns their number.
 pub(super) async fn filtered(given: &Given, filter: ThreadFilter) -> Result<Vec<String>, Failure> {
     let count = given.threads()?.count_threads(&filter).await?;
     let found = listed(given, ThreadQuery::new(filter)).await?;
@@ -29,7 +29,7 @@ pub(super) async fn filtered(given: &Given, filter: ThreadFilter) -> Result<Vec<
     Ok(ids)
 }
 
-/// Creates a thread with a resource and a metadata key, at a given time.
+/// Creates a thread with a resource and the metadata key `k`. `at` is the time of its creation in milliseconds.
 async fn made(given: &Given, name: &str, at: u64, value: &str) -> Result<Thread, Failure> {
     let mut fields = ThreadFields::default();
     fields.resource_id = Some(id(if at.is_multiple_of(2) { "even" } else { "odd" }));
@@ -39,7 +39,8 @@ async fn made(given: &Given, name: &str, at: u64, value: &str) -> Result<Thread,
     Ok(given.threads()?.create_thread(new).await?)
 }
 
-/// Creates the threads `a` to `e` at times from 1000 to 5001, which are more than an hour before store time.
+/// Creates the threads `a` to `e`. The times of their creation are given, from 1,000 to 5,001 milliseconds after the
+/// epoch.
 async fn five(given: &Given) -> Result<(), Failure> {
     for (name, at, value) in
         [("c", 3001, "1"), ("a", 1000, "1.0"), ("e", 5001, "\"1\""), ("b", 2000, "[1]"), ("d", 4000, "1")]
@@ -59,8 +60,8 @@ fn millis(millis: u64) -> Option<Timestamp> {
     Timestamp::from_millis(millis).ok()
 }
 
-/// Filters by resource and by time of creation: before excludes the time, and after includes it. Filters that
-/// are given together must all hold.
+/// Threads are filtered by resource and by time of creation: `created_before` excludes the given time, and
+/// `created_after` includes it. A thread must match all filters that are given.
 pub(super) async fn threads_are_filtered_by_resource_and_creation(given: &Given) -> Verdict {
     five(given).await?;
     for (wanted, filter) in [
@@ -85,8 +86,8 @@ pub(super) async fn threads_are_filtered_by_resource_and_creation(given: &Given)
     Ok(())
 }
 
-/// A metadata filter compares the bytes of the value. Several must all hold, and two
-/// values for one key match nothing.
+/// A metadata filter compares the bytes of a value. A thread must match all filters that are given, so two different
+/// values for one key match no thread.
 pub(super) async fn filters_by_metadata(given: &Given) -> Verdict {
     five(given).await?;
     let pair = |key: &str, value: &str| (key.to_owned(), Json::parse(value).expect("json"));
@@ -107,7 +108,7 @@ pub(super) async fn filters_by_metadata(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// The filter by open runs follows the status of the runs.
+/// The filter by open runs considers the current status of the runs.
 pub(super) async fn threads_are_filtered_by_open_runs(given: &Given) -> Verdict {
     let open = |value| filter(|f| f.has_open_runs = Some(value));
     given.a_thread("idle").await?;
@@ -120,7 +121,8 @@ pub(super) async fn threads_are_filtered_by_open_runs(given: &Given) -> Verdict 
     expect_eq(filtered(given, open(false)).await?, ["busy", "idle"])
 }
 
-/// Filters by last activity consider updates and commits: before excludes the time, and after includes it.
+/// The filters by last activity consider updates and commits: `active_before` excludes the given time, and
+/// `active_after` includes it.
 pub(super) async fn filters_by_activity(given: &Given) -> Verdict {
     five(given).await?;
     let now = given.a_log("now", &["x"]).await?.updated_at;
@@ -136,8 +138,8 @@ pub(super) async fn filters_by_activity(given: &Given) -> Verdict {
     expect_eq(filtered(given, active(Some(now), Some(now))).await?, names("")[1..].to_vec())
 }
 
-/// Both orders have both directions, and the default is the last activity first. Times of
-/// creation that were given count.
+/// Threads are listed by last activity or by creation, each in both directions. The default begins with the thread that
+/// was active last. The order by creation uses the creation time that the caller gave.
 pub(super) async fn threads_are_ordered_by_activity_or_creation(given: &Given) -> Verdict {
     five(given).await?;
     given.threads()?.update_thread(&id("b"), ThreadPatch::default().with_title("x"), Expect::Any).await?;
@@ -155,7 +157,7 @@ pub(super) async fn threads_are_ordered_by_activity_or_creation(given: &Given) -
     Ok(())
 }
 
-/// A commit moves its thread to the front of the order by last activity.
+/// After a commit, its thread is the first one in the order by last activity.
 pub(super) async fn a_commit_moves_its_thread_to_the_front(given: &Given) -> Verdict {
     for name in ["a", "b", "c"] {
         given.a_thread(name).await?;
@@ -171,8 +173,8 @@ pub(super) async fn a_commit_moves_its_thread_to_the_front(given: &Given) -> Ver
     Ok(())
 }
 
-/// `updated_at` becomes the later of its old value and the time of the commit. Neither an older time that is
-/// given nor store time that went back moves it back.
+/// A commit sets `updated_at` to its own time, unless the old value is later. `updated_at` never decreases, even if a
+/// commit states an earlier time or store time was set back.
 pub(super) async fn activity_never_goes_back(given: &Given) -> Verdict {
     let receipt = given.a_log("t", &["x"]).await?;
     let before = given.thread(&id("t")).await?.updated_at;

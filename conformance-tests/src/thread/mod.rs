@@ -1,4 +1,4 @@
-//! Cases of threads (TH).
+//! Cases about threads (promises TH of the contract).
 
 mod cancel;
 mod create;
@@ -11,7 +11,8 @@ mod parent;
 pub(crate) mod prune;
 mod update;
 
-/// The cases of this area.
+/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
+/// promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! thread {

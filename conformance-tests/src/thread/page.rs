@@ -1,4 +1,5 @@
-//! Walks over threads and their logs: filters, deletions and activity.
+//! Walks over threads and their logs, with filters, deletions and activity. A walk reads a list page by page to its
+//! end.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -24,7 +25,8 @@ async fn some_threads(given: &Given, count: usize) -> Verdict {
     Ok(())
 }
 
-/// Returns the next page of a query, and moves `page` behind it. After the last page `page` has no limit.
+/// Returns the next page of a query, and changes `page` to the request for the page after it. After the last page,
+/// `page` has no limit.
 async fn next(given: &Given, query: &ThreadQuery, page: &mut PageRequest) -> Result<Option<Vec<Thread>>, Failure> {
     let found = given.threads()?.list_threads(query.clone().with_page(page.clone())).await?;
     if found.items.is_empty() && found.next.is_none() {
@@ -37,7 +39,8 @@ async fn next(given: &Given, query: &ThreadQuery, page: &mut PageRequest) -> Res
     Ok(Some(found.items))
 }
 
-/// If threads are deleted between two pages, even the one at the cursor, nothing else is left out or repeated.
+/// If threads are deleted between two pages, even the one at which the cursor was made, no other thread is left out or
+/// repeated.
 pub(super) async fn a_walk_with_deletions_between_pages_skips_nothing(given: &Given) -> Verdict {
     for order in [ThreadOrder::Creation, ThreadOrder::LastActivity] {
         for direction in [Direction::Forward, Direction::Backward] {
@@ -64,7 +67,8 @@ pub(super) async fn a_walk_with_deletions_between_pages_skips_nothing(given: &Gi
     Ok(())
 }
 
-/// A walk by last activity returns every thread at most once, and each that was not written meanwhile exactly once.
+/// A walk by last activity returns no thread twice, and returns each thread that was not written during the walk
+/// exactly once.
 pub(super) async fn a_walk_by_activity_gives_each_thread_once(given: &Given) -> Verdict {
     some_threads(given, 12).await?;
     for (round, direction) in [Direction::Backward, Direction::Forward].into_iter().enumerate() {
@@ -88,8 +92,8 @@ pub(super) async fn a_walk_by_activity_gives_each_thread_once(given: &Given) -> 
     Ok(())
 }
 
-/// An ascending walk by last activity leaves out threads that were written after its first page. It therefore
-/// ends although writes continue, even if store time stands still.
+/// An ascending walk by last activity leaves out the threads that were written after its first page. It therefore ends
+/// even if writes continue, and even if store time does not advance.
 pub(super) async fn an_ascending_walk_by_activity_ends(given: &Given) -> Verdict {
     some_threads(given, 6).await?;
     let query = ThreadQuery::default().ordered(ThreadOrder::LastActivity, Direction::Forward);
@@ -102,13 +106,14 @@ pub(super) async fn an_ascending_walk_by_activity_ends(given: &Given) -> Verdict
         }
         let title = ThreadPatch::default().with_title(format!("{between}"));
         given.threads()?.update_thread(&id(&name(0)), title, Expect::Any).await?;
-        // If time stands still, this thread is behind all others.
+        // If store time does not advance, this thread comes after all others in the order.
         given.a_thread(&format!("u-{between}")).await?;
     }
     expect_eq(found, (0..6).map(name).collect::<Vec<_>>())
 }
 
-/// Filters are applied before the limit: the pages of a filtered walk together hold exactly what matches, in order.
+/// Filters are applied before the limit: all pages of a filtered walk together have exactly the threads that match, in
+/// order.
 pub(super) async fn filters_apply_before_the_limit(given: &Given) -> Verdict {
     for at in 0..40 {
         let new = given.a_thread(&name(at)).await?;
@@ -129,8 +134,8 @@ pub(super) async fn filters_apply_before_the_limit(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// In a log in which one entry of thousands matches a filter, the walk finds exactly those entries. Pages may
-/// be empty, and only a missing cursor means the end.
+/// If only a few of thousands of entries match a filter, a walk still finds exactly these. A page may be empty: only a
+/// missing cursor means that the list has ended.
 pub(super) async fn rare_entries_are_found_among_thousands(given: &Given) -> Verdict {
     for batch in 0..12 {
         let rare = NewEntry::new(Message::assistant("rare")).with_id(id(&format!("rare-{batch}")));
@@ -195,7 +200,8 @@ pub(super) async fn a_cursor_is_bound_to_its_filters(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A walk continues behind names that are as long as labels may be. Their cursors have at most 1 KiB, too.
+/// A walk can continue after a snapshot whose name is as long as a label may be. Even then the cursor is at most 1 KiB
+/// long.
 pub(super) async fn long_names_can_be_walked(given: &Given) -> Verdict {
     let names: Vec<_> = (0..4).map(|at| format!("{}{at}", "é".repeat(511))).collect();
     for name in &names {

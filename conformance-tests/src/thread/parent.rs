@@ -1,4 +1,4 @@
-//! Parents: the parent of a thread exists, and no thread is its own ancestor.
+//! Parents of threads: a parent must exist, and no thread is its own ancestor.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn move_below(parent: &str) -> ThreadPatch {
     ThreadPatch::default().with_parent(Some(id(parent)))
 }
 
-/// Creates the thread `t-0`, `t-1` as its child, and so on.
+/// Creates `length` threads: `t-0`, its child `t-1`, the child `t-2` of that child, and so on.
 async fn a_line(given: &Given, length: usize) -> Result<(), Failure> {
     given.a_thread("t-0").await?;
     for at in 1..length {
@@ -36,6 +36,7 @@ async fn a_line(given: &Given, length: usize) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Checks that an error is `NotFound` and names this parent.
 fn names(error: &store_core::Error, parent: &str) -> Verdict {
     match error.detail() {
         Detail::NotFound { what } => expect_eq(what.id.as_str(), parent),
@@ -43,8 +44,8 @@ fn names(error: &store_core::Error, parent: &str) -> Verdict {
     }
 }
 
-/// A parent that does not exist is refused with `NotFound`, which names it: by a creation, by an update, and by
-/// a commit that creates the thread. Nothing is created.
+/// If the parent of a thread does not exist, a creation, an update, and a commit that creates the thread are refused
+/// with `NotFound`. The error names the parent, and nothing is created.
 pub(super) async fn a_parent_must_exist(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     let thread = given.a_thread("t").await?;
@@ -60,7 +61,7 @@ pub(super) async fn a_parent_must_exist(given: &Given) -> Verdict {
     expect_eq(given.thread(&id("c")).await?.parent_thread_id, Some(id("t")))
 }
 
-/// If the thread of a commit exists, the parent in `create` is ignored, even if there is no such parent.
+/// If the thread of a commit already exists, the parent in `create` is ignored, even if no thread has that id.
 pub(super) async fn a_commit_to_a_thread_ignores_its_parent(given: &Given) -> Verdict {
     let thread = given.a_thread("t").await?;
     let commit = Commit::new(id("t")).expecting(Expect::Version(thread.version)).entry(said("x"));
@@ -68,7 +69,7 @@ pub(super) async fn a_commit_to_a_thread_ignores_its_parent(given: &Given) -> Ve
     expect_eq(given.thread(&thread.id).await?.parent_thread_id, None)
 }
 
-/// A parent that would make a thread its own ancestor, directly or over any distance, is refused with `Invalid`.
+/// A parent that would make a thread its own ancestor, directly or through other threads, is refused with `Invalid`.
 pub(super) async fn a_thread_is_never_its_own_ancestor(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     a_line(given, 40).await?;
@@ -85,7 +86,7 @@ pub(super) async fn a_thread_is_never_its_own_ancestor(given: &Given) -> Verdict
     expect_eq(moved.parent_thread_id, Some(id("t-0")))
 }
 
-/// Of two concurrent updates that together would close a cycle, exactly one succeeds.
+/// Of two concurrent updates that together would create a cycle, exactly one succeeds.
 pub(super) async fn two_concurrent_updates_create_no_cycle(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for round in 0..40 {
@@ -108,7 +109,7 @@ pub(super) async fn two_concurrent_updates_create_no_cycle(given: &Given) -> Ver
     Ok(())
 }
 
-/// Of three concurrent updates that together would close a longer cycle, one is refused.
+/// Of three concurrent updates that together would create a longer cycle, exactly one is refused.
 pub(super) async fn three_concurrent_updates_create_no_cycle(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for round in 0..20 {
@@ -127,8 +128,8 @@ pub(super) async fn three_concurrent_updates_create_no_cycle(given: &Given) -> V
     Ok(())
 }
 
-/// A child that is created while its parent is deleted has a parent that exists, or is refused with `NotFound`,
-/// or the deletion treats it as one of the children.
+/// If a child is created while its parent is deleted, one of three things happens: the child has a parent that exists,
+/// its creation is refused with `NotFound`, or the deletion treats it like the other children.
 pub(super) async fn a_child_created_during_a_deletion_is_never_orphaned(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let strategies = [ChildStrategy::Detach, ChildStrategy::Cascade, ChildStrategy::Reject];
@@ -154,8 +155,9 @@ pub(super) async fn a_child_created_during_a_deletion_is_never_orphaned(given: &
     Ok(())
 }
 
-/// A child that was moved away from its parent is not deleted with the parent. Either it left before the
-/// deletion, and stays, or it was deleted with the parent, and can no longer be moved.
+/// If an update removes the parent of a thread while that parent is deleted with `Cascade`, one of two things happens:
+/// the update takes effect first and the thread stays, or the thread is deleted and the update is refused with
+/// `NotFound`.
 pub(super) async fn a_detached_child_is_not_deleted_with_its_parent(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for round in 0..60 {
@@ -182,7 +184,7 @@ pub(super) async fn a_detached_child_is_not_deleted_with_its_parent(given: &Give
     Ok(())
 }
 
-/// `validate_parent` returns the answer that an update would return, and changes nothing.
+/// `validate_parent` returns the same error as an update would, or none, and changes nothing.
 pub(super) async fn validate_parent_answers_as_an_update_would(given: &Given) -> Verdict {
     let threads = given.threads()?;
     a_line(given, 4).await?;
@@ -203,7 +205,8 @@ pub(super) async fn validate_parent_answers_as_an_update_would(given: &Given) ->
     Ok(())
 }
 
-/// `parent: Root` returns the threads without a parent, and `parent: Of` the direct children without grandchildren.
+/// The filter `parent: Root` finds the threads without a parent. The filter `parent: Of` finds the children of a
+/// thread, but not the children of these children.
 pub(super) async fn children_are_listed_without_grandchildren(given: &Given) -> Verdict {
     a_line(given, 3).await?;
     given.threads()?.create_thread(child("other", "t-0")).await?;

@@ -1,4 +1,4 @@
-//! Pruning of threads that were not written for a while.
+//! Pruning: `prune_threads` deletes the threads that were not written for a while.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,11 +16,12 @@ use crate::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A request to prune threads that were not written for `idle`, up to 1,000.
+/// A request to prune at most 1,000 threads that were not written for the time `idle`.
 pub(crate) const fn idle_for(idle: Duration) -> PruneRequest {
     PruneRequest { idle, limit: 1000, dry_run: false }
 }
 
+/// Prunes, and returns the sorted ids of the pruned threads and whether there are more.
 async fn prune(given: &Given, request: PruneRequest) -> Result<(Vec<String>, bool), Failure> {
     let pruned = given.threads()?.prune_threads(request).await?;
     let mut ids: Vec<_> = pruned.threads.iter().map(ToString::to_string).collect();
@@ -28,10 +29,12 @@ async fn prune(given: &Given, request: PruneRequest) -> Result<(Vec<String>, boo
     Ok((ids, pruned.more))
 }
 
+/// Returns the ids of the threads that exist.
 async fn left(given: &Given) -> Result<Vec<String>, Failure> {
     filtered(given, ThreadFilter::default()).await
 }
 
+/// Creates the thread `name` with this parent.
 async fn below(given: &Given, name: &str, parent: &str) -> Verdict {
     let mut fields = ThreadFields::default();
     fields.parent_thread_id = Some(id(parent));
@@ -39,7 +42,8 @@ async fn below(given: &Given, name: &str, parent: &str) -> Verdict {
     Ok(())
 }
 
-/// A prune deletes threads that were not written for the given time, and leaves those with a later commit or update.
+/// `prune_threads` deletes the threads that were not written for the given time, and keeps those that had a commit or
+/// an update since.
 pub(super) async fn idle_threads_are_pruned(given: &Given) -> Verdict {
     for name in ["old", "committed", "updated"] {
         given.a_log(name, &["x"]).await?;
@@ -56,7 +60,7 @@ pub(super) async fn idle_threads_are_pruned(given: &Given) -> Verdict {
     expect_kind(late, ErrorKind::NotFound).map(drop)
 }
 
-/// A reset of the fence is no write to the thread, which stays as idle as it was.
+/// Resetting the fence of a thread does not count as a write, so that an idle thread is still pruned afterwards.
 pub(super) async fn a_fence_reset_does_not_count_as_a_write(given: &Given) -> Verdict {
     let claim = Fence::new(id("dispatch"), ClaimToken::new("token"), 1, ClaimNumber { incarnation: 1, counter: 1 });
     given.accept(say_keyed(&id("t"), "k", "x").fenced(claim)).await?;
@@ -65,7 +69,7 @@ pub(super) async fn a_fence_reset_does_not_count_as_a_write(given: &Given) -> Ve
     expect_eq(prune(given, idle_for(HOUR)).await?.0, ["t"])
 }
 
-/// A thread with an open run is not pruned. Once the run is done, it is.
+/// A thread with an open run is not pruned. After the run is done, the thread can be pruned.
 pub(super) async fn threads_with_open_runs_are_not_pruned(given: &Given) -> Verdict {
     let write = |status| Commit::new(id("t")).with_run(RunChange::new(id("r"), status).with_agent(id("agent")));
     given.accept(write(RunStatus::Running)).await?;
@@ -76,8 +80,8 @@ pub(super) async fn threads_with_open_runs_are_not_pruned(given: &Given) -> Verd
     expect_eq(prune(given, idle_for(HOUR)).await?.0, ["t"])
 }
 
-/// A thread whose child stays is not pruned. A family that is idle as a whole is pruned,
-/// by as many calls as that takes.
+/// A thread is not pruned while one of its children is not idle. If all threads of a family are idle, all of them are
+/// pruned, if necessary by several calls.
 pub(super) async fn threads_whose_children_stay_are_not_pruned(given: &Given) -> Verdict {
     for (parent, child) in [("kept", "busy"), ("gone", "idle")] {
         given.a_thread(parent).await?;
@@ -112,7 +116,8 @@ pub(super) async fn a_dry_run_gives_the_same_list(given: &Given) -> Verdict {
     expect_eq(prune(given, idle_for(HOUR)).await?, dry)
 }
 
-/// A thread that is written after it was chosen and before its deletion is not pruned: no acknowledged write is lost.
+/// A thread that is written after `prune_threads` chose it, but before its deletion, is not pruned: no acknowledged
+/// write is lost.
 pub(super) async fn a_thread_written_meanwhile_is_not_pruned(given: &Given) -> Verdict {
     for round in 0..30 {
         let name = format!("t-{round}");
@@ -127,7 +132,7 @@ pub(super) async fn a_thread_written_meanwhile_is_not_pruned(given: &Given) -> V
         .await;
         let taken = pruned?.threads.contains(&id(&name));
         let there = threads.load_thread(&id(&name)).await?.is_some();
-        expect(there != taken, "the thread is listed as pruned but exists, or neither")?;
+        expect(there != taken, "a thread that is listed as pruned exists, or another one is missing")?;
         match written {
             Ok(_) => expect(there, "an acknowledged write was pruned")?,
             Err(error) => drop(expect_kind::<()>(Err(error), ErrorKind::NotFound)?),
@@ -136,7 +141,8 @@ pub(super) async fn a_thread_written_meanwhile_is_not_pruned(given: &Given) -> V
     Ok(())
 }
 
-/// A write counts by store time, not by the time that it states: what was imported just now is not pruned.
+/// For pruning, a write counts at the store time at which it is made, and not at the time that it states. Threads that
+/// were just imported are therefore not pruned.
 pub(super) async fn an_import_counts_as_a_write(given: &Given) -> Verdict {
     let now = given.a_log("now", &["x"]).await?.updated_at;
     let mut new = NewThread::new(id("made"));
@@ -147,7 +153,8 @@ pub(super) async fn an_import_counts_as_a_write(given: &Given) -> Verdict {
     expect_eq(left(given).await?, ["committed", "made", "now"])
 }
 
-/// An import of something old does not prevent the pruning of idle threads that are behind it in the order of time.
+/// Imported threads with old times do not prevent the pruning of idle threads, even if the imported threads come first
+/// in the order by time.
 pub(super) async fn an_import_does_not_protect_idle_threads(given: &Given) -> Verdict {
     for name in ["a", "b"] {
         given.a_thread(name).await?;
@@ -163,7 +170,8 @@ pub(super) async fn an_import_does_not_protect_idle_threads(given: &Given) -> Ve
     expect_eq(left(given).await?, ["between", "now", "older"])
 }
 
-/// A call prunes at most `limit` threads, and says whether more remain. A limit outside of 1 to 1,000 is `Invalid`.
+/// A call prunes at most `limit` threads, and says whether there are more. A limit outside of 1 to 1,000 is refused
+/// with `Invalid`.
 pub(super) async fn at_most_limit_threads_are_pruned(given: &Given) -> Verdict {
     for at in 0..5 {
         given.a_thread(&format!("t-{at}")).await?;

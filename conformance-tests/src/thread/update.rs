@@ -31,7 +31,7 @@ async fn a_full_thread(given: &Given) -> Result<Thread, Failure> {
     Ok(given.threads()?.create_thread(NewThread::new(id("t")).with_fields(fields)).await?)
 }
 
-/// An update changes the fields that it names, and everything else stays.
+/// An update changes the fields that it names, and no other fields.
 pub(super) async fn an_update_keeps_fields_that_it_does_not_name(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let before = a_full_thread(given).await?;
@@ -56,8 +56,8 @@ pub(super) async fn an_update_keeps_fields_that_it_does_not_name(given: &Given) 
     Ok(())
 }
 
-/// Metadata is changed by key: keys are set, replaced or removed, and other keys stay. To
-/// remove a missing key is no error.
+/// Metadata is changed by key: keys are set, replaced or removed, and other keys do not change. Removing a missing key
+/// is not an error.
 pub(super) async fn metadata_is_patched_key_by_key(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let before = a_full_thread(given).await?;
@@ -71,8 +71,8 @@ pub(super) async fn metadata_is_patched_key_by_key(given: &Given) -> Verdict {
     expect_eq(given.thread(&before.id).await?, updated)
 }
 
-/// An update raises the revision by one and leaves the version. An update that changes
-/// nothing leaves both, and the time.
+/// An update increases the revision by one and does not change the version. An update that changes nothing keeps the
+/// revision, the version and the time of the thread.
 pub(super) async fn an_update_without_effect_raises_no_revision(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let before = a_full_thread(given).await?;
@@ -89,7 +89,7 @@ pub(super) async fn an_update_without_effect_raises_no_revision(given: &Given) -
     expect_eq(after.version, before.version)
 }
 
-/// An update renews `updated_at` and keeps `created_at`. An update that changes nothing keeps both.
+/// An update sets `updated_at` to store time and keeps `created_at`. An update that changes nothing keeps both.
 pub(super) async fn an_update_renews_the_time(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let before = given.a_thread("t").await?;
@@ -102,7 +102,8 @@ pub(super) async fn an_update_renews_the_time(given: &Given) -> Verdict {
     expect_eq(given.thread(&before.id).await?, after)
 }
 
-/// An update that expects another revision is refused with `Conflict`, and so is one that expects no thread.
+/// An update is refused with `Conflict` if it expects another revision, or if it expects that the thread does not
+/// exist.
 pub(super) async fn a_stale_update_is_refused(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let first = given.a_thread("t").await?;
@@ -120,7 +121,8 @@ pub(super) async fn a_stale_update_is_refused(given: &Given) -> Verdict {
     expect_eq(given.thread(&first.id).await?, second)
 }
 
-/// Of concurrent updates that expect one revision exactly one succeeds, and the others are refused with `Conflict`.
+/// Of several concurrent updates that expect the same revision, exactly one succeeds. The others are refused with
+/// `Conflict`.
 pub(super) async fn concurrent_guarded_updates_have_one_winner(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let mut thread = given.a_thread("t").await?;
@@ -139,8 +141,8 @@ pub(super) async fn concurrent_guarded_updates_have_one_winner(given: &Given) ->
     Ok(())
 }
 
-/// Concurrent updates without a guard, of different metadata keys, all take effect, and
-/// each raises the revision by one.
+/// If concurrent updates have no guard and name different metadata keys, all of them take effect. Each increases the
+/// revision by one.
 pub(super) async fn unguarded_updates_of_different_keys_all_take_effect(given: &Given) -> Verdict {
     let (threads, thread) = (given.threads()?, given.a_thread("t").await?);
     let updated = race(8, |task| {
@@ -159,7 +161,7 @@ pub(super) async fn unguarded_updates_of_different_keys_all_take_effect(given: &
     expect_eq(after.revision, thread.revision.plus(160))
 }
 
-/// An update of an unknown thread is refused with `NotFound`, whatever it expects, and creates none.
+/// An update of an unknown thread is refused with `NotFound`, whatever it expects, and does not create the thread.
 pub(super) async fn an_update_of_an_unknown_thread_is_refused(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for expected in [Expect::Any, Expect::Absent, Expect::Version(Version::new(1, 1, 0))] {
@@ -183,7 +185,8 @@ pub(super) async fn updates_and_commits_do_not_affect_each_others_guards(given: 
     expect_eq((updated.version, updated.head), (receipt.version, receipt.head))
 }
 
-/// Concurrent updates and commits of one thread all take effect, and each raises its own counter.
+/// Concurrent updates and commits of one thread all take effect. Each update increases the revision, and each commit
+/// the version.
 pub(super) async fn concurrent_updates_and_commits_all_take_effect(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     let thread = given.a_thread("t").await?;

@@ -1,4 +1,4 @@
-//! Histories of broken stores are found to be wrong, and those of the model are found to be right.
+//! The tests of histories fail on broken stores, and pass on the model.
 
 use std::fmt::Display;
 
@@ -12,7 +12,7 @@ use conformance_tests::{
 };
 use tokio::runtime::Builder;
 
-/// The histories are small, because the model searches everything at each call.
+/// The histories are short, because the model searches all of its data in each call.
 const COMMITS: GuardedCommits =
     GuardedCommits { operations: 3_000, tasks: 16, threads: 2, unknown_once_in: 66, seed: 1, keeps: false };
 const EVENTS: EventOrder = EventOrder { events: 1_500, writers: 8, threads: 2, seed: 1 };
@@ -38,7 +38,7 @@ fn histories_of_the_model_are_right() {
     println!("{}", run(WHOLE.run(crate::fixture())));
 }
 
-/// Bugs of claims show in which worker holds which dispatch.
+/// Bugs of claims are visible in which worker holds which dispatch.
 #[test]
 fn histories_of_claims_find_broken_stores() {
     reject(Bug::BusyThreadsGiveMore, |store| CLAIMS.run(store));
@@ -47,7 +47,7 @@ fn histories_of_claims_find_broken_stores() {
     }
 }
 
-/// Bugs of leases show at the ends of leases, when the clock jumps, and when holders never come back.
+/// Bugs of leases are visible at the ends of leases, when the clock jumps, and when holders abandon their work.
 #[test]
 fn histories_of_leases_find_broken_stores() {
     for bug in [Bug::TokenUnchecked, Bug::LeaseJudgedEarly] {
@@ -57,13 +57,13 @@ fn histories_of_leases_find_broken_stores() {
     reject(Bug::BusyThreadsGiveMore, |store| ABANDONED_WORK.run(store));
 }
 
-/// A commit that takes effect in two steps shows to a reader that reads one part after the other.
+/// A commit that takes effect in two steps is visible to a reader that reads its parts one after the other.
 #[test]
 fn histories_of_whole_commits_find_broken_stores() {
     reject(Bug::SettledFirst, |store| WHOLE.run(store));
 }
 
-/// Bugs of commits show in the history of the commits.
+/// Bugs of commits are visible in the history of the commits.
 #[test]
 fn histories_of_commits_find_broken_stores() {
     for bug in [
@@ -79,7 +79,7 @@ fn histories_of_commits_find_broken_stores() {
     }
 }
 
-/// Bugs in the order of events show in the events that readers see.
+/// Bugs in the order of events are visible in the events that readers receive.
 #[test]
 fn histories_of_events_find_broken_stores() {
     for bug in [Bug::EventsSeenLater, Bug::SubscriberSkips, Bug::NowIsEarlier] {
@@ -87,7 +87,7 @@ fn histories_of_events_find_broken_stores() {
     }
 }
 
-/// Bugs of long lists show in records that the lists leave out or return twice.
+/// Bugs of long lists are visible in records that the lists leave out or return twice.
 #[test]
 fn long_lists_find_broken_stores() {
     for bug in [Bug::SubscriberSkips, Bug::CursorSkipsTies, Bug::CursorRepeats] {
@@ -95,8 +95,8 @@ fn long_lists_find_broken_stores() {
     }
 }
 
-/// Runs a history on a store with the bug until one finds it. The schedule of the tasks is left to chance, so that a
-/// single history of this length can miss a bug.
+/// Checks that the test of a history fails on a store with this bug. The test is repeated: its tasks run in a random
+/// order, and a single history of this length can miss the bug.
 fn reject<T: Display, H: Future<Output = Result<T, Failure>>>(bug: Bug, history: impl Fn(ModelFixture) -> H) {
     const HISTORIES: u32 = 20;
     let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();

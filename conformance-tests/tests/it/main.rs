@@ -1,5 +1,5 @@
-//! The suite against the model: without a bug it passes every case, and each planted bug is
-//! found by the case that it names.
+//! Runs the suite on the model. Without a bug the model passes every case, and each planted bug is found by the case
+//! that it names.
 
 #![expect(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ mod planted;
 mod random;
 mod report;
 
-/// The model without a bug, as the suite's own backend.
+/// Returns a fixture that opens the model without a bug.
 const fn fixture() -> conformance_tests::model::ModelFixture {
     conformance_tests::model::ModelFixture { bug: None }
 }

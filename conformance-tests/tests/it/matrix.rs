@@ -1,4 +1,4 @@
-//! The table of what stores have.
+//! Tests of the table that shows what each store supports.
 
 use conformance_tests::{Contract, StoreSupport, matrix};
 use store_core::{Capabilities, Processes, Survives};

@@ -11,7 +11,8 @@ use conformance_tests::{
 };
 use tokio::runtime::Builder;
 
-/// How many bugs are tested at once. Most cases that find a bug wait for something that does not happen.
+/// How many bugs are tested at the same time. Most cases that find a bug spend their time waiting for something that
+/// does not happen.
 const AT_ONCE: usize = 8;
 
 #[test]

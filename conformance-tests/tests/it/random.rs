@@ -1,4 +1,4 @@
-//! Tests of the model test: the model agrees with itself, and not with broken stores.
+//! Tests of the model test: the model agrees with itself, and does not agree with broken stores.
 
 use conformance_tests::{
     Length,
@@ -7,10 +7,10 @@ use conformance_tests::{
 
 conformance_tests::model!(crate::fixture());
 
-/// Bugs that no random history shows. Most of them need several tasks, a call that is dropped while it waits,
+/// Bugs that random histories do not find. Most of them need several tasks, a call that is dropped while it waits,
 /// several tenants, closed handles, hostile ids, long texts, a cursor of another list or from before a trim, a
-/// subscription that begins in between, or a time that is met to the millisecond. The last two need families of
-/// threads that so few histories do not build.
+/// subscription that begins between two events, or a call at an exact millisecond. The last two need larger families of
+/// threads than these histories create.
 const OUT_OF_SIGHT: [Bug; 28] = [
     Bug::GuardOutsideTheLock,
     Bug::EventsSeenLater,
@@ -46,7 +46,7 @@ const OUT_OF_SIGHT: [Bug; 28] = [
 fn random_histories_find_broken_stores() {
     let histories = ModelTest { cases: 1500, steps: 60, seed: 7, shrinks: 0 };
     let hidden = |bug: &&Bug| histories.run(ModelFixture::broken(**bug)).is_ok();
-    // Random histories contain nothing of the live channel and of waits.
+    // Random histories contain no calls of the live channel, and no waits for work.
     let in_sight = |bug: &&Bug| !OUT_OF_SIGHT.contains(bug) && !bug.killer().starts_with("live::");
     // Quick tests try every eighth bug, because each bug is also found by its own case.
     let one_in = Length::choose(8, 1, 1);

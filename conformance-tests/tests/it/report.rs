@@ -1,4 +1,4 @@
-//! The report of a run, as text and as a document.
+//! Tests of the report of a run, as text and as JSON.
 
 use conformance_tests::{Contract, Report, Row, Status, StoreSupport};
 use store_core::{Capabilities, Survives};

@@ -1,8 +1,8 @@
 //! A backend that keeps mailboxes and nothing else: the example of `docs/write-a-backend.md`.
 //!
-//! The data is kept in maps behind one mutex, and ends with the last handle. There is one index, the queues. Every
-//! other query searches the maps, where a store for more than a few thousand dispatches would have an index, too.
-//! Nothing else is left out: the conformance suite checks this backend like any other mailbox.
+//! The data is kept in maps behind one mutex, until the last handle is dropped. The only index is the queue of each
+//! thread. Every other query searches the maps; a store for more than a few thousand dispatches would have an index for
+//! each. Nothing else is left out: the conformance suite checks this backend like any other mailbox.
 //!
 //! # Layout
 //! - `store`: opening, tenants, closing

@@ -2,7 +2,7 @@
 
 use store_core::{CursorKey, CursorScope, Direction, Page, PageBuilder, PageRequest, Position, Result};
 
-/// The place of a record in a list: `bound`, `rank` and `id` of its [`Position`], in the order in which they are
+/// The sort key of a record in a list: `bound`, `rank` and `id` of its [`Position`], in the order in which they are
 /// compared.
 pub(crate) type Place = (u64, u64, String);
 
@@ -14,7 +14,7 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// Returns the page from all records in the order of the list, each with its place and its size in bytes.
+    /// Returns the page from all records in the order of the list, each with its sort key and its size in bytes.
     pub(crate) fn page<T>(
         self,
         key: &CursorKey,

@@ -8,7 +8,8 @@ use store_core::{
 
 use crate::{mailbox::MapMailbox, page::List};
 
-/// The rank of threads whose lease has expired: among ready threads they come after all priorities.
+/// The rank of threads whose lease has expired. It is greater than that of every priority, so that these threads are
+/// listed after the free ones.
 const LEASED: u64 = 256;
 
 #[async_trait]

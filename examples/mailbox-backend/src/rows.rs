@@ -63,7 +63,7 @@ impl Rows {
         change.answer
     }
 
-    /// Writes a whole plan. The lock is held, so no reader sees a part of it.
+    /// Writes a plan. The caller holds the lock, so no reader sees only a part of the plan.
     fn write(&mut self, plan: MailboxPlan) {
         let thread = plan.thread;
         for stored in plan.dispatches {
@@ -106,7 +106,7 @@ impl Rows {
 }
 
 impl Rows {
-    /// Makes empty rows for a mailbox of this incarnation.
+    /// Makes an empty mailbox of this incarnation.
     pub(crate) fn new(incarnation: u64) -> Self {
         Self { incarnation, ..Self::default() }
     }
@@ -155,7 +155,7 @@ impl Rows {
         over.map(|(running, thread)| (running.lease_until, thread.clone())).collect()
     }
 
-    /// Returns the dispatches that a filter admits, in an order.
+    /// Returns the dispatches that a filter admits, by their sort keys in the given order.
     pub(crate) fn list(&self, filter: &DispatchFilter, order: DispatchOrder) -> Result<BTreeMap<Place, Dispatch>> {
         let mut list = BTreeMap::new();
         for stored in self.dispatches.values() {
@@ -168,7 +168,7 @@ impl Rows {
     }
 }
 
-/// Returns the place of a dispatch in an order; none if the order does not contain it.
+/// Returns the sort key of a dispatch in the given order; none if the order does not contain it.
 fn place(dispatch: &Dispatch, order: DispatchOrder) -> Option<Place> {
     let at = |time: Timestamp| (0, time.as_millis(), dispatch.id.to_string());
     match order {

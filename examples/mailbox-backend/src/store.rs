@@ -13,7 +13,7 @@ use store_core::{
 
 use crate::{mailbox::MapMailbox, page::List, rows::Rows};
 
-/// A store of mailboxes that exists as long as the process has a handle of it.
+/// A store of mailboxes. It exists as long as the process has a handle of it.
 #[derive(Debug, Clone)]
 pub struct MapStore {
     shared: Arc<Shared>,
@@ -58,13 +58,13 @@ impl MapStore {
 }
 
 impl Shared {
-    // Rules decide before anything is written, and writing cannot panic. The data behind a poisoned lock is complete.
+    // Rules decide before anything is written, and writing cannot panic. So the data is complete even if the lock is
+    // poisoned.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls a function with the data of a tenant, alone: it reads the data of one moment, and its writes become
-    /// visible together.
+    /// Calls a function with the data of a tenant, while no other call has access to it.
     ///
     /// A handle belongs to one incarnation of its tenant. The handle of a tenant that was deleted is closed, even if
     /// the name of the tenant is used again.
@@ -77,7 +77,7 @@ impl Shared {
         let mut state = self.lock();
         let rows = state.tenants.get_mut(tenant).filter(|rows| rows.incarnation == incarnation);
         let rows = rows.ok_or_else(Error::closed)?;
-        // Asked with the lock held: who comes later has no earlier time.
+        // The time is asked for while the lock is held, so that a later call never has an earlier time.
         let now = self.clock.now();
         call(rows, Setting::new(now, &self.limits, &Uuids))
     }
@@ -88,7 +88,7 @@ impl Store for MapStore {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         let mut state = self.shared.lock();
         state.check_open()?;
-        // Greater than that of any earlier mailbox, including those of an earlier store (MB-25).
+        // The new incarnation is greater than that of any earlier mailbox, including those of an earlier store (MB-25).
         let next = self.shared.clock.now().as_millis().max(state.last_incarnation + 1);
         let rows = state.tenants.entry(tenant.clone()).or_insert_with(|| Rows::new(next));
         let incarnation = rows.incarnation;
@@ -118,7 +118,7 @@ impl Store for MapStore {
         &self.shared.capabilities
     }
 
-    /// Nothing in memory survives a power cut.
+    /// Refuses the call, because nothing in memory survives a power cut.
     async fn sync(&self) -> Result<()> {
         self.shared.lock().check_open()?;
         Err(Error::new(Detail::Unsupported { operation: "sync" }))

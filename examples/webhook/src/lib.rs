@@ -1,7 +1,8 @@
-//! Delivers outbox rows to web servers: at least once, in order, with retries, and not again if a retry is useless.
+//! Delivers outbox rows to web servers: at least once, in order, and with retries unless a retry is useless.
 //!
-//! A commit writes what happened and a row about it in one step. The relay sends each row as a `POST`. The id of the
-//! row is the `Idempotency-Key`. It is the same in every attempt, so that a receiver recognises repeats (OB-10).
+//! A commit writes what happened, and a row that tells other systems of it, in one step. The relay sends each row as a
+//! `POST`. The id of the row is the `Idempotency-Key`. It is the same in every attempt, so that a receiver recognises
+//! repeats (OB-10).
 
 use std::time::Duration;
 
@@ -25,7 +26,8 @@ pub fn relay(stores: &Stores, tenant: &TenantId, options: WorkerOptions) -> Resu
     let deliver = move |delivery: OutboxDelivery| {
         let agent = agent.clone();
         async move {
-            // The client blocks, so it must not run on a thread of the runtime, which keeps the claims alive.
+            // The client blocks, so it must not run on an OS thread of the runtime: that thread may be needed to extend
+            // claims.
             tokio::task::spawn_blocking(move || post(&agent, &delivery)).await?
         }
     };
@@ -44,7 +46,7 @@ fn post(agent: &Agent, delivery: &OutboxDelivery) -> std::result::Result<(), Fai
     let failure = Failure::new(format!("the server answered {status}"));
     match status {
         status if status.is_success() => Ok(()),
-        // The server is overloaded, or says when to try again. Attempts count, so this ends at some point.
+        // The server is overloaded, or says when to try again. Each attempt counts, so the retries end at some point.
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
             let after = answer.headers().get("Retry-After").and_then(|value| value.to_str().ok()?.parse().ok());
             Err(failure.with_verdict(after.map(Duration::from_secs).map_or(Verdict::Retry, Verdict::RetryAfter)))

@@ -14,7 +14,7 @@ async fn main() -> Result<()> {
         let _receipt = stores.commits(&tenant)?.commit(Commit::new("t-1".parse()?).with_outbox([row])).await?;
     }
     let running = relay(&stores, &tenant, WorkerOptions::default())?.start()?;
-    // If signals cannot be received, it continues until it is killed, which loses nothing but time.
+    // If signals cannot be received, the relay continues until it is killed. Killing it only delays deliveries.
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }

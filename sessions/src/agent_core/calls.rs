@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::{CallRole, Data};
 use crate::{json::Object, lines::ObjectLine, tree::Tree};
 
-/// Returns the role of a line among calls, and the ids of the calls and results in it.
+/// Returns how a line is related to calls, and the ids of the calls and results in it.
 pub(super) fn sketch(line: &ObjectLine<'_>, id: Option<&str>) -> (CallRole, Vec<String>, Vec<String>) {
     let object = &line.object;
     let call = object.text("toolCallId");
@@ -43,7 +43,7 @@ fn declared(object: &Object<'_>) -> Vec<String> {
     calls
 }
 
-/// Decides what depends on the path of a line: whether a `tool` line is the call itself, and which call a result
+/// Decides, for each line, what depends on its path: whether a `tool` line is the call itself, and which call a result
 /// without an id answers.
 pub(super) fn settle(tree: &mut Tree<Data>, order: &[usize]) {
     let mut declared: HashMap<String, Vec<usize>> = HashMap::new();
@@ -77,7 +77,7 @@ pub(super) fn settle(tree: &mut Tree<Data>, order: &[usize]) {
     }
 }
 
-/// Returns the nearest earlier call on the path that names no id and that no result in between answers.
+/// Returns the nearest earlier call on the path that has no id of its own and is not answered by a result in between.
 fn nearest_open(tree: &Tree<Data>, at: usize) -> Option<String> {
     let mut answered = 0_usize;
     for above in tree.path(at).skip(1) {

@@ -1,4 +1,4 @@
-//! Encodes entries as lines. The fields have the order in which the format's own writer puts them.
+//! Encodes entries as lines. The fields have the order in which Agent Core itself writes them.
 
 use store_core::{Block, BlockKind, Body, Custom, Json, Message, Role, ToolResult, codec::Object as Writer};
 
@@ -7,9 +7,9 @@ use crate::{blocks::joined_text, json::Object, lines::Typed};
 
 /// Encodes an entry as a line.
 ///
-/// Returns `None` for a tool message that is not exactly one result: the export writes each of its results with
-/// [`encode_result`]. A side entry becomes a `metadata` line, because the format has no side entries: a reader would
-/// take any other line for part of the conversation.
+/// Returns `None` for a tool message that does not consist of exactly one result: the export writes each of its results
+/// with [`encode_result`]. A side entry becomes a `metadata` line, because the format has no side entries: a reader
+/// would take any other line for part of the conversation.
 pub(crate) fn encode(entry: &Typed<'_>) -> Option<String> {
     match entry.body {
         Body::Message(message) if !entry.side => encode_message(entry, message),

@@ -9,7 +9,7 @@ use crate::{
 
 type Read = Result<(), String>;
 
-/// The message in the provider's own form, if the line still contains it. It is preferred to the other fields.
+/// The message in the provider's own form, if the line still contains it. It takes precedence over the other fields.
 pub(super) fn original<'a>(object: &Object<'a>) -> Option<Object<'a>> {
     let normalized = || object.object("normalized")?.object("metadata");
     let from = |metadata: Object<'a>| metadata.object("originalFormat");

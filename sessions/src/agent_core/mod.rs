@@ -33,15 +33,15 @@ pub(crate) struct AgentCore {
 /// What the import keeps of a line between the two passes.
 #[derive(Debug, Default)]
 pub(crate) struct Data {
-    /// The role of the line among calls.
+    /// How the line is related to calls.
     role: CallRole,
-    /// The provider and model that the line puts into effect.
+    /// The provider and model that the line sets for itself and the lines below it.
     names: Option<Origin>,
-    /// The provider and model that are in effect at the line.
+    /// The provider and model that apply to the line.
     origin: Option<Arc<Origin>>,
 }
 
-/// The role of a line among calls.
+/// How a line is related to calls.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum CallRole {
     /// It is neither a call nor a result.
@@ -60,7 +60,7 @@ enum CallRole {
     },
     /// A result that names its call.
     Result,
-    /// A result that names no call, and the call that it answers.
+    /// A result that names no call. It answers the call with this id, if one was found.
     NamelessResult(Option<String>),
 }
 
@@ -126,7 +126,7 @@ impl LineFormat for AgentCore {
     }
 }
 
-/// The provider and model that a `metadata` line puts into effect.
+/// The provider and model that a `metadata` line sets.
 fn names(object: &Object<'_>) -> Option<Origin> {
     if object.text("type")? != "metadata" {
         return None;

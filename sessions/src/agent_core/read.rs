@@ -31,8 +31,8 @@ pub(super) fn draft(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut
     Drafted { body, time }
 }
 
-/// The body of a line that is of an unknown type, or that the rules of messages do not allow: a custom body of the
-/// line's own type, with all its other fields.
+/// The body of a line that has an unknown type or would be an invalid message: a custom body whose kind is the type of
+/// the line, with all other fields of the line.
 fn own_type(line: &ObjectLine<'_>) -> NewBody {
     let kind = line.object.text("type").unwrap_or_else(|| "line".to_owned());
     Custom::new(format!("agent-core.{kind}"), rest(line)).into()
@@ -154,7 +154,7 @@ fn result(line: &ObjectLine<'_>, place: &Place<'_, Data>) -> Read {
     Ok(Message::new(Role::Tool, vec![Block::new(store_core::BlockKind::ToolResult(result))]).into())
 }
 
-/// What the export of this crate wrote into a line, as `metadata.agentstore`.
+/// What the export of this crate wrote into the field `metadata.agentstore` of a line.
 pub(super) enum Ours {
     /// The parent of the line is the head.
     Head,
@@ -176,7 +176,7 @@ pub(super) fn ours(object: &Object<'_>) -> Option<Ours> {
 }
 
 impl Ours {
-    /// The part of the line in its file.
+    /// What kind of line it is.
     pub(super) fn part(&self, object: &Object<'_>) -> Part<Data> {
         match self {
             Self::Head => Part::Rewind(object.text("parentId")),
@@ -216,8 +216,8 @@ impl Ours {
     }
 }
 
-/// Replaces the ids in the interval of a compaction by those of entries of this thread. They must be on the path of
-/// the line.
+/// Replaces the ids in the interval of a compaction by the ids that these entries have in this thread. The entries must
+/// be on the path of the line.
 fn covers(mut compaction: Compaction, place: &Place<'_, Data>) -> Result<Compaction, String> {
     let Some(covers) = compaction.covers.take() else { return Ok(compaction) };
     let on_path = |id: &str| {

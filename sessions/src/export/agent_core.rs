@@ -1,5 +1,5 @@
 //! Writes any thread as Agent Core JSONL: lines in the order of the log, and a last line that names the head if a
-//! reader would take another entry for it.
+//! reader would otherwise take another entry for the head.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -42,9 +42,9 @@ struct Writer<'a, 'b> {
     losses: Vec<Loss>,
     /// The id that children of an entry name as their parent, if it is not the id of the entry.
     line_of: HashMap<EntryId, String>,
-    /// The entry that a reader of the lines so far takes for the head.
+    /// The entry that a reader of the lines written so far would take for the head.
     last: Option<EntryId>,
-    /// Whether the line of a root was written.
+    /// Whether a line of a root has been written.
     has_root: bool,
 }
 
@@ -84,8 +84,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Writes the raw bytes of a line that was imported from this format. If the line has no id or no parent of its
-    /// own, because the order of the lines gave them, they are inserted.
+    /// Writes the raw bytes of a line that was imported from this format. If the line itself contains no id or no
+    /// parent, because they followed from the order of the lines, they are inserted.
     fn raw(&mut self, entry: &Entry, raw: &[u8]) -> Result<()> {
         let text = std::str::from_utf8(raw).ok();
         let Some((text, object)) = text.and_then(|text| Some((text, Object::parse(text)?))) else {
@@ -115,7 +115,7 @@ impl Writer<'_, '_> {
         self.out.line(line.as_bytes(), b"\n")
     }
 
-    /// Notes which entry a reader takes for the head after the line of this entry.
+    /// Remembers which entry a reader would take for the head after the line of this entry.
     fn follow(&mut self, entry: &Entry) {
         match &*entry.body {
             Body::Rewind(rewind) => self.last.clone_from(&rewind.to),
@@ -124,8 +124,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Returns the body with changed references: an entry that became several lines is referred to by the last of
-    /// them.
+    /// Returns the body with the references that the export needs. A reference to an entry that became several lines
+    /// names the last of these lines.
     fn renamed<'b>(&self, body: &'b Body) -> Cow<'b, Body> {
         let last = |id: &EntryId| EntryId::new(self.line_of.get(id)?).ok();
         let mut body = Cow::Borrowed(body);
@@ -181,7 +181,7 @@ impl Writer<'_, '_> {
             losses.add("/origin/raw", ("raw", "the bytes of a line of another format", "dropped"));
         }
         if entry.run.is_some() {
-            losses.add("/run", ("run", "the format has no place for it", "dropped"));
+            losses.add("/run", ("run", "the format has no field for it", "dropped"));
         }
         // The body of a side entry is written as it is, so nothing of it is lost.
         let Some(message) = entry.message().filter(|_| !entry.side) else { return };

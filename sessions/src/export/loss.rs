@@ -9,8 +9,8 @@ use store_core::{Block, BlockKind, EntryId, Message, Role, Visibility};
 pub struct Loss {
     /// The entry.
     pub entry: EntryId,
-    /// A JSON pointer to what was lost, in the message or, for a field of the entry, in the entry. It is empty for
-    /// the whole entry.
+    /// A JSON pointer to what was lost: within the entry for a field of the entry, else within the message. It is empty
+    /// for the whole entry.
     pub path: String,
     /// The kind of what was lost, such as `signature`.
     pub kind: &'static str,
@@ -40,19 +40,19 @@ impl<'a> Losses<'a> {
     pub(super) fn message(&mut self, message: &Message) {
         let usual = if message.role == Role::System { Visibility::Aside } else { Visibility::All };
         if message.visibility != usual {
-            self.add("/visibility", ("visibility", "the format has no place for it", "dropped"));
+            self.add("/visibility", ("visibility", "the format has no field for it", "dropped"));
         }
         if message.usage.is_some() {
-            self.add("/usage", ("usage", "the format has no place for it", "dropped"));
+            self.add("/usage", ("usage", "the format has no field for it", "dropped"));
         }
         if message.stop.is_some() {
-            self.add("/stop", ("stop", "the format has no place for it", "dropped"));
+            self.add("/stop", ("stop", "the format has no field for it", "dropped"));
         }
         if message.provenance.as_ref().is_some_and(|provenance| provenance.message_id.is_some()) {
-            self.add("/provenance/message_id", ("item_id", "the format has no place for it", "dropped"));
+            self.add("/provenance/message_id", ("item_id", "the format has no field for it", "dropped"));
         }
         if matches!(message.role, Role::Tool) && !message.metadata.is_empty() {
-            self.add("/metadata", ("metadata", "the format has no place for it in a result", "dropped"));
+            self.add("/metadata", ("metadata", "the format has no field for it in a result", "dropped"));
         }
         let mut order = Order::default();
         for (at, block) in message.blocks.iter().enumerate() {
@@ -62,7 +62,7 @@ impl<'a> Losses<'a> {
 
     fn block(&mut self, path: &str, block: &Block, order: &mut Order) {
         if block.opaque.is_some() {
-            self.add(format!("{path}/opaque"), ("signature", "the format has no place for it", "dropped"));
+            self.add(format!("{path}/opaque"), ("signature", "the format has no field for it", "dropped"));
         }
         match &block.kind {
             BlockKind::Text(_) => {
@@ -73,11 +73,11 @@ impl<'a> Losses<'a> {
                 order.moved(self, path, 1);
             }
             BlockKind::Thinking(thinking) if thinking.redacted => {
-                self.add(path, ("redacted", "the format has no place for it", "dropped"));
+                self.add(path, ("redacted", "the format has no field for it", "dropped"));
             }
             BlockKind::Thinking(thinking) => {
                 if thinking.signature.is_some() {
-                    self.add(format!("{path}/signature"), ("signature", "the format has no place for it", "dropped"));
+                    self.add(format!("{path}/signature"), ("signature", "the format has no field for it", "dropped"));
                 }
                 if order.thoughts > 0 {
                     self.add(path, ("merged", "the format has one thinking text in a message", "moved"));
@@ -95,12 +95,13 @@ impl<'a> Losses<'a> {
                     self.block(&format!("{path}/blocks/{at}"), block, &mut inner);
                 }
             }
-            _ => self.add(path, ("unknown_block", "the format has no place for it", "dropped")),
+            _ => self.add(path, ("unknown_block", "the format has no field for it", "dropped")),
         }
     }
 }
 
-/// The parts of a message so far. The format has thinking, then text, then calls. Blocks in another order are moved.
+/// Which parts of a message came so far. The format has thinking first, then text, then calls. Blocks in another order
+/// are moved.
 #[derive(Default)]
 struct Order {
     texts: u32,

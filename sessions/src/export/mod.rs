@@ -1,5 +1,5 @@
-//! The export. A thread that did not change since its import gives its file back byte for byte. Any thread can be
-//! written as Agent Core JSONL.
+//! The export. A thread that has not changed since its import is written byte for byte as it was imported. Any thread
+//! can be written as Agent Core JSONL.
 
 mod agent_core;
 mod loss;
@@ -41,8 +41,8 @@ pub struct Exported {
 
 /// Writes a thread as a file of this format.
 ///
-/// A thread that was imported from this format and did not change since gives the bytes that were imported. Any other
-/// thread can be written as [`FormatName::AgentCore`], and the result lists what was lost.
+/// A thread that was imported from this format and has not changed since then is written as the bytes that were
+/// imported. Any other thread can be written as [`FormatName::AgentCore`], and the result lists what was lost.
 ///
 /// # Errors
 /// [`Error::NotExportable`] if the thread cannot be written in this format; [`Error::Store`] if the thread does not
@@ -85,7 +85,7 @@ pub async fn export(
     Ok(Exported { thread: thread.clone(), format: format.name(), lines: out.lines, bytes: out.bytes, exact, losses })
 }
 
-/// The newest facts of a thread, if all its entries were imported from this format.
+/// The newest provenance of a thread, or `None` if an entry of the thread was not imported from this format.
 async fn untouched(threads: &dyn ThreadRunStore, thread: &ThreadId, format: &str) -> Result<Option<Provenance>> {
     let mut provenance = None;
     let mut query = all();
@@ -130,10 +130,11 @@ impl Out<'_> {
     }
 }
 
-/// A format, and the facts of a file in this format.
+/// A format, and the provenance of a thread that was imported from this format.
 type Own<'a, F> = (&'a F, &'a Provenance);
 
-/// The line of an entry in its own format: its raw bytes if they were kept, else its encoded typed form.
+/// The line of an entry in the format that it was imported from: its raw bytes if they were kept, else its encoded
+/// body.
 fn line_of<F: LineFormat>(format: &F, entry: &store_core::Entry) -> Option<Vec<u8>> {
     if let Some(raw) = entry.origin.as_ref().and_then(|origin| origin.raw.as_ref()) {
         return Some(raw.to_vec());

@@ -1,4 +1,5 @@
-//! Writes lines in the order of their file, with its line ends, blank lines and byte order mark.
+//! Writes a thread that has not changed since its import: the lines in the order of their file, with its line ends,
+//! blank lines and byte order mark.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use crate::{
     source::hex,
 };
 
-/// Writes a thread that did not change since its import.
+/// Writes a thread that has not changed since its import.
 pub(super) async fn write<F: LineFormat>(
     threads: &dyn ThreadRunStore,
     thread: &ThreadId,
@@ -58,7 +59,7 @@ fn missing(thread: &ThreadId, line: u64) -> Error {
 /// Holds lines until the lines before them are written.
 struct Lines<'a> {
     file: &'a FileProvenance,
-    /// How many outdated entries of a line are still to come. Each import of the incomplete line left one.
+    /// For each line, how many outdated entries are still to come. Each import of a line that was incomplete left one.
     older: BTreeMap<u64, u64>,
     waiting: BTreeMap<u64, Vec<u8>>,
     next: u64,

@@ -1,5 +1,5 @@
-//! Matches the lines of contexts with the records of the wire, to find out when a line was written and whether a tool
-//! failed.
+//! Matches the lines of context files with the records of the wire file, to find out when a line was written and
+//! whether a tool failed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,22 +10,23 @@ use super::{
     wire::{Event, Record},
 };
 
-/// A place in the history: the file and the line, both from 0.
+/// A line of the history: the number of the file and the number of the line, both from 0.
 pub(super) type At = (usize, usize);
 
-/// What the records of the wire say about the lines.
+/// What the records of the wire file say about the lines of contexts.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     /// When lines were written.
     pub(super) times: HashMap<At, Timestamp>,
     /// Whether the tool failed, for lines that contain a result.
     pub(super) failures: HashMap<At, bool>,
-    /// For each record, the line that it matches. A record without a match has the line of the last match before it.
+    /// For each record, the line that it matches. A record without a match has the line of the last record before it
+    /// that has a match.
     pub(super) lines: Vec<Option<At>>,
 }
 
 impl Clock {
-    /// Matches the lines that repeat no line of an earlier file, in order.
+    /// Matches `lines` in their order. They are the lines that do not repeat a line of an earlier file.
     pub(super) fn of(lines: &[(At, &Row)], records: &[Record]) -> Self {
         let mut hand = Hand {
             records,
@@ -49,11 +50,12 @@ impl Clock {
     }
 }
 
+/// Finds the matches, from the first line to the last.
 struct Hand<'a> {
     records: &'a [Record],
-    /// The record that begins a turn, by the line of the user message of the turn.
+    /// For the line of a user message: the record with which the turn of this message begins.
     turns: HashMap<At, usize>,
-    /// The record that answers a call, for each call id that exactly one record and one line answer.
+    /// For each call id that is answered by exactly one record and exactly one line: the record.
     only: HashMap<&'a str, usize>,
     /// The first record of the current turn, and the end of the turn. The range is empty while no turn is known.
     range: (usize, usize),
@@ -99,7 +101,7 @@ impl Hand<'_> {
         if !row.calls.is_empty() {
             let calls: Vec<_> =
                 row.calls.iter().filter_map(|id| self.search(|event| *event == Event::Call(id.clone()))).collect();
-            // All of these calls are part of the line. It was complete with the last one, whose time it gets.
+            // All of these calls are part of the line. The last call completed the line, so the line gets its time.
             return calls.into_iter().for_each(|call| self.note(call, at));
         }
         let Some(first) = self.search(|event| *event == Event::Part) else { return };
@@ -121,7 +123,7 @@ impl Hand<'_> {
     }
 }
 
-/// The record that answers a call, for each call id that exactly one record and one line answer.
+/// For each call id that is answered by exactly one record and exactly one line: the record.
 fn only<'a>(lines: &[(At, &Row)], records: &'a [Record]) -> HashMap<&'a str, usize> {
     let mut answers: HashMap<&str, usize> = HashMap::new();
     for id in lines.iter().filter_map(|(_, row)| row.answers.as_deref()) {
@@ -181,7 +183,7 @@ mod tests {
         wire::{Event, Record},
     };
 
-    /// Makes a row: `U:text` is a user message, `A` an assistant message, `A:id` one with a call, `T:id` a result.
+    /// Makes a line: `U:text` is a user message, `A` an assistant message, `A:id` one with a call, `T:id` a result.
     fn row(text: &str) -> Row {
         let (role, what) = text.split_once(':').unwrap_or((text, ""));
         let mut row = Row {
@@ -235,7 +237,7 @@ mod tests {
     fn turns_match_in_order() {
         check(&["U:a", "U:a", "U:b"], &["U:a", "U:a", "U:b"], "0 1 2");
         check(&["U:a", "U:b"], &["U:x", "U:a", "U:b"], "1 2");
-        // A message that is not on the wire gets no time, and the other messages keep theirs.
+        // A message that is not in the wire file gets no time. The times of the other messages are not affected.
         check(&["U:old", "U:a"], &["U:a"], "- 0");
         check(&["U:a", "U:changed", "U:c"], &["U:a", "U:b", "U:c"], "0 1 2");
         check(&["U:a", "U:x", "U:y", "U:c"], &["U:a", "U:b", "U:c"], "0 - - 2");

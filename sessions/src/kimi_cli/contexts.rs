@@ -27,7 +27,7 @@ use crate::{
     source::Line,
 };
 
-/// The kind of references: entries that refer to the entry of the same line in an earlier file.
+/// The kind of a reference: an entry for a line that repeats an earlier file. It names the entry of the earlier line.
 const SHARED: &str = "kimi-cli.shared";
 
 /// The time that an entry gets, and the queue to which its draft is added.
@@ -38,7 +38,7 @@ pub(super) struct ContextDrafts<'a> {
     file: usize,
     ids: &'a Ids,
     placed: &'a Placed,
-    /// The system messages of the file so far. A compaction that restates them puts them into its replacement.
+    /// The system messages of the file so far. A compaction with new instructions puts them into its replacement.
     instructions: Vec<Message>,
     /// The draft of the summary, held until the references to the lines that it keeps are drafted. An interrupted
     /// import then never stores a summary with only some of its references.
@@ -180,7 +180,7 @@ impl<'a> ContextDrafts<'a> {
         }
     }
 
-    /// Sets whether a tool failed, if the wire says so. The wire is more reliable than the text of the result.
+    /// Sets whether a tool failed, if the wire file says so. It is more reliable than the text of the result.
     fn note_failure(&self, at: (usize, usize), body: &mut NewBody) {
         let Some(&is_error) = self.plan().clock.failures.get(&at) else { return };
         if let NewBody::Message(message) = body

@@ -1,4 +1,4 @@
-//! The second pass: turns lines of contexts, records of the wire and whole files into drafts.
+//! The second pass: turns lines of contexts, records of the wire file and whole files into drafts.
 
 use std::collections::VecDeque;
 
@@ -32,7 +32,7 @@ pub(super) struct KimiDrafts<'a> {
     time: Option<Timestamp>,
 }
 
-/// The file that is read.
+/// The file that is being read, or that is read next.
 enum Stage<'a> {
     /// The context at this position comes next.
     Before(usize),
@@ -43,7 +43,7 @@ enum Stage<'a> {
     End,
 }
 
-/// A file that is being read, and the facts that its bytes must match.
+/// A file that is being read, and the provenance that its bytes must match.
 struct Open {
     lines: Lines,
     provenance: FileProvenance,

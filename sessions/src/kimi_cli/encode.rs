@@ -1,4 +1,4 @@
-//! Encodes entries as lines in the spelling of kimi-cli, if their typed form contains everything.
+//! Encodes entries as lines exactly as kimi-cli writes them, if the bodies of the entries contain everything.
 
 use store_core::{
     Block, BlockKind, Body, Media, MediaSource, Message, Opaque, Role, ToolUse,
@@ -22,7 +22,7 @@ pub(super) fn line(body: &Body) -> Option<String> {
     }
 }
 
-/// Encodes a record of the wire: its data, with a space after every colon and comma outside of strings.
+/// Encodes a record of the wire file: its data, with a space after every colon and comma outside of strings.
 pub(super) fn wire(body: &Body) -> Option<String> {
     let Body::Custom(custom) = body else { return None };
     let mut out = String::with_capacity(custom.data.as_str().len() * 9 / 8);

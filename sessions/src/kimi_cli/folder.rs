@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// The current context, to which kimi-cli appends.
 pub(super) const CONTEXT: &str = "context.jsonl";
 
-/// The wire, which is the record of events.
+/// The wire file, in which kimi-cli records events.
 pub(super) const WIRE: &str = "wire.jsonl";
 
 /// The file with the settings and the title.
@@ -23,7 +23,7 @@ const STATE: &str = "state.json";
 pub(super) struct Folder {
     /// The contexts, the oldest first.
     pub(super) contexts: Vec<Found>,
-    /// The wire.
+    /// The wire file.
     pub(super) wire: Option<Found>,
     /// The file with the settings and the title.
     pub(super) state: Option<Found>,
@@ -115,13 +115,13 @@ pub(super) fn is_context(name: Option<&str>) -> bool {
     name.is_none_or(|name| rotation(name).is_some())
 }
 
-/// The sort key of a context, by which the oldest comes first.
+/// The sort key by which the oldest context comes first. A single file, which has no name, is the current context.
 fn age(name: Option<&str>) -> Option<(u8, i64)> {
     rotation(name.unwrap_or(CONTEXT))
 }
 
-/// The place of a context among the others: first `context.jsonl.N` with the highest N first, then `context_1.jsonl`
-/// and so on, and last `context.jsonl`. It is `None` for a file that is no context.
+/// The age of a context as a sort key, or `None` for a file that is not a context. The oldest are `context.jsonl.N`,
+/// with the highest N first. Then come `context_1.jsonl` and so on, and `context.jsonl` is the newest.
 fn rotation(name: &str) -> Option<(u8, i64)> {
     if name == CONTEXT {
         return Some((2, 0));

@@ -1,4 +1,4 @@
-//! The history of a session over all its context files: one tree, and the place of each line in it.
+//! The history of a session over all its context files: one tree, and the position of each line in it.
 
 use super::{
     join::{self, Compaction, Join},
@@ -19,7 +19,7 @@ pub(super) struct Node {
     pub(super) is_compaction: bool,
 }
 
-/// The place of a line in the tree.
+/// The position of a line in the tree.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spot {
     /// The file and line that it repeats, or its own file and line if it is new.
@@ -28,19 +28,19 @@ pub(super) struct Spot {
     pub(super) node: Option<usize>,
     /// The entry that becomes the parent of the next line.
     pub(super) tip: Option<usize>,
-    /// Whether the path of `tip` says the same as the file up to this line.
+    /// Whether the path of `tip` has the same content as the file up to this line.
     pub(super) is_exact: bool,
 }
 
-/// A file of the history, and the places of its lines.
+/// A file of the history, and the positions of its lines in the tree.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
     pub(super) join: Option<Join>,
     pub(super) spots: Vec<Spot>,
 }
 
-/// An entry that an earlier import may have stored. If it is stored, the import must decide in the same way again.
-/// The first number is the file.
+/// An entry that an earlier import may have stored. If it is stored, this import must make the same decision again. The
+/// first number is the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     /// The line is an entry of its own.
@@ -123,7 +123,7 @@ impl History {
         self.files.push(Placed { join, spots });
     }
 
-    /// Places the lines of a file that begins with a summary, up to the last line that the summary keeps.
+    /// Adds the lines of a file that begins with a summary, up to the last line that the summary keeps.
     fn compact(&mut self, placing: &mut Placing<'_>, compaction: &mut Compaction, before: &[Spot]) {
         if !compaction.restates {
             placing.spots.extend(before.iter().take(compaction.at));
@@ -146,7 +146,7 @@ impl History {
         }
     }
 
-    /// Places lines as new ones, up to the line `to`, which is not included.
+    /// Adds lines as new ones, up to but not including the line `to`.
     fn append(&mut self, placing: &mut Placing<'_>, to: usize) {
         for (row, found) in placing.rows.iter().enumerate().take(to).skip(placing.spots.len()) {
             let mut node = None;
@@ -166,7 +166,7 @@ impl History {
     }
 }
 
-/// A file whose lines are being placed.
+/// A file whose lines are being added to the tree.
 struct Placing<'a> {
     file: usize,
     rows: &'a [Row],

@@ -12,7 +12,7 @@ use store_core::EntryId;
 
 use crate::{error::Result, format::Stored, provenance::Retaken};
 
-/// The prefix of the ids of lines of the wire.
+/// The prefix of the ids of lines of the wire file.
 pub(super) const WIRE_PREFIX: &str = "wire.";
 
 /// The ids of the lines of one file.
@@ -40,7 +40,7 @@ impl Ids {
         Self::new(Self::prefix(position), taken, retaken)
     }
 
-    /// The ids of the records of the wire.
+    /// The ids of the records of the wire file.
     pub(super) fn wire(taken: &Arc<HashSet<String>>, retaken: &[Retaken]) -> Self {
         Self::new(WIRE_PREFIX.to_owned(), taken, retaken)
     }
@@ -78,7 +78,8 @@ impl Ids {
         self.free(name, 0)
     }
 
-    /// An id that no other entry has: the text itself, or the text with a number. It leaves out `skip` candidates.
+    /// An id that no other entry has: the text itself, or the text with a number. The first `skip` candidates are left
+    /// out.
     fn free(&self, text: &str, skip: usize) -> Result<EntryId> {
         let made = (1..).map(|n| if n == 1 { text.to_owned() } else { format!("{text}#{n}") });
         let free = made.skip(skip).find(|id| !self.taken.contains(id));

@@ -49,6 +49,7 @@ pub(super) fn join(history: &History, before: &[Row], rows: &[Row], is_stored: &
     compaction.map_or_else(rewind, Join::Compaction)
 }
 
+/// A file, and the previous file that it continues.
 struct File<'a> {
     history: &'a History,
     before: &'a [Row],
@@ -124,8 +125,8 @@ impl File<'_> {
         is_free.then_some(tail)
     }
 
-    /// Whether each of these lines has an entry that is no compaction, and an entry before them is left for the
-    /// summary to replace.
+    /// Whether each of these lines has an entry that is not a compaction, and whether there is an entry before them
+    /// that the summary can replace.
     fn are_entries(&self, tail: &[usize], lead_depth: usize) -> bool {
         let node = |row: &usize| -> Option<&Node> { self.history.node(self.spot(*row)?.node?) };
         let has_more = |first: &Node| first.depth > lead_depth + 1;
@@ -143,7 +144,7 @@ mod tests {
     };
     use store_core::Role;
 
-    /// Makes a row of each character: `s` and `z` are instructions, digits are checkpoints, `=` and `#` summaries,
+    /// Makes a line of each character: `s` and `z` are instructions, digits are checkpoints, `=` and `#` summaries,
     /// other upper case letters messages of the assistant, other lower case letters messages of the user, and `_` is
     /// usage.
     fn rows(text: &str) -> Vec<Row> {

@@ -39,7 +39,7 @@ pub(super) fn read(line: u64, object: &Object<'_>, issues: &mut Issues) -> Typed
     })
 }
 
-/// A side entry of the line's own type, with all its other fields.
+/// The body of a side entry: a custom body whose kind is the role of the line, with all other fields of the line.
 fn own_type(kind: &str, object: &Object<'_>) -> Typed {
     Typed::beside(Custom::new(format!("kimi-cli.{kind}"), object.without(&["role"])).into())
 }

@@ -13,7 +13,7 @@ use crate::{
 /// distinguishes it from other system messages.
 pub(super) const PROMPT: &str = "_system_prompt";
 
-/// The first part of the message that a compaction leaves.
+/// The first part of the message that a compaction writes.
 pub(super) const COMPACTED: &str =
     "<system>Previous context has been compacted. Here is the compaction output:</system>";
 
@@ -77,7 +77,7 @@ impl Reader<'_, '_> {
         let mut blocks = Blocks::new(self.line, parts::origin(), self.issues);
         parts::read(content, &mut blocks)?;
         let mut result = ToolResult::new(call, blocks.list);
-        // kimi-cli writes this marker into the result of every failed call. If the wire has the result, its value
+        // kimi-cli writes this marker into the result of every failed call. If the wire file has the result, its value
         // replaces this one later.
         result.is_error = Some(first_text(&result.blocks).is_some_and(|text| text.starts_with(FAILED)));
         let mut message = Message::new(Role::Tool, vec![Block::new(BlockKind::ToolResult(result))]);
@@ -110,8 +110,8 @@ pub(super) fn first_text(blocks: &[Block]) -> Option<&str> {
     }
 }
 
-/// What a message says, for comparisons. Content that is a string equals a list with this text as its only part, null
-/// fields are left out, and the order of fields does not matter.
+/// A text that is equal for messages that say the same. Content that is a string equals a list with this text as its
+/// only part, null fields are left out, and the order of fields does not matter.
 pub(super) fn sameness(object: &Object<'_>) -> String {
     let mut fields: Vec<_> = object.iter().filter(|(_, raw)| *raw != "null").collect();
     fields.sort_unstable();

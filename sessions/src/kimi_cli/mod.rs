@@ -1,11 +1,11 @@
-//! The format of kimi-cli: a folder with the current context, earlier contexts, the wire (a record of events), and
+//! The format of kimi-cli: a folder with the current context, earlier contexts, the wire file (a record of events), and
 //! subagents.
 //!
 //! ```text
-//! context_1 … context_N, context   lines of a history each; join, history: how they make one tree
+//! context_1 … context_N, context   lines of the conversation; join, history: how the files become one tree
 //! wire                             times and failures (clock), and a side entry for each record
-//! state.json, other files          a side entry each
-//! subagents/ID/                    a session again: a child thread
+//! state.json, other files          a side entry for each file
+//! subagents/ID/                    a session of its own, which becomes a child thread
 //! ```
 
 mod clock;

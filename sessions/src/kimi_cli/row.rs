@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{json::Object, source::Line};
 
-/// A line of a context file.
+/// What is kept of a line of a context file.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     pub(super) kind: Kind,
@@ -31,7 +31,7 @@ pub(super) struct Row {
 pub(super) enum Kind {
     /// A blank line.
     Blank,
-    /// A line that becomes a side entry: usage, a line of an unknown type, or no JSON object.
+    /// A line that becomes a side entry: usage, a line of an unknown type, or a line that is not a JSON object.
     Beside,
     /// The instructions.
     Prompt,
@@ -39,7 +39,7 @@ pub(super) enum Kind {
     Checkpoint(u64),
     /// A message.
     Message(Role),
-    /// A user message that kimi-cli itself made, such as a reminder or a checkpoint.
+    /// A user message that kimi-cli itself inserted, such as a reminder or a checkpoint.
     Injected,
     /// The message with the summary of a compaction.
     Summary,
@@ -68,14 +68,14 @@ impl Kind {
 }
 
 impl Row {
-    /// The row of a line that is blank or no JSON object.
+    /// Describes a line that is blank or not a JSON object.
     pub(super) fn bare(line: &Line) -> Self {
         let kind = if line.is_blank() { Kind::Blank } else { Kind::Beside };
         let bytes = (hash(&line.bytes), line.bytes.len());
         Self { kind, bytes, same: 0, said: None, calls: Vec::new(), answers: None }
     }
 
-    /// The row of a line that is an object.
+    /// Describes a line that is an object.
     pub(super) fn of(line: &Line, object: &Object<'_>, typed: &Typed) -> Self {
         let mut row = Self::bare(line);
         if typed.side {

@@ -52,7 +52,7 @@ pub(super) struct Plan {
     /// The ids of the lines of each context.
     pub(super) ids: Vec<Ids>,
     pub(super) wire_ids: Ids,
-    /// The facts as this import writes them.
+    /// The provenance as this import writes it.
     pub(super) provenance: Provenance,
 }
 
@@ -153,7 +153,7 @@ impl Session for KimiSession {
     }
 }
 
-/// The facts of the contexts that are not empty, the oldest first.
+/// The provenance of the contexts that are not empty, the oldest first.
 fn contexts_of(provenance: &Provenance) -> impl Iterator<Item = &FileProvenance> {
     provenance.0.iter().filter(|file| is_context(file.name.as_deref()) && file.bytes > 0)
 }

@@ -22,8 +22,8 @@ use crate::{
     source::hex,
 };
 
-/// The largest state, in bytes, that the metadata of the thread contains. A larger one is only in its entry, because
-/// the metadata of a thread has a limit.
+/// The largest state, in bytes, that is stored in the metadata of the thread. The metadata of a thread is limited, so a
+/// larger state is stored only in its entry.
 const MAX_METADATA: usize = 32 << 10;
 
 /// The largest file, in bytes, that is kept in an entry.
@@ -94,7 +94,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Reads the state. If it is no JSON object, only its bytes are kept. Returns `None` if it is too large.
+    /// Reads the state. If it is not a JSON object, only its bytes are kept. Returns `None` if it is too large.
     pub(super) fn read(found: &Found, issues: &mut Issues) -> Result<Option<Self>> {
         let Some(bytes) = small(&found.path)?.map(Bytes::from) else { return Ok(None) };
         let custom = Custom::new(IMPORT_LINE, Json::null());

@@ -45,8 +45,8 @@ pub(crate) fn survey(path: &Path, options: &ImportOptions) -> Result<Outcome> {
     Ok(Outcome::Sessions(sessions))
 }
 
-/// The name of a session: that of its folder, also if only the `context.jsonl` in it is imported, or else that of the
-/// single file without its extensions.
+/// The name of a session: the name of its folder, even if only the `context.jsonl` in that folder is imported. For any
+/// other single file it is the name of the file without its extensions.
 fn name_of(path: &Path) -> String {
     if path.file_name().is_some_and(|name| name == CONTEXT)
         && let Ok(whole) = std::path::absolute(path)
@@ -70,7 +70,7 @@ fn name_of(path: &Path) -> String {
 struct Reader<'a> {
     options: &'a ImportOptions,
     issues: Issues,
-    /// The facts of all files, in the order of their entries.
+    /// The provenance of all files, in the order of their entries.
     provenance: Vec<FileProvenance>,
     contexts: Vec<Lined<Row>>,
     wire: Option<Lined<Record>>,
@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
         }
         if self.provenance.iter().all(|file| file.blank.count() == file.lines) {
             self.issues.set_file(None);
-            self.issues.add_whole(Code::EmptyFile, "nothing but blank lines", "refused");
+            self.issues.add_whole(Code::EmptyFile, "the contexts are empty or contain only blank lines", "refused");
             return Ok(false);
         }
         if let Some(found) = &folder.wire {
@@ -176,7 +176,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads a file of lines. Returns `None` if one of them is too long.
+/// Reads a file of lines. Returns `None` if a line is too long.
 fn lined<T>(
     found: &Found,
     options: &ImportOptions,
@@ -192,7 +192,7 @@ fn lined<T>(
     Ok(Some(Lined { source, provenance, ends, modified: modified(&found.path), rows }))
 }
 
-/// Makes the row of a line of a context.
+/// Describes a line of a context.
 fn row(line: &Line, seen: Seen<'_>, issues: &mut Issues) -> Row {
     match seen {
         Seen::Object(object) => Row::of(line, &object, &line::read(line.number, &object, issues)),
@@ -200,8 +200,8 @@ fn row(line: &Line, seen: Seen<'_>, issues: &mut Issues) -> Row {
     }
 }
 
-/// Notes calls without a result and results without a call. A file contains a whole history, so both are looked for
-/// in the same file, and its repeated lines count.
+/// Notes calls without a result and results without a call. Each file contains a complete history, so a call and its
+/// result are looked for in the same file, including the lines that the file repeats from earlier files.
 fn note_pairs(session: &KimiSession, issues: &mut Issues) {
     for (file, context) in session.contexts.iter().enumerate() {
         issues.set_file(context.provenance.name.clone());

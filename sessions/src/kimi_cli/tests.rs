@@ -152,7 +152,7 @@ fn files_are_read_when_it_is_their_turn() {
     let mut drafts = sessions[0].session.drafts(&stored).unwrap();
     let mut next = || drafts.next(&mut Issues::default());
     let raw = |entry: NewEntry| entry.origin.unwrap().raw.unwrap();
-    // The first two drafts are the facts and the line.
+    // The first two drafts are the provenance and the line.
     let _before = (next().unwrap().unwrap(), next().unwrap().unwrap());
     assert_eq!(raw(next().unwrap().unwrap().entry), "a.bin");
     std::fs::write(path("c.bin"), "other").unwrap();

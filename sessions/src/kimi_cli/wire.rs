@@ -1,5 +1,5 @@
-//! Reads the wire, which has one record of an event in each line. Only this file contains times, and only it says
-//! reliably whether a tool failed.
+//! Reads the wire file. Each line records one event. Only this file contains times, and only this file says reliably
+//! whether a tool failed.
 
 use store_core::{Custom, NewBody, Timestamp};
 
@@ -11,7 +11,7 @@ use crate::{
     time,
 };
 
-/// The version of a wire file that names none.
+/// The version of a wire file that does not name its version.
 pub(super) const FIRST_VERSION: &str = "1.1";
 
 /// What the import keeps of a record between the two passes.

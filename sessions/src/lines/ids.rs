@@ -1,4 +1,4 @@
-//! Entry ids of lines. An id is the source's own if possible, and it is the same in every import of the same bytes.
+//! Entry ids of lines. If possible, an id is taken from the source. It is the same in every import of the same bytes.
 
 use std::collections::HashSet;
 
@@ -6,12 +6,12 @@ use store_core::EntryId;
 
 use crate::{format::Stored, provenance::Retaken};
 
-/// What a line is, and its own id.
+/// What a line is, and the id that it contains.
 #[derive(Debug)]
 pub(crate) enum Row {
     /// A blank line.
     Blank,
-    /// The header, or a line that is no JSON object.
+    /// The header, or a line that is not a JSON object.
     Nameless,
     /// A node of the tree or a side entry, and the id that the line contains, if any.
     Named(Option<String>),
@@ -47,8 +47,8 @@ impl Ids {
     }
 }
 
-/// The ids that a line may get, the best first. If the line was imported before it was complete, the ids that this
-/// incomplete line got are left out.
+/// The ids that a line may get, the preferred one first. If the line was imported before it was complete, the ids that
+/// the incomplete line got are left out.
 fn candidates<'a>(line: u64, given: Option<&'a str>, again: &[&Retaken]) -> impl Iterator<Item = EntryId> + 'a {
     let given = given.filter(|id| EntryId::new(id).is_ok());
     let own = given.into_iter().flat_map(move |id| [id.to_owned(), format!("{id}#L{line}")]);

@@ -39,7 +39,7 @@ pub(crate) trait LineFormat: Send + Sync {
     /// In the first pass: says what a line is, and what it refers to.
     fn sketch(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> Sketch<Self::Data>;
 
-    /// Between the passes: says what names of parents mean.
+    /// Between the passes: says what names of parents mean if they are not ids of lines.
     fn names(&mut self, tree: &Tree<Self::Data>) -> Names;
 
     /// Between the passes: derives the data that depends on paths. `order` has parents before children. It is called
@@ -82,7 +82,7 @@ pub(crate) struct Sketch<D> {
     pub(crate) id: Option<String>,
     /// What it says about its parent.
     pub(crate) parent: Parent,
-    /// Its part in the file.
+    /// The kind of the line.
     pub(crate) part: Part<D>,
     /// The ids of the calls in it.
     pub(crate) calls: Vec<String>,
@@ -90,7 +90,7 @@ pub(crate) struct Sketch<D> {
     pub(crate) results: Vec<String>,
 }
 
-/// The part of a line in its file.
+/// The kind of a line.
 #[derive(Debug)]
 pub(crate) enum Part<D> {
     /// The header.
@@ -129,7 +129,7 @@ impl About {
     }
 }
 
-/// The place of a line, for the second pass.
+/// The position of a line, and what the second pass needs to know about other lines.
 pub(crate) struct Place<'a, D> {
     /// The tree.
     pub(crate) tree: &'a Tree<D>,
@@ -157,7 +157,7 @@ impl<D> Place<'_, D> {
         self.id_of(self.earlier_node(given)?)
     }
 
-    /// The position of that line in the tree.
+    /// The position of the same line in the tree.
     pub(crate) fn earlier_node(&self, given: &str) -> Option<usize> {
         self.earlier.by_given.get(given).copied()
     }
@@ -172,12 +172,12 @@ pub(crate) struct Earlier {
     pub(crate) messages: HashMap<usize, Message>,
 }
 
-/// The typed form of a line.
+/// The body and the time of a line.
 #[derive(Debug)]
 pub(crate) struct Drafted {
     /// The body.
     pub(crate) body: NewBody,
-    /// Its time.
+    /// The time.
     pub(crate) time: Time,
 }
 

@@ -38,7 +38,7 @@ impl<F: LineFormat> LineSession<F> {
         Ids::assign(&self.rows, stored, &self.retaken(stored))
     }
 
-    /// The facts as this import writes them.
+    /// The provenance as this import writes it.
     pub(super) fn provenance(&self, stored: &Stored) -> Provenance {
         let mut provenance = self.about.provenance.clone();
         if let Some(file) = provenance.0.first_mut() {

@@ -1,4 +1,4 @@
-//! Reads the messages of pi: roles, usage, and the texts that pi makes of lines that are no plain messages.
+//! Reads the messages of pi: roles, usage, and the texts that pi makes of lines that are not plain messages.
 
 use store_core::{Block, BlockKind, Json, JsonMap, Message, Origin, Role, TokenCounts, ToolResult, Usage, Visibility};
 
@@ -29,7 +29,7 @@ pub(super) fn calls(line: &Object<'_>) -> (Vec<String>, Vec<String>) {
     (content.iter().filter_map(call).collect(), results)
 }
 
-/// Reads a message. `effect` is the provider and model in effect.
+/// Reads a message. `effect` is the provider and model that apply to the line.
 pub(super) fn read(
     line: u64,
     object: &Object<'_>,

@@ -49,9 +49,9 @@ struct Header {
 pub(crate) struct Data {
     /// The number of the JSON object in the file, where the header is 0.
     object: usize,
-    /// The provider and model that the line puts into effect.
+    /// The provider and model that the line sets for itself and the lines below it.
     names: Option<Origin>,
-    /// The provider and model in effect at the line.
+    /// The provider and model that apply to the line.
     origin: Option<Arc<Origin>>,
     /// For a compaction: the first entry that it keeps.
     keeps: Option<FirstKept>,

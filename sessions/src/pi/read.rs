@@ -20,7 +20,7 @@ pub(super) fn draft(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut
     Drafted { body, time }
 }
 
-/// A custom body of the line's own type, with all its other fields.
+/// A custom body whose kind is the type of the line, with all other fields of the line.
 fn own_type(line: &ObjectLine<'_>) -> NewBody {
     let kind = line.object.text("type").unwrap_or_else(|| "line".to_owned());
     Custom::new(format!("pi.{kind}"), rest(line)).into()

@@ -1,4 +1,4 @@
-//! Tests of what is recognised, and of what is refused with the name of its format.
+//! Tests of which formats are recognised, and of files that are refused with the name of their format.
 
 use sessions::{Code, FormatName, ImportOptions, import};
 

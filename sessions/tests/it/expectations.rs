@@ -1,4 +1,4 @@
-//! Tests that every file has the facts that its expectation names, and that it is exported byte for byte.
+//! Tests that the import of every file matches its expectation, and that the file is exported byte for byte.
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ fn numbers(expect: &Value, name: &str) -> Vec<u64> {
     expect[name].as_array().map_or_else(Vec::new, |list| list.iter().map(|n| n.as_u64().unwrap()).collect())
 }
 
-/// Checks the facts of a file that its report contains.
+/// Compares the report of a file with its expectation.
 fn check_report(path: &Path, expect: &Value, report: &Report) {
     let name = path.display();
     assert_eq!(
@@ -69,7 +69,7 @@ fn check_report(path: &Path, expect: &Value, report: &Report) {
     }
 }
 
-/// Checks the facts of a file that its thread contains.
+/// Compares the thread of a file with its expectation.
 async fn check_thread(path: &Path, expect: &Value, commits: &dyn store_core::CommitCoordinator, report: &Report) {
     let name = path.display();
     let id = report.thread.as_ref().unwrap();
@@ -86,7 +86,7 @@ async fn check_thread(path: &Path, expect: &Value, commits: &dyn store_core::Com
     assert_eq!(hash, expect["main_path_text_sha256"].as_str().unwrap(), "{name}");
     let roots = entries(commits, id).await.iter().filter(|entry| !entry.side && entry.parent.is_none()).count();
     assert_eq!(roots as u64, expect["roots"].as_u64().unwrap_or(1), "{name}");
-    // Every line with a message becomes one. Lines of other types that become messages are counted separately.
+    // Every line with a message becomes a message. Lines of other types that become messages are added.
     let roles: u64 = expect["messages_by_role"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
     let also: u64 = ["branch_summary", "custom_message"]
         .iter()

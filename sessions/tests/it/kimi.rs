@@ -1,4 +1,4 @@
-//! Tests that every kimi-cli session has the facts of its expectation, and that a second import changes nothing.
+//! Tests that the import of every kimi-cli session matches its expectation, and that a second import changes nothing.
 
 use std::{
     collections::BTreeMap,
@@ -135,7 +135,7 @@ fn lines(report: &Report, file: &str, code: Code) -> Value {
     found.filter_map(|issue| issue.line).collect::<Vec<_>>().into()
 }
 
-/// Checks the facts of one context file.
+/// Compares the entries of one context file with its expectation.
 fn check_context(file: &File, expect: &Value, name: &str) {
     assert_eq!(json!(file.by_role()), expect["entries_by_type"], "{name}");
     let mut roles = file.by_role();
@@ -156,7 +156,8 @@ fn check_context(file: &File, expect: &Value, name: &str) {
         Body::Checkpoint(checkpoint) => Some(checkpoint.number),
         _ => None,
     });
-    // A checkpoint line whose id is no number becomes no checkpoint. The last checkpoint then has the number 0.
+    // A checkpoint line whose id is not a number does not become a checkpoint. The last checkpoint before it has the
+    // number 0.
     let expected = expect["last_checkpoint"].as_u64().or(expect["last_checkpoint"].as_str().map(|_| 0));
     assert_eq!(checkpoint, expected, "{name}");
     let tokens = last(|body| match body {

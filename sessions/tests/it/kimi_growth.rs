@@ -41,7 +41,7 @@ async fn a_grown_session_adds_its_new_lines() {
         file(&folder, "wire.jsonl", cut(&wire, lines));
         let report = imported(&*commits, &folder).await;
         assert_eq!((report.thread.unwrap().as_str(), report.lines), ("grown", lines as u64 * 2));
-        // Each import adds the two lines and the facts of the files. The first one also adds the state.
+        // Each import adds the two lines and the provenance of the files. The first import also adds the state.
         assert_eq!(report.added, if lines == 1 { 4 } else { 3 }, "{lines} lines");
         known += report.added;
     }
@@ -155,7 +155,7 @@ async fn a_context_is_imported_with_its_folder_only_if_it_is_a_session() {
     let lone = imported(&*commits, &path).await;
     assert_eq!((&lone.file, lone.thread.as_ref().unwrap().as_str()), (&path, "Downloads"));
     let all = entries(&*commits, lone.thread.as_ref().unwrap()).await;
-    // The two entries are the facts and the line.
+    // The two entries are the provenance and the line.
     assert_eq!(all.len(), 2, "{all:?}");
     for name in ["wire.jsonl", "state.json", "context_1.jsonl"] {
         let beside = file(&folder, name, "{\"role\":\"user\",\"content\":\"one\"}\n");
@@ -193,7 +193,7 @@ async fn a_killed_import_can_be_continued() {
         let killed = Killed::after(&*commits, commits_before);
         assert!(import(&killed, &folder, &ImportOptions::default()).await.is_err());
         let report = check(&*commits, &folder).await.unwrap();
-        // The facts and the rewind are entries that correspond to no line.
+        // The provenance and the rewind are entries that correspond to no line.
         assert_eq!((report.entries, report.lines), (3302, 3300));
         let all = entries(&*commits, &report.thread.unwrap()).await;
         assert_eq!(all.len() as u64, report.entries);

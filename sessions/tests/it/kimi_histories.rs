@@ -20,8 +20,8 @@ pub(crate) async fn context(commits: &dyn CommitCoordinator, thread: &ThreadId) 
     messages.collect()
 }
 
-/// What kimi-cli sends for a context file that has only messages of text. The marker of a compaction is that of
-/// kimi-cli, and `plain` makes it equal to ours.
+/// What kimi-cli sends for a context file in which all messages are text. It contains kimi-cli's own marker of a
+/// compaction, which `plain` replaces by ours.
 fn sent(path: &Path) -> Value {
     let text = fs::read_to_string(path).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());

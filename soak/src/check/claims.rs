@@ -16,9 +16,9 @@ struct ClaimRecord {
     answered: u64,
     /// The beginning of the lease, by store time in milliseconds.
     since: u64,
-    /// The end of the lease, by store time in milliseconds, as far as the holder was told.
+    /// The end of the lease, by store time in milliseconds, according to the answers that the holder received.
     until: u64,
-    /// When the first call was made that may have ended the claim.
+    /// When the first call that may have ended the claim was made.
     may_end: Option<u64>,
     /// When the first accepted commit under the claim was answered.
     committed: Option<u64>,
@@ -74,7 +74,7 @@ impl Claims {
         }
     }
 
-    /// Checks that numbers grow with time, and that no claim begins before the claim before it has ended.
+    /// Checks that numbers grow with time, and that no claim begins before the previous claim has ended.
     pub(super) fn check(&self, violations: &mut Vec<Violation>) {
         let mut earliest: Option<&ClaimRecord> = None;
         for claim_record in self.0.values().rev() {

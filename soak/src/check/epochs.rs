@@ -29,7 +29,7 @@ impl Epochs {
         let dense = (1..).zip(&self.0).all(|(wanted, (epoch, ..))| wanted == *epoch);
         if !dense || last != self.0.len() as u64 {
             let epochs: Vec<_> = self.0.iter().map(|(epoch, ..)| epoch).collect();
-            wrong(format!("thread {thread} is in epoch {last} after interrupts to {epochs:?}"));
+            wrong(format!("thread {thread} is in epoch {last}, but interrupts began the epochs {epochs:?}"));
         }
         for Line { called, answered, did } in lines.iter().copied() {
             let least = self.at(*called);
@@ -41,12 +41,12 @@ impl Epochs {
                     }
                 }
                 Did::Claimed { claim, .. } if claim.epoch < least => {
-                    wrong(format!("claim {} was given after the interrupt to epoch {least}", named(claim)));
+                    wrong(format!("claim {} was made after the interrupt that began epoch {least}", named(claim)));
                 }
                 Did::Accepted { claim, act, again: false, .. }
                     if claim.epoch < least && (is_fenced || !act.is_commit()) =>
                 {
-                    wrong(format!("{act:?} of {} was accepted after the interrupt to epoch {least}", named(claim)));
+                    wrong(format!("{act:?} of {} was accepted after epoch {least} had begun", named(claim)));
                 }
                 _ => {}
             }

@@ -1,9 +1,9 @@
 //! Checks that the logs of the processes and the content of the store agree, and that no rule was broken.
 //!
-//! The conclusions hold for every schedule of the processes:
+//! The checks are valid for every schedule of the processes:
 //! - One call is known to come before another only if it was answered before the other was made.
 //! - Leases are compared by store time.
-//! - A process that was killed may have done what it was about to do.
+//! - The last call of a process that was killed may have taken effect, or not.
 
 mod claims;
 mod epochs;
@@ -30,7 +30,7 @@ use crate::{
 pub(crate) struct Evidence {
     /// The number of jobs. A job has one dispatch, or several if interrupts superseded the earlier ones.
     pub(crate) jobs: u32,
-    /// Whether threads and mailbox are in one store. Such a store checks a commit against the claim itself.
+    /// Whether threads and mailbox are in one store. Such a store checks the claim of each commit in its mailbox.
     pub(crate) is_fenced: bool,
     pub(crate) lines: Vec<Line>,
     pub(crate) dispatches: BTreeMap<Name, FinalDispatch>,
@@ -78,7 +78,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Figures from the logs about how the work went.
+/// Figures about the work, counted from the logs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Seen {
     /// Claims that their holders recorded.
@@ -91,7 +91,7 @@ pub(crate) struct Seen {
     unknown: usize,
 }
 
-/// Returns how the work went, and all violations.
+/// Returns figures about the work, and all violations.
 pub(crate) fn check(evidence: &Evidence) -> (Seen, Vec<Violation>) {
     let mut violations = Vec::new();
     let mut threads = BTreeMap::<u32, Vec<&Line>>::new();
@@ -129,7 +129,7 @@ fn seen(evidence: &Evidence) -> Seen {
     seen
 }
 
-/// Returns a claim in the form in which messages name it.
+/// Returns the text that names a claim in messages.
 fn named(claim: &Claim) -> String {
     format!("{} of {} in thread {}", claim.number, claim.dispatch, claim.thread)
 }

@@ -81,7 +81,7 @@ impl Story {
         self.note(Did::Refused { claim, act, kind: kind.to_owned() });
     }
 
-    /// Makes the store hold the end of a dispatch, and the entry that was committed with it.
+    /// Stores the end of a dispatch, and the entry that was committed with it.
     fn keeps_end(&mut self, claim: Claim) {
         let done_by = DoneBy { dispatch: claim.dispatch, claim: claim.number };
         let final_state = self.final_state(claim.dispatch);
@@ -139,8 +139,8 @@ fn a_correct_history_raises_no_objection() {
     assert_eq!((seen.claims, seen.redelivered, seen.refused, seen.unknown), (4, 1, 1, 0));
 }
 
-/// A holder that was killed may have done what it was about to do. A holder that was interrupted ends its claim when
-/// it writes.
+/// The last call of a holder that was killed may have taken effect. A write that is refused after an interrupt ends
+/// the claim.
 #[test]
 fn a_possible_history_raises_no_objection() {
     let mut story = Story::of(2);
@@ -268,7 +268,7 @@ fn writes_of_stale_claims_are_found() {
     assert_eq!(story.rules(), [Rule::Stale], "the result is from another claim");
 }
 
-/// On two stores, an attempt may write until a later attempt has taken the thread over, and not after that.
+/// On two stores, an attempt may write until a later attempt has made its first commit, and not after that.
 #[test]
 fn on_two_stores_commits_are_stale_only_after_the_take_over() {
     let two_stores = |takes_over| {

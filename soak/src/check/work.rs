@@ -46,7 +46,7 @@ pub(super) fn check(evidence: &Evidence, violations: &mut Vec<Violation>) {
     }
 }
 
-/// Returns a violation if the store does not hold what the answer to a call said.
+/// Returns a violation if the store has lost what the answer to a call confirmed.
 fn line_is_kept(evidence: &Evidence, line: &Line) -> Option<Violation> {
     match &line.did {
         Did::Enqueued { dispatch, thread, epoch } => {
@@ -78,14 +78,15 @@ fn line_is_kept(evidence: &Evidence, line: &Line) -> Option<Violation> {
     }
 }
 
-/// Returns a violation if a dispatch did not end as it must, or not under the claim that its result names.
+/// Returns a violation if a dispatch has not ended correctly, or if the claim that its result names is not the one that
+/// acknowledged it.
 fn ended(evidence: &Evidence, name: Name, final_state: &FinalDispatch) -> Option<Violation> {
     let newest = evidence.threads.get(&final_state.thread).map(|thread| thread.epoch).unwrap_or_default();
     match final_state.status {
         DispatchStatus::Acked => {
             let by = final_state.done_by?;
             let what =
-                || format!("the result of {name} is from {by:?}, its acknowledgement by {:?}", final_state.acked_by());
+                || format!("the result of {name} is from {by:?}, but {:?} acknowledged it", final_state.acked_by());
             (Some(by.claim) != final_state.acked_by() || by.dispatch != name)
                 .then(|| Violation::new(Rule::Stale, what()))
         }
@@ -98,8 +99,8 @@ fn ended(evidence: &Evidence, name: Name, final_state: &FinalDispatch) -> Option
     }
 }
 
-/// Returns the dispatches that have an entry in the log of a thread, or `None` if no threads are kept. Also checks
-/// that the entries were written under growing claim numbers, and once for each dispatch.
+/// Returns the dispatches that have an entry in the log of a thread, or `None` if the store keeps no threads. Also
+/// checks that the entries were written under growing claim numbers, and that each dispatch has at most one entry.
 fn said(
     evidence: &Evidence,
     thread: u32,

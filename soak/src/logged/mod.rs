@@ -60,14 +60,16 @@ impl Store for Logged {
     }
 }
 
-/// The log that calls are recorded in.
+/// Records calls and answers in the log of the process.
 #[derive(Clone)]
 struct Notes(Arc<Log>);
 
 /// What the answer to an accepted call says.
 #[derive(Clone, Copy, Default)]
 struct AcceptedAnswer {
+    /// The end of the lease by store time in milliseconds, if the answer contains it.
     until: Option<u64>,
+    /// Whether the call was deduplicated.
     again: bool,
 }
 

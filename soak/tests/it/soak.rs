@@ -19,12 +19,12 @@ fn is_long() -> bool {
     Length::from_env() == Length::Long
 }
 
-/// Runs the soak with these arguments, and prints and checks its figures.
+/// Runs the program `soak` with these arguments. Prints and checks its figures.
 fn soak(args: &[&str]) {
     soak_while(args, 400, |_| {});
 }
 
-/// Runs the soak as `soak` does. Meanwhile calls `meanwhile` again and again, with the time since the start. In the
+/// Runs the program in the same way. Until it ends, calls `meanwhile` repeatedly with the time since the start. In the
 /// long form, the mean time from one fault to the next is `every` ms.
 #[expect(clippy::disallowed_methods, reason = "servers are killed in real time")]
 fn soak_while(args: &[&str], every: u32, mut meanwhile: impl FnMut(Duration)) {
@@ -54,7 +54,7 @@ fn soak_while(args: &[&str], every: u32, mut meanwhile: impl FnMut(Duration)) {
 
 /// A server, and a schema on it, which is removed when this value is dropped.
 struct Server {
-    /// In the long form, a server of its own with durable settings.
+    /// In the long form, a server with durable settings that only this test uses.
     _own: Option<Postgres>,
     url: String,
 }
@@ -88,7 +88,7 @@ fn work_survives_its_workers_in_a_sqlite_mailbox() {
     soak(&["--store", &sqlite(&folder)]);
 }
 
-/// Shows LC2 and LC3 among processes; also LK1, because the clocks of the workers are years off or stand still
+/// Shows LC2 and LC3 among processes; also LK1, because the clocks of the workers are wrong by years or do not advance
 /// (PR-4).
 #[test]
 fn work_survives_its_workers_on_postgres_despite_wrong_clocks() {
@@ -103,18 +103,18 @@ fn work_survives_its_workers_in_two_stores() {
     soak(&["--store", &Server::new().url, "--mailbox", &sqlite(&folder)]);
 }
 
-/// The mean time from one fault to the next on NATS, in ms. A worker that starts reads the log, which takes seconds
-/// towards the end of a run.
+/// The mean time from one fault to the next on NATS, in ms. A worker that starts has to read the log of the mailbox,
+/// which takes seconds towards the end of a run.
 const READING: u32 = 10_000;
 
-/// Returns the URL of a mailbox on servers that are killed. They need not sync, because the data that a process has
-/// written survives a kill of the process.
+/// Returns the URL of a mailbox on these servers. The tests kill the servers, but these need not sync: what a process
+/// has written to a file survives if the process is killed.
 fn nats(servers: &[Nats]) -> String {
     format!("{}?allow_unsafe=true&prefix=soak&replicas={}", Nats::url_of(servers), servers.len())
 }
 
-/// Shows NA-7, and LC2 and LC3 among processes. The server is killed as well, and the clocks of the workers are
-/// years off or stand still (LK1).
+/// Shows NA-7, and LC2 and LC3 among processes. The server is killed as well, and the clocks of the workers are wrong
+/// by years or do not advance (LK1).
 #[test]
 fn work_survives_its_workers_and_their_server_on_nats() {
     let mut server = Nats::start("").unwrap();
@@ -142,7 +142,7 @@ fn work_survives_its_workers_on_postgres_and_nats() {
     let mailbox = nats(&servers);
     let mut kills: u32 = 0;
     soak_while(&["--store", &Server::new().url, "--mailbox", &mailbox], READING, |elapsed| {
-        // A cluster needs up to 9 s to elect a leader. The rest of the 30 s is left for work.
+        // A cluster needs up to 9 s to elect a leader. In the rest of the 30 s, workers can work.
         if elapsed >= Duration::from_secs(5 + 30 * u64::from(kills)) {
             let server = &mut servers[kills as usize % 3];
             server.kill().unwrap();

@@ -43,7 +43,7 @@ pub(super) async fn an_undeterminable_settlement_is_reported_as_unknown(bed: &Te
     bed.enqueue([new("t", "d")]).await;
     let faults = Arc::new(Faults::default());
     due(&faults.settle, [Fault::LostAnswer]);
-    // The repeat comes only after the dispatch was purged.
+    // These faults delay the repeated call until the dispatch has been purged.
     due(&faults.settle, std::iter::repeat_n(Fault::Away, 8));
     let stores = Faulty::over(bed, &faults);
     let handler = |_: Work| async { Ok::<_, Failure>(Done::ack()) };
@@ -85,7 +85,7 @@ pub(super) async fn the_outcome_of_a_settling_commit_without_an_answer_is_resolv
     assert_eq!(stands(&bed.load("lost").await), ("acked", 1, vec!["retried", "acked"]));
 }
 
-/// Shows WK-2: a handler whose claim may be lost is told. Its settlement is valid if the claim was not lost.
+/// Shows WK-2: a handler is told when its claim may be lost. Its settlement is valid if the claim was not lost.
 pub(super) async fn a_handler_is_notified_of_an_unconfirmed_extension(bed: &TestBed) {
     bed.enqueue([new("t", "d")]).await;
     let faults = Arc::new(Faults::default());

@@ -1,4 +1,4 @@
-//! Stores for the cases. Their time stands still until it is advanced.
+//! The stores on which the cases run. Their time stands still until a case advances it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::PATIENCE;
 use crate::{OpenOptions, Stores};
 
-/// Stores, with what advances their time.
+/// The stores of one test, and the means to advance their time.
 pub(super) struct TestBed {
     pub(super) stores: Stores,
     pub(super) tenant: TenantId,
@@ -24,7 +24,7 @@ pub(super) struct TestBed {
     schema: Option<TestSchema>,
     #[cfg(feature = "nats")]
     prefix: Option<TestPrefix>,
-    /// The other store of a composition with the store of a schema.
+    /// In a composition with PostgreSQL, the other store.
     #[cfg(feature = "postgres")]
     local: Option<Stores>,
     _folder: TempDir,
@@ -218,7 +218,7 @@ impl TestBed {
         tokio::time::timeout(PATIENCE, found).await.expect("the dispatch did not reach the expected state")
     }
 
-    /// Claims directly, as another worker.
+    /// Claims a dispatch from the mailbox itself, as another worker.
     pub(super) async fn claim(&self, lease: Duration) -> Option<ClaimedDispatch> {
         let request = ClaimRequest::new("other".parse().unwrap(), lease);
         let Claims { mut claimed, .. } = self.mailbox().claim(request).await.unwrap();
@@ -242,7 +242,7 @@ impl TestBed {
         stolen
     }
 
-    /// Writes under a claim through the store itself, and returns how that ended.
+    /// Commits under a claim through the store itself, and returns the kind of the error if the commit was refused.
     pub(super) async fn write_under(&self, thread: &ThreadId, fence: Fence) -> Result<(), ErrorKind> {
         let commit = say(thread, "late").fenced(fence);
         self.commits().commit(commit).await.map(drop).map_err(|error| error.kind())

@@ -1,4 +1,4 @@
-//! Claims: one attempt of a thread at a time, extended while it runs, without effect once it is lost.
+//! Claims: a thread has one at a time, it is extended while its handler runs, and once it is lost it has no effect.
 
 use std::{
     collections::BTreeMap,
@@ -110,7 +110,8 @@ async fn write_late(work: &Work) -> LateWrites {
     (why, refused.into_iter().map(|error| error.expect("the write was not refused").kind()).collect())
 }
 
-/// Starts a worker with that handler. The receivers return its work, and why it was cancelled and refused.
+/// Starts a worker whose handler makes such late writes. The first receiver returns the work of the handler. The second
+/// one returns why the handler was cancelled, and how its writes were refused.
 fn writing_late(bed: &TestBed) -> (Running, mpsc::UnboundedReceiver<Work>, oneshot::Receiver<LateWrites>) {
     let (began, running) = mpsc::unbounded_channel();
     let (sender, ended) = oneshot::channel();
@@ -124,7 +125,7 @@ fn writing_late(bed: &TestBed) -> (Running, mpsc::UnboundedReceiver<Work>, onesh
             Ok::<_, Failure>(Done::ack())
         }
     };
-    // With one place, the worker cannot claim again what it lost.
+    // With one attempt at a time, the worker cannot claim the lost dispatch again.
     let options = options().with_lease(LEASE).with_concurrency(1);
     let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options).unwrap();
     (worker.start().unwrap(), running, ended)
@@ -140,7 +141,7 @@ pub(super) async fn a_handler_is_notified_of_a_lost_claim_and_writes_nothing(bed
     let (why, refused) = ended.await.unwrap();
     assert_eq!(why, Cancelled::Lost);
     assert!(refused.iter().all(|kind| matches!(kind, ErrorKind::ClaimLost | ErrorKind::StaleEpoch)), "{refused:?}");
-    // The store itself refuses the write, too, through whichever handle it comes.
+    // The store itself also refuses the write, whichever handle makes it.
     let kind = bed.write_under(&"t".parse().unwrap(), work.fence()).await.unwrap_err();
     assert!(matches!(kind, ErrorKind::ClaimLost | ErrorKind::StaleEpoch), "{kind:?}");
     let summary = worker.stop().await.unwrap();

@@ -1,4 +1,4 @@
-//! One store and compositions of two: what is atomic together, and what is deleted, listed and closed.
+//! One store and compositions of two: settling in a commit, deleting and listing tenants, and closing.
 
 use store_core::{ErrorKind, NewDispatch, PageRequest, Settlement, TenantId};
 

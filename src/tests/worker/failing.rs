@@ -1,4 +1,4 @@
-//! What becomes of failed work.
+//! What happens to a dispatch whose work failed.
 
 use std::{
     error::Error as StdError,
@@ -136,7 +136,7 @@ pub(super) async fn a_policy_judges_errors(bed: &TestBed) {
     assert_eq!(bed.load("e").await.reason.as_deref(), Some("flaky"));
 }
 
-/// Shows WK-2 and WK-3: a handler that takes too long is told, and aborted if it does not stop.
+/// Shows WK-2 and WK-3: a handler that takes too long is told to stop, and aborted if it does not.
 pub(super) async fn an_attempt_has_a_deadline(bed: &TestBed) {
     bed.enqueue(["listens", "sleeps"].map(|kind| new(kind, kind).with_max_attempts(1))).await;
     let reasons = Arc::new(Mutex::new(Vec::new()));

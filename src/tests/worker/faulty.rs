@@ -76,7 +76,7 @@ async fn faulty<T>(faults: &Mutex<VecDeque<Fault>>, call: impl Future<Output = R
             Err(Error::commit_unknown(None))
         }
         Some(Fault::LostCall) => Err(Error::commit_unknown(None)),
-        Some(Fault::Away) => Err(Error::unavailable("the store is away")),
+        Some(Fault::Away) => Err(Error::unavailable("the store does not answer")),
         Some(Fault::Damaged) => Err(Error::corrupt("a log")),
     }
 }

@@ -1,4 +1,4 @@
-//! What maintenance removes, when, and on how many nodes at once.
+//! Maintenance: what it removes and when, also if several nodes run it at once.
 
 use std::{
     sync::{
@@ -25,7 +25,7 @@ fn maintenance(bed: &TestBed) -> Maintenance {
     Maintenance::new(&bed.stores, &bed.tenant).unwrap()
 }
 
-/// Ends a dispatch and an outbox row.
+/// Makes a dispatch that was acknowledged and an outbox row that was delivered.
 async fn end(bed: &TestBed, name: &str) {
     bed.enqueue([new(name, name)]).await;
     let claimed = bed.claim(HOUR).await.unwrap();
@@ -37,7 +37,7 @@ async fn end(bed: &TestBed, name: &str) {
     assert_eq!(relay.run_until_idle().await.unwrap().acked, 1);
 }
 
-/// Shows WK-9 and, of WK-8, the age of final dispatches.
+/// Shows WK-9, and the age of finished dispatches of WK-8.
 pub(super) async fn any_number_of_nodes_can_remove_finished_records(bed: &TestBed) {
     for at in 0..6 {
         end(bed, &format!("old-{at}")).await;

@@ -8,7 +8,7 @@ use store_core::Interrupt;
 use super::{bed::TestBed, new, options};
 use crate::{Done, Failure, Maintenance, Work, Worker};
 
-/// Returns what was measured: name and labels, with the count, the gauge or the number of recorded values.
+/// Returns the recorded metrics: for each name with its labels the count, the gauge, or the number of recorded values.
 fn seen(snapshots: &Snapshotter) -> BTreeMap<String, String> {
     let found = snapshots.snapshot().into_vec().into_iter().map(|(key, _, _, value)| {
         let labels: Vec<_> = key.key().labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
@@ -27,7 +27,7 @@ fn seen(snapshots: &Snapshotter) -> BTreeMap<String, String> {
 async fn names_and_labels_are_those_of_the_contract() {
     let recorder = DebuggingRecorder::new();
     let snapshots = recorder.snapshotter();
-    // The recorder is that of this thread. The runtime of the test has no other thread.
+    // The recorder belongs to this OS thread. The runtime of the test has no other.
     let _recorded = metrics::set_default_local_recorder(&recorder);
     let bed = TestBed::memory().await;
     bed.enqueue([new("t", "d"), new("u", "e"), new("v", "f")]).await;

@@ -20,7 +20,7 @@ use store_core::{Dispatch, DispatchId, NewDispatch};
 use self::bed::TestBed;
 use crate::{Backoff, WorkerOptions};
 
-/// How long a test waits for an event that must come. No test is expected to take so long.
+/// How long a test waits for something that must happen. No test is expected to take so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Makes a test of each case on each kind of store.

@@ -106,7 +106,7 @@ pub(super) async fn failed_deliveries_are_tried_again_and_given_up(bed: &TestBed
     assert_eq!(summary.acked, 2);
 }
 
-/// Shows WK-10: a row is kept while its lease is extended, and a delivery that lost its row is told.
+/// Shows WK-10: a relay keeps its claim as long as it extends the lease, and a delivery whose claim is lost is told.
 pub(super) async fn a_delivery_is_notified_when_its_claim_is_lost(bed: &TestBed) {
     let ids = write(bed, [row("1")]).await;
     let (sender, mut reasons) = mpsc::unbounded_channel();
@@ -118,7 +118,7 @@ pub(super) async fn a_delivery_is_notified_when_its_claim_is_lost(bed: &TestBed)
             Ok(())
         }
     };
-    // With one place, the relay cannot claim again what it lost.
+    // With one attempt at a time, the relay cannot claim the lost row again.
     let options = options().with_lease(LEASE).with_concurrency(1);
     let running = relay(bed, deliver).with_options(options).unwrap().start().unwrap();
     assert_eq!(reasons.recv().await, Some(None));
@@ -160,7 +160,8 @@ pub(super) async fn deliveries_are_released_when_a_relay_stops(bed: &TestBed) {
     assert_eq!((found.status, found.attempts), (OutboxStatus::Pending, 0));
 }
 
-/// Shows WK-10 and OB-7: the repeat of a call without an answer is refused, and the row shows what became of it.
+/// Shows WK-10 and OB-7: the repeat of a call without an answer is refused, and the row shows whether the first call
+/// took effect.
 pub(super) async fn the_outcome_of_a_delivery_without_an_answer_is_resolved(bed: &TestBed) {
     write(bed, [row("1"), row("2")]).await;
     let faults = Arc::new(Faults::default());

@@ -36,7 +36,8 @@ pub(super) async fn new_work_is_found_by_polling(bed: &TestBed) {
     find(bed, &Faulty::silent(bed)).await;
 }
 
-/// Shows WK-5: a worker is idle when everything that failed in it was tried again. What was snoozed stays.
+/// Shows WK-5: a worker is idle only when every dispatch that failed in it has been tried again. It does not wait for
+/// snoozed dispatches.
 pub(super) async fn failed_work_is_retried_before_a_worker_is_idle(bed: &TestBed) {
     bed.enqueue([new("t", "d"), new("u", "off")]).await;
     let pause = crate::Backoff::new(Duration::from_millis(40), Duration::from_millis(40));
@@ -49,7 +50,7 @@ pub(super) async fn failed_work_is_retried_before_a_worker_is_idle(bed: &TestBed
     };
     let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, WorkerOptions::default().with_backoff(pause));
     let working = tokio::spawn(worker.unwrap().run_until_idle());
-    // Store time stands still. It is advanced until the retry is due.
+    // Store time stands still, so the test advances it until the retry is due.
     for failed in 1..3 {
         bed.until("d", |found| found.attempts == failed && found.status == DispatchStatus::Queued).await;
         bed.advance(Duration::from_millis(40)).await;

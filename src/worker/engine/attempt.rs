@@ -38,7 +38,7 @@ pub(super) async fn run<S: Source>(shared: Arc<Shared<S>>, job: S::Job, permit: 
 async fn attempt<S: Source>(shared: &Arc<Shared<S>>, job: S::Job, permit: OwnedSemaphorePermit) {
     let cancellation = Cancellation::default();
     let began = Instant::now();
-    // The place stays taken until the job is settled. Until then the loop is not idle.
+    // The permit is held until the job is settled, so that the loop does not count as idle before that.
     let mut place = Some(permit);
     let returned = match begin(shared, &job).await {
         Ok(()) => handle(shared, &job, &cancellation, &mut place).await,
@@ -55,15 +55,16 @@ async fn attempt<S: Source>(shared: &Arc<Shared<S>>, job: S::Job, permit: OwnedS
     };
     let ran = began.elapsed();
     let ending = AttemptOutcome { returned, reason: cancellation.reason(), settling: cancellation.settling() };
-    // With two stores, tasks that the handler left running could still write until a later claim takes the thread over.
+    // With two stores, the store itself would accept writes of tasks that the handler left running, until a later claim
+    // takes the thread over.
     cancellation.end();
     let outcome = ending::end(shared, &job, ending).await;
     shared.source.telemetry().ran(outcome, ran);
     drop(place);
 }
 
-/// Prepares the attempt. After an error that may pass it is tried again, but no longer than for a third of the lease,
-/// because the claim then has to be extended.
+/// Prepares the attempt. After a temporary error this is repeated for at most a third of the lease, because then the
+/// claim has to be extended.
 async fn begin<S: Source>(shared: &Shared<S>, job: &S::Job) -> Result<(), Error> {
     let until = Instant::now() + shared.options.lease / 3;
     let mut failures = 0;
@@ -89,7 +90,7 @@ impl Drop for Task {
     }
 }
 
-/// Runs the handler, and keeps the claim meanwhile.
+/// Runs the handler, and extends the claim in the meantime.
 async fn handle<S: Source>(
     shared: &Arc<Shared<S>>,
     job: &S::Job,
@@ -102,7 +103,7 @@ async fn handle<S: Source>(
     };
     let mut task = Task(Some(tokio::spawn(work.in_current_span())));
     let returned = supervise(shared, job, cancellation, &mut task).await;
-    // A handler that reaches no `await` cannot be aborted. Its place stays taken until it ends.
+    // A handler that reaches no `await` cannot be aborted. Its permit is held until it ends.
     if let (Returned::Aborted, Some(handle)) = (&returned, task.0.take()) {
         handle.abort();
         let place = place.take();
@@ -124,7 +125,7 @@ async fn supervise<S: Source>(
     let options = &shared.options;
     let kept = heartbeat(shared, job, cancellation);
     tokio::pin!(kept);
-    // A time far in the future stands for a limit that is not set.
+    // A time far in the future replaces a limit that is not set.
     let far = Instant::now() + std::time::Duration::from_hours(24 * 365);
     let deadline = options.deadline.map_or(far, |deadline| Instant::now() + deadline);
     let (mut is_kept, mut abort_at) = (true, None);
@@ -162,7 +163,7 @@ fn message(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
-/// Releases a job whose claim was answered after the loop had been asked to stop.
+/// Releases a job that was claimed although the loop had been asked to stop: the claim was already in progress.
 pub(super) async fn release<S: Source>(shared: Arc<Shared<S>>, job: S::Job) {
     let _outcome = ending::settle(&shared, &job, Settlement::Release).await;
 }

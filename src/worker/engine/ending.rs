@@ -31,8 +31,8 @@ pub(super) async fn end<S: Source>(shared: &Shared<S>, job: &S::Job, ending: Att
             AttemptState::Ended(outcome) => return settled(shared, outcome),
             AttemptState::Lost(reason) => return claim_lost(shared, reason),
             AttemptState::Forgotten => return unknown(shared),
-            // The commit was not applied. If it arrives late, it is refused, because the claim has been settled by
-            // then.
+            // The commit was not applied. If it reaches the store later, it is refused, because the claim has been
+            // settled by then.
             AttemptState::Held => {}
         }
     }
@@ -43,7 +43,7 @@ pub(super) async fn end<S: Source>(shared: &Shared<S>, job: &S::Job, ending: Att
     let failures = shared.source.failures(job).saturating_add(1);
     let settlement = match (returned, reason) {
         (Returned::Answer(Ok(done)), _) => done.settlement().unwrap_or_else(|| {
-            let failure = Failure::new("the handler said that it committed the end of its dispatch, and did not");
+            let failure = Failure::new("the handler returned `Committed`, but no commit settled its dispatch");
             failed(shared, &failure, failures)
         }),
         (_, Some(Cancelled::Stopping)) => Settlement::Release,
@@ -52,7 +52,7 @@ pub(super) async fn end<S: Source>(shared: &Shared<S>, job: &S::Job, ending: Att
         }
         (Returned::Answer(Err(failure)), _) => failed(shared, &failure, failures),
         (Returned::Panic(message), _) => failed(shared, &Failure::new(format!("panicked: {message}")), failures),
-        (Returned::Aborted, _) => failed(shared, &Failure::new("it did not end when it was told to"), failures),
+        (Returned::Aborted, _) => failed(shared, &Failure::new("it did not stop when it was told to"), failures),
     };
     settle(shared, job, settlement).await
 }
@@ -71,8 +71,8 @@ fn failed<S: Source>(shared: &Shared<S>, failure: &Failure, failures: u32) -> Se
     }
 }
 
-/// Settles until the answer is known, or the claim must be considered lost. A call that got no answer is repeated: the
-/// same settlement has one effect (MB-44).
+/// Repeats the settlement until its answer is known, or the claim must be considered lost. Repeating it is safe,
+/// because the same settlement has only one effect (MB-44).
 pub(super) async fn settle<S: Source>(shared: &Shared<S>, job: &S::Job, mut settlement: Settlement) -> &'static str {
     let began = Instant::now();
     let (mut is_unknown, mut tries) = (false, 0);
@@ -88,7 +88,7 @@ pub(super) async fn settle<S: Source>(shared: &Shared<S>, job: &S::Job, mut sett
         };
         is_unknown |= error.kind() == ErrorKind::CommitUnknown;
         match error.kind() {
-            // The claim may be lost because of this very settlement, if its first answer did not arrive.
+            // An earlier call, whose answer did not arrive, may have made this settlement and ended the claim.
             ErrorKind::ClaimLost | ErrorKind::StaleEpoch if is_unknown => {
                 match shared.source.attempt_state(job).await {
                     Ok(AttemptState::Ended(outcome)) => return settled(shared, outcome),
@@ -100,7 +100,7 @@ pub(super) async fn settle<S: Source>(shared: &Shared<S>, job: &S::Job, mut sett
             ErrorKind::ClaimLost => return claim_lost(shared, Cancelled::Lost),
             ErrorKind::StaleEpoch => return claim_lost(shared, Cancelled::Superseded),
             _ if is_temporary(&error) => {}
-            // The store refuses the result, for example because of its size. Another attempt would bring the same
+            // The store refuses the result, for example because of its size. Another attempt would produce the same
             // result.
             ErrorKind::LimitExceeded | ErrorKind::Invalid if matches!(settlement, Settlement::Ack { .. }) => {
                 settlement = Settlement::DeadLetter { error: format!("its result was refused: {error}") };

@@ -7,17 +7,17 @@ use tokio::time::Instant;
 
 use super::is_temporary;
 
-/// The interval at which one kind of error is logged while it lasts.
+/// The interval at which one kind of error is logged as long as it occurs.
 const EACH: Duration = Duration::from_secs(60);
 
 /// The failures since the last success.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     count: u32,
-    /// When the first error occurred that waiting does not resolve.
+    /// The time of the first error that waiting does not resolve.
     lasting_since: Option<Instant>,
-    /// When each kind of error was last logged, and how many of it followed. A success does not clear this, because a
-    /// store may become unavailable again and again.
+    /// For each kind of error, when it was last logged and how many errors of that kind followed. A success does not
+    /// clear this, because a store may become unavailable again and again.
     logged: HashMap<&'static str, (Instant, u32)>,
     /// Whether one of the failures was logged.
     was_logged: bool,
@@ -93,12 +93,12 @@ mod tests {
     async fn each_kind_is_logged_once_a_minute() {
         let (mut failures, begun) = (Failures::default(), Instant::now());
         for at in 0..100 {
-            failures.add(Error::unavailable("the server is away"), PATIENCE, begun + EACH / 100 * at).unwrap();
+            failures.add(Error::unavailable("the server does not answer"), PATIENCE, begun + EACH / 100 * at).unwrap();
             assert_eq!(failures.was_logged, at == 0);
             failures.clear();
         }
         assert_eq!(failures.logged["unavailable"], (begun, 99));
-        failures.add(Error::unavailable("the server is away"), PATIENCE, begun + EACH).unwrap();
+        failures.add(Error::unavailable("the server does not answer"), PATIENCE, begun + EACH).unwrap();
         assert_eq!((failures.logged["unavailable"], failures.was_logged), ((begun + EACH, 0), true));
     }
 
@@ -106,7 +106,7 @@ mod tests {
     #[tokio::test]
     async fn lasting_errors_end_a_worker_unless_waiting_can_resolve_them() {
         let (mut failures, mut now) = (Failures::default(), Instant::now());
-        let (away, corrupt) = (|| Error::unavailable("the server is away"), || Error::corrupt("a log"));
+        let (away, corrupt) = (|| Error::unavailable("the server does not answer"), || Error::corrupt("a log"));
         for count in 1..=100 {
             assert_eq!(failures.add(away(), PATIENCE, now).unwrap(), count);
             now += PATIENCE;

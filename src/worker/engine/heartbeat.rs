@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use super::{Shared, Source, is_temporary};
 use crate::worker::{Cancellation, Cancelled, cancellation::Settling};
 
-/// Extends a claim at each third of its lease. Returns when the claim is lost, or may be lost.
+/// Extends a claim at each third of its lease. Returns the reason when the claim is lost, or may be lost.
 pub(super) async fn heartbeat<S: Source>(shared: &Shared<S>, job: &S::Job, cancellation: &Cancellation) -> Cancelled {
     let lease = shared.options.lease;
     let mut confirmed = Instant::now();
@@ -17,7 +17,7 @@ pub(super) async fn heartbeat<S: Source>(shared: &Shared<S>, job: &S::Job, cance
         sleep_until(next).await;
         let asked = Instant::now();
         let until = (confirmed + lease).max(asked + pause(lease));
-        // An answer that does not arrive in time confirms nothing.
+        // If the answer does not arrive in time, the extension is not confirmed.
         let extended = timeout_at(until, shared.source.extend(job)).await;
         let error = match extended {
             Ok(Ok(())) => {
@@ -31,8 +31,8 @@ pub(super) async fn heartbeat<S: Source>(shared: &Shared<S>, job: &S::Job, cance
         tracing::debug!(%error, "a claim was not extended");
         next = Instant::now() + pause(lease);
         match error.kind() {
-            // The handler may have settled the claim with a commit of its own, whose answer will tell. If that commit
-            // is refused, the claim is extended again.
+            // The handler may have settled the claim with a commit of its own. Its answer is awaited, and if the commit
+            // was refused, the claim is extended again.
             ErrorKind::ClaimLost | ErrorKind::StaleEpoch if cancellation.settling() != Settling::No => {
                 while cancellation.settling() != Settling::No {
                     sleep(pause(lease)).await;

@@ -1,4 +1,4 @@
-//! The loop that workers and relays share: claim, begin, keep, handle, settle.
+//! The loop that workers and relays share. It claims jobs, runs their handlers, extends their claims and settles them.
 
 mod attempt;
 mod ending;
@@ -77,7 +77,7 @@ impl<S: Source> Shared<S> {
         change(&mut self.summary.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Remembers a job that failed in this loop, if that decides when the loop is idle.
+    /// Remembers a job that failed in this loop. Only a loop that ends when it is idle needs to know this.
     fn note_retry(&self, job: &S::Job) {
         if self.ends_when_idle {
             self.retried.lock().unwrap_or_else(PoisonError::into_inner).push(job.clone());

@@ -1,4 +1,4 @@
-//! The main loop: runs up to as many attempts at once as there are places.
+//! The main loop: claims jobs and runs their attempts, at most as many at once as the options allow.
 
 use std::{sync::Arc, time::Duration};
 
@@ -84,7 +84,8 @@ async fn failed<S: Source>(shared: &Shared<S>, failures: &mut Failures, error: E
     Ok(())
 }
 
-/// Returns permits for all free places, at least one. Returns none when the worker stops.
+/// Waits until another attempt may run, and returns all permits that are free, at least one. Returns none when the
+/// worker stops.
 async fn free<S: Source>(shared: &Shared<S>, places: &Arc<Semaphore>) -> Option<Vec<OwnedSemaphorePermit>> {
     let first = tokio::select! {
         biased;
@@ -113,8 +114,8 @@ fn begin<S: Source>(
     }
 }
 
-/// Waits until there may be work: for a wake-up, or otherwise for a growing delay (WK-5). The end of an attempt also
-/// ends the wait, because its thread may have more work.
+/// Waits until there may be work: for a wake-up or, if the source has none, for a growing delay (WK-5). The end of an
+/// attempt also ends the wait, because its thread may have more work.
 async fn idle<S: Source>(shared: &Shared<S>, empty: &mut u32) -> Result<()> {
     let longest = shared.options.idle;
     let grown = jittered(SHORTEST.saturating_mul(2_u32.saturating_pow(*empty - 1)).min(longest));

@@ -1,4 +1,4 @@
-//! The source of jobs, where they are claimed and settled.
+//! The source of jobs: a mailbox or an outbox, where jobs are claimed and settled.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use store_core::{Result, Settlement, Waited};
 
 use crate::worker::{Cancellation, Cancelled, Done, Failure, telemetry::Telemetry};
 
-/// The state of one of the loop's own attempts in the store.
+/// What the store says about an attempt that this loop made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::worker) enum AttemptState {
     /// The claim is held.
@@ -29,7 +29,7 @@ pub(in crate::worker) trait Source: Send + Sync + 'static {
     /// Claims up to `limit` jobs.
     async fn claim(&self, limit: u32) -> Result<Vec<Self::Job>>;
 
-    /// Prepares an attempt before its handler is called. An error that is not about the claim names a part.
+    /// Prepares an attempt before its handler is called. An error with a part (`Error::part`) is not about the claim.
     async fn begin(&self, job: &Self::Job) -> Result<()>;
 
     /// Extends the claim.
@@ -41,18 +41,18 @@ pub(in crate::worker) trait Source: Send + Sync + 'static {
     /// Settles the claim, and returns the name of the outcome.
     async fn settle(&self, job: &Self::Job, settlement: &Settlement) -> Result<&'static str>;
 
-    /// Returns the state of the attempt, for a caller that does not know what became of a settlement.
+    /// Returns the state of the attempt. It is asked for when the outcome of a settlement is unknown.
     async fn attempt_state(&self, job: &Self::Job) -> Result<AttemptState>;
 
-    /// Returns whether a job that failed in this loop is still queued as this attempt left it.
+    /// Returns whether a job that failed in this loop is still queued, in the state in which this attempt left it.
     async fn waits(&self, job: &Self::Job) -> Result<bool>;
 
     /// Returns how often the job had failed before.
     fn failures(&self, job: &Self::Job) -> u32;
 
-    /// Waits for a wake-up; none if the source has no wake-ups.
+    /// Waits for a wake-up. Returns none if the source has no wake-ups.
     async fn wait(&self, timeout: Duration) -> Option<Result<Waited>>;
 
-    /// Returns what records metrics and spans.
+    /// Returns the recorder of metrics and spans.
     fn telemetry(&self) -> &Telemetry;
 }

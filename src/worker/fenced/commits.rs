@@ -28,8 +28,8 @@ impl FencedCommits {
         Self { inner, claim: Claim { thread, fence, cancellation } }
     }
 
-    /// Makes a commit that also settles the claim. While it is in progress, the end of the claim is not mistaken for
-    /// its loss.
+    /// Makes a commit that also settles the claim. While it is in progress, the heartbeat must not mistake the end of
+    /// the claim for its loss.
     async fn settle(&self, commit: Commit) -> Result<Receipt> {
         let cancellation = &self.claim.cancellation;
         let (before, acks) = (cancellation.settling(), matches!(commit.settle, Some(Settlement::Ack { .. })));

@@ -1,4 +1,4 @@
-//! Events under a claim: reading and subscribing are unrestricted; only events of the claim's thread are appended.
+//! Events under a claim. Reading and subscribing are unrestricted; only events of the claim's thread can be appended.
 
 use std::sync::Arc;
 

@@ -26,8 +26,8 @@ impl Claim {
         if self.cancellation.is_lost() { Err(lost(&self.fence.dispatch)) } else { Ok(()) }
     }
 
-    /// Refuses another thread. With two stores, the number of this claim says nothing about another thread, and would
-    /// prevent other claims from writing to it.
+    /// Refuses another thread. With two stores, the other thread would remember the number of this claim, and would
+    /// then refuse its own claims if their numbers are lower.
     fn check_thread(&self, thread: &ThreadId) -> Result<()> {
         if *thread == self.thread {
             return self.check();

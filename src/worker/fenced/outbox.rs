@@ -1,4 +1,4 @@
-//! The outbox of an attempt: it is only read here. Commits write to it.
+//! The outbox of an attempt, for reading only. Rows are written by commits.
 
 use std::sync::Arc;
 

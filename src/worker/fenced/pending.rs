@@ -1,4 +1,4 @@
-//! The pending input of an attempt: it is only read here. Commits consume it.
+//! The pending input of an attempt, for reading only. Commits consume it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Threads under a claim: all threads are read; only the claim's thread is updated.
+//! Threads under a claim. All threads can be read; only the claim's thread can be updated.
 
 use std::sync::Arc;
 

@@ -13,8 +13,8 @@ use super::{
 };
 
 impl Steps {
-    /// Does each step once without changing anything, and returns the first error. A step whose records would be
-    /// removed by several calls is counted by one call.
+    /// Does each step once without changing anything, and returns the first error. A real round repeats the call of a
+    /// step until nothing is left. A dry round makes it only once.
     pub(super) async fn dry_round(&self, done: &mut Maintained) -> Option<Error> {
         let mut notes = Notes::default();
         let mut idle = HashSet::new();
@@ -67,7 +67,7 @@ impl Steps {
         outbox.purge_outbox(request).await
     }
 
-    /// Counts and collects the threads that would be pruned. The trim does not count their events.
+    /// Counts and collects the threads that would be pruned. Their events are not counted among those to trim.
     async fn idle(&self, found: &mut HashSet<ThreadId>) -> Result<u64> {
         let (Some(threads), Some(idle)) = (&self.stores.threads, self.retention.threads) else { return Ok(0) };
         let pruned = threads.prune_threads(PruneRequest { idle, limit: STEP, dry_run: true }).await?;

@@ -14,19 +14,19 @@ use self::steps::Steps;
 use super::{Running, options::jittered};
 use crate::Stores;
 
-/// How long finished records are kept. Records without an age are kept for good.
+/// How long finished records are kept. If the age of a kind of records is absent, they are never removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Retention {
-    /// The age after its end at which a finished dispatch is removed, dead letters included; 24 hours by default.
+    /// The time from the end of a dispatch to its removal; 24 hours by default. A dead letter has ended, too.
     pub dispatches: Option<Duration>,
-    /// The age after its end at which an outbox row is removed that was delivered or is a dead letter; 24 hours by
-    /// default.
+    /// The time from the end of an outbox row to its removal; 24 hours by default. A row ends when it is delivered or
+    /// becomes a dead letter.
     pub outbox: Option<Duration>,
     /// The age at which events of threads and their runs are removed; absent by default.
     pub events: Option<Duration>,
-    /// The time without a write after which a thread is pruned that has no open runs, no pending input and no children;
-    /// absent by default.
+    /// The time from the last write of a thread to its pruning; absent by default. A thread with open runs, pending
+    /// input or children is not pruned.
     pub threads: Option<Duration>,
 }
 
@@ -37,7 +37,7 @@ impl Default for Retention {
     }
 }
 
-/// Ends expired claims and removes finished work at a fixed interval (WK-9). Several nodes may run it at the same time.
+/// Ends expired claims and removes finished work at intervals (WK-9). Several nodes may run it at the same time.
 ///
 /// ```
 /// use std::time::Duration;
@@ -56,12 +56,11 @@ impl Default for Retention {
 /// # }
 /// ```
 ///
-/// Ages are measured by the clock of the stores ([`Stores::with_clock`]). For the store of a server this is the clock
-/// of this host: a host whose clock is ahead removes records earlier by the same amount. Threads are pruned by store
-/// time.
+/// Ages are measured by the clock of the stores ([`Stores::with_clock`]). For a store on a server, this is the clock of
+/// this host: a host whose clock is ahead removes records earlier by the same amount. Threads are pruned by store time.
 ///
 /// Events are trimmed scope by scope, for each existing thread and for its runs. This reads every thread. Events of
-/// deleted threads stay.
+/// deleted threads are kept.
 pub struct Maintenance {
     steps: Steps,
     every: Duration,
@@ -71,7 +70,7 @@ pub struct Maintenance {
 /// The function that is called after each round.
 type Report = dyn Fn(&Maintained, Option<&Error>) + Send + Sync;
 
-/// What was removed or ended or, in a dry run, would be.
+/// How many records were removed or ended. In a dry run, how many would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Maintained {
@@ -89,8 +88,8 @@ pub struct Maintained {
     pub deleted: u64,
     /// Steps that failed. The log contains their errors.
     pub failed: u64,
-    /// In a dry run: whether dispatches, rows or threads were counted up to the limit of 1,000, so that there may be
-    /// more.
+    /// In a dry run, whether the count of dispatches, rows or threads stopped at its limit of 1,000, so that there may
+    /// be more.
     pub more: bool,
 }
 
@@ -109,7 +108,7 @@ impl Maintained {
 }
 
 impl Maintenance {
-    /// Makes the maintenance of a tenant, with a round every minute and the ages of [`Retention`].
+    /// Makes the maintenance of a tenant, with a round every minute and the default ages of [`Retention`].
     ///
     /// # Errors
     /// `Closed` if the store was closed.
@@ -133,15 +132,15 @@ impl Maintenance {
         self
     }
 
-    /// Sets the interval between rounds. Each delay is at random from half of it to all of it.
+    /// Sets the interval between rounds. Each delay is a random time between half of the interval and the interval.
     #[must_use]
     pub const fn every(mut self, interval: Duration) -> Self {
         self.every = interval;
         self
     }
 
-    /// Changes nothing, and counts what a round would do: of dispatches, rows and threads up to 1,000 each. Data that
-    /// deleted threads left is not counted.
+    /// Makes each round count what it would do, and change nothing. At most 1,000 dispatches, 1,000 rows and 1,000
+    /// threads are counted. Data that deleted threads left is not counted.
     #[must_use]
     pub const fn dry(mut self) -> Self {
         self.steps.is_dry = true;
@@ -177,7 +176,7 @@ impl Maintenance {
 
     /// Starts maintenance on the current tokio runtime.
     ///
-    /// Stopping it waits for the call in progress, and returns what all rounds did together.
+    /// Stopping it waits for the call in progress, and returns the sums of all rounds.
     ///
     /// # Errors
     /// `Unavailable` outside of a tokio runtime.

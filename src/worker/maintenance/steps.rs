@@ -1,4 +1,4 @@
-//! The steps of maintenance. Each is a call that other nodes may make at the same time, repeated until nothing is left.
+//! The steps of maintenance. Each step repeats a call until nothing is left. Other nodes may do the same.
 
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
@@ -40,7 +40,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Adds what a step did. Returns whether that is as much as one call can do.
+    /// Adds the result of a step. Returns whether the step reached the limit of one call.
     pub(super) fn note(&mut self, step: &'static str, count: &mut u64, (did, error): Did) -> bool {
         *count += did;
         if let Some(error) = error {
@@ -83,7 +83,7 @@ impl Steps {
         self.stores.commits.as_deref()
     }
 
-    /// Repeats a call until it says that nothing is left, or maintenance is asked to stop.
+    /// Repeats a call until it reports that nothing is left, or maintenance is asked to stop.
     async fn repeat<F>(&self, step: impl Fn() -> F) -> Did
     where
         F: Future<Output = Result<(u64, bool)>>,
@@ -137,7 +137,7 @@ impl Steps {
         let (Some(threads), Some(idle)) = (&self.stores.threads, self.retention.threads) else { return NOTHING };
         let step = || async {
             let pruned = threads.prune_threads(PruneRequest { idle, limit: STEP, dry_run: false }).await?;
-            // A store may say that more threads remain without pruning any. They are then left to the next round.
+            // A store may report that more threads remain although it pruned none. The next round then tries again.
             Ok((pruned.threads.len() as u64, pruned.more && !pruned.threads.is_empty()))
         };
         self.repeat(step).await
@@ -208,8 +208,7 @@ impl Steps {
         }
     }
 
-    /// Records the number of queued dispatches and the age of the oldest one as gauges, if metrics are recorded
-    /// anywhere.
+    /// Records the number of queued dispatches and the age of the oldest one as gauges, if this build records metrics.
     async fn measure(&self) -> Result<()> {
         let Some(mailbox) = self.mailbox().filter(|_| telemetry::IS_READ) else { return Ok(()) };
         let queued = mailbox.count_dispatches(None).await?.queued;
@@ -223,7 +222,7 @@ impl Steps {
     }
 }
 
-/// Continues until maintenance is asked to stop.
+/// A progress receiver that stops the call when maintenance is asked to stop.
 struct UntilStopped(CancellationToken);
 
 impl Progress for UntilStopped {

@@ -1,5 +1,5 @@
-//! Objects as ordered pairs: [`Object`] writes them, [`Fields`] reads them, [`Extra`] holds the fields that were not
-//! read.
+//! JSON objects as ordered pairs of name and value: [`Object`] writes an object, [`Fields`] reads one, and
+//! [`Extra`] keeps the fields that the reader does not know.
 
 use std::{borrow::Cow, fmt};
 
@@ -17,7 +17,7 @@ use crate::json::Json;
 pub struct Extra(Vec<(String, Json)>);
 
 impl Extra {
-    /// Returns whether there are no such fields.
+    /// Returns whether there are no unknown fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -53,7 +53,7 @@ impl<'a> Object<'a> {
         self.out
     }
 
-    /// Writes what comes before the value of a field that a record declares: its name in quotes, and a colon.
+    /// Writes the key of a field, given as one text: the quoted name and the colon. The caller writes the value next.
     pub(crate) fn declared(&mut self, quoted: &'static str) -> &mut String {
         if !std::mem::replace(&mut self.empty, false) {
             self.out.push(',');
@@ -111,7 +111,8 @@ impl<'a> Fields<'a> {
         serde_json::from_str(raw).map_err(|_| DecodeError::new("is not a JSON object"))
     }
 
-    /// Takes the raw value of a field. If the field is repeated, the last value is taken, as JSON readers do.
+    /// Takes the raw value of a field. If the field occurs several times, the last value is taken, as most JSON readers
+    /// do.
     ///
     /// The other values are dropped. If they were kept and written after the field, the next reader would take one of
     /// them.

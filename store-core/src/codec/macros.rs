@@ -1,6 +1,8 @@
-//! Declares codecs: `names!` for closed enums, `record!` for structs with a fixed set of named fields.
+//! Macros that implement codecs: `names!` for enums without data, and `record!` for structs that are stored as
+//! objects.
 
-/// Implements the codec of a closed enum, whose values are stored as names in lower snake case (ID-12).
+/// Implements the codec of an enum without data. Its values are stored as names in lower snake case (ID-12). A name
+/// that this release does not know is an error.
 macro_rules! names {
     ($type:ident as $what:literal { $($variant:ident = $name:literal),* $(,)? }) => {
         impl $type {
@@ -91,7 +93,8 @@ macro_rules! record {
     (@read $fields:ident, $field:ident, def) => { $fields.maybe(stringify!($field))?.unwrap_or_default() };
 }
 
-/// Implements serde for a type that has a codec, for callers and for the documents that the command prints.
+/// Implements serde's traits for a type that has a codec. Callers use them, and so does the command, which prints JSON
+/// documents.
 macro_rules! serde_by_codec {
     ($type:ident) => {
         impl serde::Serialize for $type {

@@ -43,14 +43,14 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 /// Returns the SHA-256 digest of a text in hexadecimal digits.
 pub(crate) fn sha256(text: &str) -> String {
     let digest = Sha256::digest(text);
-    // Formatting each byte takes ten times as long, and each claim waits for this digest.
+    // This is ten times as fast as formatting each byte, and each claim waits for this digest.
     let mut digits = String::with_capacity(2 * digest.len());
     let each = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     digits.extend(each.filter_map(|digit| char::from_digit(digit.into(), 16)));
     digits
 }
 
-/// The error of JSON that does not describe the expected record. It names the place in the record, never the value.
+/// The error for JSON that does not describe the expected record. It names the path of the field, never the value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodeError {
     path: String,
@@ -58,13 +58,13 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
-    /// Makes an error at the place that is being read.
+    /// Makes an error about the value that is being read.
     #[must_use]
     pub const fn new(reason: &'static str) -> Self {
         Self { path: String::new(), reason }
     }
 
-    /// Adds the name of the enclosing field to the place of the error.
+    /// Puts the name of the enclosing field in front of the path of the error.
     #[must_use]
     pub fn within(mut self, name: &str) -> Self {
         let separator = if self.path.is_empty() { "" } else { "." };

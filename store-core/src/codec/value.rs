@@ -1,4 +1,4 @@
-//! The JSON of plain values: text, numbers, lists, maps, ids.
+//! The codecs of plain values: text, numbers, lists, maps, ids.
 
 use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
@@ -10,7 +10,7 @@ use crate::{id, json::Json, time::Timestamp};
 /// Writes `text` as a JSON string.
 pub(super) fn write_text(out: &mut String, text: &str) {
     out.push('"');
-    // Most texts need no escape. Checking all bytes without a branch costs almost nothing.
+    // Most texts need no escape. Checking all bytes first, without a branch, costs almost nothing.
     if !text.bytes().fold(false, |found, byte| found | matches!(byte, 0..=0x1f | b'"' | b'\\')) {
         out.push_str(text);
         out.push('"');

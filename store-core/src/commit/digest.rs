@@ -1,7 +1,8 @@
-//! The digest of a commit's content. It decides whether a repeated key belongs to the same content (CM-10 to CM-12).
+//! The digest of a commit's content. It shows whether a commit with a repeated key has the same content (CM-10 to
+//! CM-12).
 //!
-//! The content is everything that the caller gave, except `expect` and `fence`. The digest carries a version, and later
-//! releases can still compute the old versions (CM-11).
+//! The content is everything that the caller gave, except `key`, `expect` and `fence`. The digest begins with its
+//! version, and later releases can still compute digests of old versions (CM-11).
 
 use super::{Commit, StateChange, StateOp};
 use crate::{
@@ -31,9 +32,9 @@ pub(super) fn matches(commit: &Commit, digest: &str) -> bool {
     }
 }
 
-/// Returns the hash of version 1: the SHA-256 of one JSON document.
+/// Returns the hash of a version 1 digest: the SHA-256 of a JSON document.
 ///
-/// Everything that the caller gave is in the document exactly once, with maps ordered by key.
+/// The document has the whole content of the commit, each part exactly once. Maps are ordered by key.
 fn first(commit: &Commit) -> String {
     let mut text = String::new();
     let mut object = Object::open(&mut text);

@@ -16,7 +16,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// An entry as it will be stored.
+/// A new entry, as it will be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Planned {
@@ -37,7 +37,7 @@ pub(super) struct Log<'a, V: ?Sized> {
     pub(super) marks: ChangedMarks,
     /// The node of the thread's head before the commit.
     stored_head: Option<Node>,
-    /// The parent of the next entry that names none.
+    /// The head after the entries so far. It is the parent of the next entry if that entry names none.
     head: Option<Node>,
 }
 
@@ -71,7 +71,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
         (self.planned, self.marks.into_map())
     }
 
-    /// Plans one more entry, and counts it in the thread.
+    /// Plans one more entry, and updates the head and the counters of the thread.
     pub(super) fn append(
         &mut self,
         thread: &mut StoredThread,
@@ -221,7 +221,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
         Ok(None)
     }
 
-    /// Derives the node of an entry. This is done once.
+    /// Derives the node of a new entry.
     fn derive(&self, seq: u64, parent: Option<&Node>, draft: &NewEntry, body: (&Body, Option<u64>)) -> Result<Node> {
         let (body, target) = body;
         let side = draft.is_side();
@@ -244,7 +244,8 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
             node.covers = Some(self.cover(compaction, parent)?);
         }
         if let Body::Usage(usage) = body {
-            // This applies to a side entry too: a context that is loaded for that entry has the size recorded there.
+            // This applies to a side entry too: a context that is loaded for the side entry has the size that it
+            // records.
             node.context_size = usage.context_size.or(node.context_size);
         }
         if side {
@@ -255,8 +256,8 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
             Body::Compaction(_) => {
                 node.compaction = Some(seq);
                 node.context_size = None;
-                // A replacement repeats an origin that was in effect before it. If a message above the compaction
-                // names its origin, that message is the better source.
+                // The messages of a replacement only repeat an origin that earlier messages named. If the nearest node
+                // with an origin is such a message, it is the better source.
                 let above = node.origin.map(|origin| self.node(origin)).transpose()?;
                 if body.origin().is_some() && above.is_none_or(|above| above.covers.is_some()) {
                     node.origin = Some(seq);
@@ -304,7 +305,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
     }
 }
 
-/// Returns the number of a checkpoint below `parent` that is given none (EN-21).
+/// Returns the number of a new checkpoint below `parent` whose draft has no number (EN-21).
 fn next_number(parent: Option<&Node>) -> Result<u64> {
     let next = parent.and_then(|node| node.checkpoint_number).map_or(Some(0), |number| number.checked_add(1));
     next.ok_or_else(|| Error::invalid("checkpoint", "the previous checkpoint has the highest possible number"))

@@ -53,7 +53,7 @@ pub enum CommitChange {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Plan {
-    /// The thread after the commit. Absent for a commit that only records a fence for an id without a thread.
+    /// The thread after the commit. Absent for a commit that only records a claim for an id without a thread.
     pub thread: Option<StoredThread>,
     /// Whether the commit creates the thread.
     pub creates: bool,
@@ -71,7 +71,7 @@ pub struct Plan {
     pub queue: QueueWrite,
     /// The events, with their scopes. None if the commit has no events, or if all of them repeat earlier ones.
     pub events: Option<EventPlan>,
-    /// The settlement of the dispatch whose claim the commit is written under.
+    /// What settles the dispatch whose claim the commit is written under.
     pub mailbox: Option<Box<MailboxPlan>>,
     /// New rows of the outbox.
     pub outbox: OutboxPlan,
@@ -81,7 +81,7 @@ pub struct Plan {
     pub receipt: Receipt,
 }
 
-/// Decides about a commit, and writes nothing.
+/// Decides what a commit writes, or refuses it. Nothing is written yet.
 ///
 /// The checks are made in the order of CM-43.
 ///
@@ -105,7 +105,7 @@ pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting
     if commit.at.is_some_and(|at| at > now) {
         return Err(Error::invalid("at", "it is after the store's time"));
     }
-    // A commit that only takes over an id creates no thread (CM-32).
+    // A commit that contains nothing but a fence records its claim for the thread id, and creates no thread (CM-32).
     let creates = stored.is_none() && !shape::is_bare(commit);
     let thread = match stored {
         Some(stored) => Some(stored),
@@ -135,7 +135,7 @@ fn judge_claim(
     mailbox::settle_in_commit(claims.ok_or_else(unsupported)?, fence, settlement, setting).map(Some)
 }
 
-/// Returns the receipt of an earlier commit with this key (CM-10 to CM-12).
+/// Returns the receipt of an earlier commit with the key of this commit, if there is one (CM-10 to CM-12).
 fn repeated(view: &(impl CommitView + ?Sized), commit: &Commit) -> Result<Option<Receipt>> {
     let Some(key) = &commit.key else { return Ok(None) };
     let Some(record) = view.key(key)? else { return Ok(None) };
@@ -168,7 +168,8 @@ fn make(
     thread::create(None, id, &new, limits, (now, view.incarnation()))
 }
 
-/// Returns the plan of a commit that only takes over an id without a thread (CM-32).
+/// Returns the plan of a commit that contains nothing but a fence, for an id without a thread. The plan records the
+/// claim (CM-32).
 fn remember(view: &(impl CommitView + ?Sized), commit: &Commit, id: IdRecord, now: Timestamp) -> Plan {
     let version = Version::new(0, id.generation, view.incarnation());
     let receipt = Receipt {
@@ -203,7 +204,7 @@ fn remember(view: &(impl CommitView + ?Sized), commit: &Commit, id: IdRecord, no
     }
 }
 
-/// A thread before the commit is applied to it.
+/// The thread before the commit is applied to it, and what has been decided so far.
 struct Start {
     thread: StoredThread,
     creates: bool,
@@ -346,7 +347,7 @@ fn plan_run(
     Ok(Some(run))
 }
 
-/// Adds the tokens that entries spent to the runs that they name (EN-26).
+/// Adds the tokens that the entries spent to the sums of the runs that the entries name (EN-26).
 ///
 /// Returns the changed runs. The run of the commit is the last of them.
 fn spend(
@@ -357,7 +358,7 @@ fn spend(
 ) -> Result<Vec<Run>> {
     let mut written = run;
     let mut others: BTreeMap<RunId, (Run, bool)> = BTreeMap::new();
-    // Consumed inputs come first, and belong to no run.
+    // The entries of consumed inputs come first. They belong to no run.
     for (index, planned) in entries.iter().skip(commit.consume.len()).enumerate() {
         let Some(id) = &planned.entry.run else { continue };
         let tokens = spent(&planned.entry);

@@ -45,7 +45,8 @@ pub struct Commit {
     pub fence: Option<Fence>,
     /// How that claim is settled, in the same atomic step (CM-33).
     pub settle: Option<Settlement>,
-    /// When the commit is stated to have happened, for imports and copies. Not later than store time (CM-41).
+    /// The time of the commit that the caller states, for imports and copies. It must not be later than store time
+    /// (CM-41).
     pub at: Option<Timestamp>,
     /// New entries for the log.
     pub entries: Vec<NewEntry>,
@@ -166,7 +167,7 @@ impl Commit {
         self
     }
 
-    /// Sets the time at which the commit is stated to have happened.
+    /// Sets the time of the commit that the caller states.
     #[must_use]
     pub const fn at(mut self, at: Timestamp) -> Self {
         self.at = Some(at);
@@ -176,7 +177,7 @@ impl Commit {
 
 /// Changes of a thread's state, key by key (CM-24).
 ///
-/// Each key is named only once (CM-25).
+/// A key must not be named twice (CM-25).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct StateChange {
@@ -232,19 +233,19 @@ impl StateChange {
 
 /// An operation on one key of a thread's state.
 ///
-/// It is checked and applied in the atomic step (CM-39).
+/// It is checked and applied in the atomic step of the commit (CM-39).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StateOp {
     /// Sets the value.
     Set(Json),
-    /// Removes the key. A missing key is no error.
+    /// Removes the key. A missing key is not an error.
     Remove,
     /// Adds to a whole number. A missing key counts as 0.
     Add(i64),
     /// Appends to a list. A missing key counts as an empty list.
     Append(Vec<Json>),
-    /// Raises a whole number to at least this value. Sets a missing key to it.
+    /// Raises a whole number to this value if it is lower. A missing key is set to this value.
     Max(i64),
     /// Sets the fields of this object in the stored object, one level deep. A missing key counts as an empty object.
     Merge(Json),
@@ -253,7 +254,7 @@ pub enum StateOp {
 /// The result of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-#[must_use = "a receipt says where the thread stands now"]
+#[must_use = "a receipt contains the new version of the thread"]
 pub struct Receipt {
     /// The thread.
     pub thread: ThreadId,

@@ -14,8 +14,8 @@ use crate::{
 
 /// Refuses a commit that no store can accept.
 ///
-/// A store calls this before it determines what the commit needs, so that a commit that is far too large is neither
-/// copied nor sent (ER-9). The plan calls it again.
+/// A store calls this before it loads what the plan needs, so that a commit that is far too large is neither copied nor
+/// sent to a server (ER-9). The plan calls it again.
 ///
 /// # Errors
 /// `Invalid` and `LimitExceeded`.
@@ -65,7 +65,7 @@ pub fn check(commit: &Commit, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a commit contains nothing besides what guards it.
+/// Returns whether a commit contains nothing to write besides a claim and its settlement.
 pub(super) fn is_bare(commit: &Commit) -> bool {
     let has_entries = !commit.entries.is_empty() || !commit.consume.is_empty();
     let changes_state = commit.state.as_ref().is_some_and(|change| !change.is_empty());
@@ -75,7 +75,7 @@ pub(super) fn is_bare(commit: &Commit) -> bool {
 
 /// Checks the events of a commit.
 ///
-/// The plan checks the runs that the events belong to.
+/// Whether they name runs of the thread is checked by the plan, not here.
 fn check_events(commit: &Commit, events: &AppendEvents, limits: &Limits) -> Result<()> {
     event::check_shape(events, limits)?;
     if events.fence.is_some() {

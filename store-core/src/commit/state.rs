@@ -21,7 +21,7 @@ pub struct StateWrite {
     pub values: BTreeMap<String, Option<Json>>,
 }
 
-/// Computes the new values, and counts them in the thread.
+/// Computes the new values, and updates the counters of the thread.
 pub(super) fn plan(
     view: &(impl CommitView + ?Sized),
     thread: &mut StoredThread,
@@ -65,7 +65,7 @@ pub(super) fn check_revision(thread: &StoredThread, change: &StateChange) -> Res
 
 /// Returns the new value, or none if the key is removed.
 ///
-/// Whatever the operation, the value is one record and must not exceed the limit of a record (ER-9).
+/// The new value must not exceed the limit for one record, whatever the operation is (ER-9).
 fn apply(stored: Option<&Json>, op: &StateOp, limits: &Limits) -> Result<Option<Json>> {
     let value = match op {
         StateOp::Set(value) => value.clone(),

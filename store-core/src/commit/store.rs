@@ -16,7 +16,8 @@ pub trait CommitCoordinator: Send + Sync {
     /// Writes everything in `commit`, or nothing.
     ///
     /// # Guarantees
-    /// - The commit takes effect in full or not at all, for every reader, after a reopen and through a crash (CM-1).
+    /// - The commit takes effect in full or not at all. This holds for every reader, and also after a reopen or a crash
+    ///   (CM-1).
     /// - Of several commits with the same `Version` guard and an entry, exactly one succeeds (CM-5).
     /// - A commit with the key and content of an earlier commit returns the first receipt and writes nothing (CM-10).
     ///   This also holds if both commits are concurrent (CM-14).
@@ -32,7 +33,7 @@ pub trait CommitCoordinator: Send + Sync {
     /// - `Conflict`.
     /// - `InvalidTransition`, `Invalid`, `NotFound` and `AlreadyExists` for the run.
     /// - `NotFound`, `AlreadyConsumed` and `Conflict` for the consumed inputs (CM-28).
-    /// - `AlreadyExists` for an entry id in use (EN-16), `Invalid` for a parent or target that does not fit.
+    /// - `AlreadyExists` for an entry id in use (EN-16), `Invalid` for a parent or target that is not allowed.
     ///
     /// After an `Unknown` outcome, repeat the commit with its key (CM-17). Without a key, load the thread and compare
     /// its version. A commit without entries does not change the version (CM-8), so only a key shows whether it was

@@ -33,7 +33,7 @@ pub trait LogView: Nodes + MarkSource {
     /// Any error of the read.
     fn entry_id(&self, seq: u64) -> Result<EntryId>;
 
-    /// Returns the sequence number of the newest checkpoint to which this name now applies.
+    /// Returns the sequence number of the newest checkpoint that has this name now.
     ///
     /// # Errors
     /// Any error of the read.
@@ -116,9 +116,9 @@ pub struct Needs {
     pub parent_thread: Option<ThreadId>,
     /// Runs: the run that is written, its parent, and the runs that entries and events name.
     pub runs: BTreeSet<RunId>,
-    /// Entries: ids that must be free, parents and targets.
+    /// Entries: the ids of new entries, which must not be in use, and the entries that are named as parents or targets.
     pub entries: BTreeSet<EntryId>,
-    /// Pending inputs: those that are consumed, and ids that must be free.
+    /// Pending inputs: those that are consumed, and the ids of new entries, which must not be in use.
     pub pending: BTreeSet<EntryId>,
     /// Names of snapshots.
     pub snapshots: BTreeSet<String>,
@@ -126,7 +126,7 @@ pub struct Needs {
     pub state: BTreeSet<String>,
     /// The dedupe keys of outbox rows, each with its lane and target.
     pub outbox_keys: BTreeSet<(LaneId, OutboxTarget, DedupeKey)>,
-    /// The groups of the outbox in which a new row takes a number.
+    /// The order groups of the outbox in which a new row takes the next number.
     pub outbox_groups: BTreeSet<OrderGroup>,
 }
 

@@ -1,4 +1,4 @@
-//! What is left out if a context is too large: the oldest whole turns (CX-19).
+//! Makes a context fit a budget: leaves out its oldest turns (CX-19).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! The context of a leaf, made from the pieces of its path. A pure function, the same for every backend (CX-1 to CX-10,
-//! CX-17, CX-19).
+//! Makes the context of a leaf from the pieces of its path. This is a pure function, which all backends use (CX-1 to
+//! CX-10, CX-17, CX-19).
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::log::{Entry, Origin};
 /// Makes the context of a leaf from its [`pieces`](super::pieces), each with its entry, in order from the root. The
 /// entry of a summary is its compaction.
 ///
-/// The steps, in this order: select the messages for the model, merge entries of one message, put results directly
-/// after their calls, leave out empty messages, and leave out what exceeds the budget.
+/// The steps, in this order: select the messages for the model, merge entries that are one message, put results
+/// directly after their calls, leave out empty messages, and leave out the oldest turns that exceed the budget.
 #[must_use]
 pub fn build(parts: Vec<(Piece, Arc<Entry>)>, request: &ContextRequest) -> Context {
     let mut repairs = Vec::new();
@@ -27,8 +27,8 @@ pub fn build(parts: Vec<(Piece, Arc<Entry>)>, request: &ContextRequest) -> Conte
     Context { messages: drafts.into_iter().map(ContextMessage::from).collect(), repairs, left_out, origin }
 }
 
-/// Returns the provider and model last in effect (CX-1): those of the last message that names them, or else of the last
-/// compaction that does.
+/// Returns the provider and model that were last in effect (CX-1): those of the last message that names them, or else
+/// of the last compaction that names them.
 fn origin(parts: &[(Piece, Arc<Entry>)]) -> Option<Origin> {
     let named = parts.iter().map(|(_, entry)| entry).filter(|entry| entry.body.origin().is_some());
     let last = named.max_by_key(|entry| (entry.message().is_some(), entry.seq))?;

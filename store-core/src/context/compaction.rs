@@ -1,4 +1,5 @@
-//! When a context should be compacted, which part of it, and what a model is asked to do (CX-15, CX-18).
+//! When a context should be compacted, which part of it is compacted, and how a model is asked for the summary (CX-15,
+//! CX-18).
 
 use super::{Context, ContextMessage};
 use crate::log::{Block, BlockKind, Message, Role};

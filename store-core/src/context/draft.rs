@@ -1,4 +1,4 @@
-//! Drafts of messages of a context: which pieces of a path become messages at all (CX-2, CX-3).
+//! Drafts of the messages of a context, and which pieces of a path become messages (CX-2, CX-3).
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::{
     log::{Block, Body, Compaction, Entry, Message, Role, Visibility},
 };
 
-/// The text with which the message of a summary begins (CX-3), as a block of its own.
+/// The text of the first block of a message with a summary (CX-3).
 pub const SUMMARY_MARKER: &str = "[summary of the earlier conversation]";
 
 /// A message of a context that is being made.
@@ -51,7 +51,7 @@ impl From<Draft> for ContextMessage {
     }
 }
 
-/// Returns the messages that a piece of a path stands for. There are none if it contains nothing for a model (CX-2).
+/// Returns the messages of a piece of a path. There are none if the piece contains nothing for a model (CX-2).
 pub(super) fn drafts(piece: Piece, entry: Arc<Entry>) -> Vec<Draft> {
     let Entry { id, body, .. } = Arc::unwrap_or_clone(entry);
     let (part, messages) = match (piece, Arc::unwrap_or_clone(body)) {
@@ -63,7 +63,7 @@ pub(super) fn drafts(piece: Piece, entry: Arc<Entry>) -> Vec<Draft> {
     sent.map(|message| Draft::new(id.clone(), part, message)).collect()
 }
 
-/// Returns the messages in place of the interval that a compaction covers: its replacement, or else its summary. There
+/// Returns the messages that replace the interval that a compaction covers: its replacement, or else its summary. There
 /// are none if it has neither.
 fn summary(compaction: Compaction) -> Vec<Message> {
     match compaction.replacement {

@@ -1,4 +1,4 @@
-//! Merges the entries of one message of a provider into one message (CX-17).
+//! Merges messages that a provider sent as one message, but that were logged as several entries (CX-17).
 
 use super::{
     Repair, RepairKind,
@@ -6,8 +6,8 @@ use super::{
 };
 use crate::log::{BlockKind, Message, Role};
 
-/// Merges assistant messages with the same message id of the same provider and only results between them. The merged
-/// message stands in the place of the first.
+/// Merges assistant messages that have the same message id of the same provider, if there are only results between
+/// them. The merged message takes the position of the first.
 pub(super) fn merge(drafts: Vec<Draft>, repairs: &mut Vec<Repair>) -> Vec<Draft> {
     let mut out: Vec<Draft> = Vec::with_capacity(drafts.len());
     let mut open: Option<usize> = None;

@@ -1,4 +1,4 @@
-//! Gives every call exactly one result, directly after its message (CX-6 to CX-8).
+//! Ensures that every call has exactly one result, directly after the message of the call (CX-6 to CX-8).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,13 +31,13 @@ pub(super) fn pair(drafts: Vec<Draft>, open_calls: OpenCalls, repairs: &mut Vec<
     out
 }
 
-/// A call and the result that counts. Each place is the index of a message and of a block in it.
+/// A call and its last result. `place` and `result` are each the index of a message and the index of a block in it.
 struct Call {
     place: (usize, usize),
     result: Option<(usize, usize)>,
 }
 
-/// Returns the calls by their ids, each with its result.
+/// Returns the calls by their ids, each with its last result.
 ///
 /// An id may occur again in a later message. A result belongs to the nearest call before it, and to a later call only
 /// if there is none before it.
@@ -80,10 +80,11 @@ fn owner(same: &mut [Call], at: usize) -> Option<&mut Call> {
     same.get_mut(before.saturating_sub(1))
 }
 
-/// What follows each message with calls.
+/// The results that have to follow each message with calls.
 #[derive(Default)]
 struct Matched {
-    /// For each message with calls: the tool messages that answer it, and which of their blocks do.
+    /// For each message with calls: the tool messages with results for it, and the indexes of the blocks with these
+    /// results.
     answers: BTreeMap<usize, BTreeMap<usize, BTreeSet<usize>>>,
     /// For each message with calls: the ids of the calls without a result, by block.
     open: BTreeMap<usize, BTreeMap<usize, String>>,
@@ -108,7 +109,8 @@ impl Matched {
     }
 }
 
-/// Leaves the `open` calls of a message as they are, removes them, or returns the message that answers them.
+/// Leaves the `open` calls of a message as they are, removes them, or returns a message with synthetic results for
+/// them.
 fn treat_open(draft: &mut Draft, open: Vec<String>, how: OpenCalls, repairs: &mut Vec<Repair>) -> Option<Draft> {
     if open.is_empty() || how == OpenCalls::Keep {
         return None;
@@ -133,7 +135,7 @@ fn failed(id: String) -> Block {
     Block::new(BlockKind::ToolResult(result))
 }
 
-/// A tool message whose results are moved to their calls.
+/// A tool message, from which results are moved to their calls.
 struct Source {
     shell: Draft,
     blocks: Vec<Option<Block>>,
@@ -159,8 +161,8 @@ fn part(drafts: Vec<Draft>) -> (Vec<(usize, Draft)>, BTreeMap<usize, Source>) {
 }
 
 impl Source {
-    /// Returns the message that brings the `wanted` results to the calls in message `call`. Blocks that are not results
-    /// come with the first results taken.
+    /// Returns a tool message with the `wanted` results for the calls in message `call`. Blocks that are not results
+    /// are added to the first message that is taken.
     fn take(&mut self, call: usize, wanted: &BTreeSet<usize>, repairs: &mut Vec<Repair>) -> Draft {
         let mut draft = self.shell.clone();
         for (at, slot) in self.blocks.iter_mut().enumerate() {

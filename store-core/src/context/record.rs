@@ -64,7 +64,8 @@ pub enum OpenCalls {
     Drop,
 }
 
-/// How large a context may be (CX-19). Whole turns are left out, the oldest first.
+/// How large a context may be (CX-19). If it is larger, whole turns are left out, the oldest first. A turn begins with
+/// user messages and ends before the next user messages.
 ///
 /// System messages, the last summary and the newest turn stay, even if they alone exceed the budget.
 #[derive(Clone)]
@@ -122,7 +123,7 @@ pub struct Context {
     pub repairs: Vec<Repair>,
     /// The entries that a budget left out, oldest first (CX-19).
     pub left_out: Vec<EntryId>,
-    /// The provider and model last in effect (CX-1).
+    /// The provider and model that were last in effect (CX-1).
     pub origin: Option<Origin>,
 }
 
@@ -154,7 +155,7 @@ impl Repair {
 pub enum RepairKind {
     /// A result was left out, because its call is not in the context (CX-6).
     OrphanResultDropped,
-    /// A call was answered by a synthetic error, because no result was recorded (CX-7).
+    /// A synthetic error was added as the result of a call, because no result was recorded (CX-7).
     OpenCallAnswered,
     /// A call was left out as the caller requested, because no result was recorded (CX-7).
     OpenCallDropped,
@@ -164,7 +165,7 @@ pub enum RepairKind {
     EarlierResultDropped,
     /// A message was left out, because it had no blocks left (CX-9).
     EmptyMessageDropped,
-    /// Several entries of one message of a provider became one message (CX-17).
+    /// Several entries that are one message of a provider were merged (CX-17).
     MessagesMerged,
 }
 

@@ -17,7 +17,7 @@ pub enum Piece {
     Entry(u64),
     /// The summary, or the replacement, of the compaction with this sequence number.
     Summary(u64),
-    /// A covered entry of which only the provider and model that it names are used (CX-1).
+    /// A covered entry of which only the provider and the model are used (CX-1).
     Origin(u64),
 }
 
@@ -85,7 +85,8 @@ fn visible(compactions: &[Node]) -> Vec<VisibleCompaction> {
             by_start.entry(cover.from).or_insert(VisibleCompaction { seq: node.seq, from: cover.from, to: cover.to });
         }
     }
-    // Intervals do not overlap in part (EN-24): one lies inside another if and only if it begins before that one ends.
+    // Intervals never overlap partially (EN-24). An interval therefore lies inside an earlier one if it begins before
+    // the end of that one.
     let mut covered_to = 0;
     let mut visible: Vec<_> = by_start.into_values().collect();
     visible.retain(|shown| {

@@ -66,13 +66,13 @@ impl fmt::Display for MaybeKey<'_> {
     }
 }
 
-/// Why a store is not available, as far as it decides what helps.
+/// Why a store is not available. The cause decides which advice a user gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cause {
     /// The server cannot be reached, is busy, or refuses the connection.
     Server,
-    /// Another process has the store open, and only one process may.
+    /// Another process has the store open, and only one process at a time may open it.
     Held,
     /// Another cause, which is stated in the reason.
     Other,
@@ -90,7 +90,7 @@ impl Cause {
     }
 }
 
-/// What helps if a store has a schema that does not fit.
+/// What to do about a store whose schema this release cannot use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SchemaMend {
@@ -155,7 +155,7 @@ pub enum Detail {
     StaleEpoch { expected: String, actual: String },
     #[error("invalid cursor: {reason}")]
     InvalidCursor { reason: &'static str },
-    #[error("the position of the cursor was removed; continue after {floor}")]
+    #[error("events after the position of the cursor were trimmed; continue after {floor}")]
     CursorExpired { floor: u64 },
     #[error("{operation} is not supported by this store")]
     Unsupported { operation: &'static str },
@@ -167,7 +167,7 @@ pub enum Detail {
     CommitUnknown { key: Option<CommitKey> },
     #[error("no space left on the device")]
     StorageFull,
-    #[error("{what} accepts no writes since a failure at {since}; open it again")]
+    #[error("{what} has accepted no writes since a failure at {since}; open it again")]
     Poisoned { what: String, since: Timestamp },
     #[error("stored data is damaged: {location}")]
     Corrupt { location: String },

@@ -3,7 +3,7 @@
 /// Whether a failed call may have had an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// The call changed nothing, and never will (ER-3).
+    /// The call changed nothing, and will not change anything later (ER-3).
     NotApplied,
     /// The call may have been applied. The documentation of the method says how to find out (PR-20).
     Unknown,
@@ -53,11 +53,11 @@ kinds! {
     NotFound = "not_found",
     /// The id or the key is in use.
     AlreadyExists = "already_exists",
-    /// An expectation did not hold. Read again before you repeat the call.
+    /// A guard of the call did not hold. Read again before you repeat the call.
     Conflict = "conflict",
     /// The state of the record does not allow the change.
     InvalidTransition = "invalid_transition",
-    /// The thread has children, and was to be deleted only if it had none.
+    /// The thread has children, and the request was to delete it only if it had none.
     HasChildren = "has_children",
     /// The key was used with other content.
     IdempotencyMismatch = "idempotency_mismatch",
@@ -69,15 +69,15 @@ kinds! {
     StaleEpoch = "stale_epoch",
     /// The cursor is forged, or belongs to another store, another list or a deleted thread.
     InvalidCursor = "invalid_cursor",
-    /// What was at the position of the cursor was trimmed.
+    /// Events that come after the position of the cursor were trimmed.
     CursorExpired = "cursor_expired",
     /// The store does not support the operation, and its capabilities say so.
     Unsupported = "unsupported",
-    /// The store is unreachable, held by another process, or too busy. The call was certainly not applied.
+    /// The store is unreachable, in use by another process, or too busy. The call was certainly not applied.
     Unavailable = "unavailable",
     /// The store or the tenant was closed.
     Closed = "closed",
-    /// The call may have passed the point after which it takes effect.
+    /// It is unknown whether the call took effect.
     CommitUnknown = "commit_unknown",
     /// No space is left. Reads still work.
     StorageFull = "storage_full",

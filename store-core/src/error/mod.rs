@@ -91,7 +91,7 @@ impl Error {
         Self::new(Detail::AlreadyExists { what: Subject::new(noun, id), key: Some(key.as_ref().to_owned()) })
     }
 
-    /// Makes a `Conflict` error: an expectation did not hold. `None` means that there is no such record.
+    /// Makes a `Conflict` error: a guard did not hold. `None` means that there is no such record.
     #[must_use]
     pub fn conflict(what: &'static str, expected: Option<Version>, actual: Option<Version>) -> Self {
         Self::new(Detail::Conflict { what, expected, actual })
@@ -114,7 +114,7 @@ impl Error {
         Self::new(Detail::InvalidCursor { reason })
     }
 
-    /// Makes an `Unavailable` error whose cause is stated only in `reason`: the call was certainly not applied.
+    /// Makes an `Unavailable` error with the cause `Other`: the call was certainly not applied, for the given reason.
     #[must_use]
     pub fn unavailable(reason: impl Into<String>) -> Self {
         Self::new(Detail::Unavailable { reason: reason.into(), cause: Cause::Other })
@@ -146,7 +146,7 @@ impl Error {
         Self::new(Detail::Closed)
     }
 
-    /// Makes a `CommitUnknown` error: the call may have passed the point after which it takes effect.
+    /// Makes a `CommitUnknown` error: it is unknown whether the call took effect.
     #[must_use]
     pub fn commit_unknown(key: Option<CommitKey>) -> Self {
         Self::new(Detail::CommitUnknown { key })
@@ -182,7 +182,7 @@ impl Error {
         self.kind().outcome()
     }
 
-    /// Returns whether the same call may succeed when it is repeated unchanged, and cannot take effect twice (ER-5).
+    /// Returns whether the call can be repeated unchanged: it may then succeed, and it cannot take effect twice (ER-5).
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match &self.0.detail {

@@ -1,4 +1,5 @@
-//! Following scopes: the followers, how they are told of changes, and the stream of events that they read.
+//! Subscriptions inside of one process: how subscribers are told of new events, and the stream of events that they
+//! read.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,10 +19,11 @@ use crate::{
     waiting::Waiting,
 };
 
-/// The followers in one process, by the key that they follow.
+/// The followers in one process, by the key that each of them follows. A follower is told when there was a change for
+/// its key.
 ///
-/// A backend tells the followers of each scope that got events, as soon as readers can see these events. It ends the
-/// followers when their tenant or the store is closed.
+/// A backend notifies the followers of each scope to which events were appended, as soon as readers can see these
+/// events. It ends the followers when their tenant or the store is closed.
 ///
 /// ```
 /// use store_core::{Scope, ThreadId, event::Followers};
@@ -41,7 +43,7 @@ pub struct Followers<K = Scope>(Mutex<Followed<K>>);
 
 struct Followed<K> {
     signals: HashMap<K, Arc<Signal>>,
-    /// The number of signals at which signals without followers are removed.
+    /// When there are this many signals, those without followers are removed.
     sweep_at: usize,
 }
 
@@ -70,7 +72,7 @@ impl<K: Hash + Eq + Clone> Followers<K> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a follower that learns of changes from now on, until it is ended.
+    /// Returns a follower of `key`. It is told of changes from now on, until it is ended.
     #[must_use]
     pub fn follow(&self, key: &K) -> Changes {
         let Followed { signals, sweep_at } = &mut *self.followed();
@@ -95,7 +97,7 @@ impl<K: Hash + Eq + Clone> Followers<K> {
         changed.filter_map(|key| followed.signals.get(key)).for_each(|signal| signal.change());
     }
 
-    /// Tells all followers that there was a change. For use when it is unknown what changed.
+    /// Tells all followers that there was a change. A backend calls this if it does not know what changed.
     pub fn notify_all(&self) {
         self.followed().signals.values().for_each(|signal| signal.change());
     }
@@ -133,7 +135,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Returns once there was a change after the last one that was seen.
+    /// Waits for a change that this follower has not seen yet.
     ///
     /// # Errors
     /// `Closed` once the follower has been ended.
@@ -151,7 +153,8 @@ impl Changes {
         }
     }
 
-    /// Marks all changes until now as seen. Called directly before what they brought is read.
+    /// Marks all changes so far as seen. This is called directly before events are read: changes during the read are
+    /// then not missed.
     fn see(&mut self) {
         self.seen = self.signal.changes.load(Ordering::SeqCst);
     }
@@ -178,7 +181,7 @@ pub trait EventSource: Send + 'static {
     }
 }
 
-/// Returns the events of a source after a sequence number: first those that are stored, then new ones.
+/// Returns a stream of the events of a source after a sequence number: first those that are stored, then new ones.
 ///
 /// The stream ends after an error.
 pub fn stream(source: impl EventSource, after: u64, changes: Changes) -> EventStream {
@@ -192,10 +195,10 @@ pub fn stream(source: impl EventSource, after: u64, changes: Changes) -> EventSt
     }))
 }
 
-/// The state of a stream: it reads a batch from the source, and waits if there is none.
+/// The state of a stream. The stream reads batches of events from its source, and waits while there are no more events.
 struct Follower<S> {
     source: S,
-    /// The sequence number of the last event that was taken.
+    /// The sequence number of the last event that was read from the source.
     after: u64,
     found: VecDeque<Event>,
     changes: Changes,

@@ -1,4 +1,4 @@
-//! Events: facts that never change, numbered without gaps in the scope of a thread, a run, or both.
+//! Events: immutable records for observers, numbered without gaps in the scope of a thread, of a run, or of both.
 
 mod follow;
 mod query;

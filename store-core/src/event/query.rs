@@ -10,7 +10,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// The events that a caller asks for. All fields that are set must hold (PG-9).
+/// A filter for events. An event must match every field that is set (PG-9).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct EventFilter {
@@ -145,10 +145,10 @@ impl Subscribe {
     }
 }
 
-/// The end of the events that a trim removes.
+/// Up to where a trim removes events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrimBefore {
-    /// Trims the event that the cursor belongs to and all older events. The cursor still works.
+    /// Trims the event that the cursor belongs to, and all older events. The cursor stays valid.
     Cursor(Cursor),
     /// Trims the longest initial part of the scope whose events are all older than this time.
     Time(Timestamp),
@@ -160,14 +160,14 @@ pub enum TrimBefore {
 pub struct TrimRequest {
     /// The scope.
     pub scope: Scope,
-    /// The end of the events to remove.
+    /// Up to where events are removed.
     pub before: TrimBefore,
-    /// Whether to report the number of events only, without any change.
+    /// Whether to report the number of events without removing them.
     pub dry_run: bool,
 }
 
 impl TrimRequest {
-    /// Requests the removal of the events before `before`.
+    /// Requests the removal of the oldest events, up to `before`.
     #[must_use]
     pub const fn new(scope: Scope, before: TrimBefore) -> Self {
         Self { scope, before, dry_run: false }

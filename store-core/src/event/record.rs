@@ -1,4 +1,4 @@
-//! Events as callers give them and as stores keep them.
+//! Events as callers pass them, and as stores keep them.
 
 use std::fmt;
 
@@ -62,9 +62,9 @@ pub enum EventVisibility {
     Public,
     /// The application only.
     Internal,
-    /// Readers that check what was done.
+    /// Auditors: readers that check what was done.
     Audit,
-    /// No reader without a particular reason.
+    /// Only readers that have a particular reason to see it.
     Sensitive,
 }
 
@@ -75,7 +75,7 @@ names!(EventVisibility as "event visibility" {
     Sensitive = "sensitive",
 });
 
-/// A fact, as it is stored. An event never changes.
+/// An event, as it is stored. It never changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {
@@ -184,7 +184,8 @@ impl From<&Event> for EventRef {
 }
 
 impl EventRef {
-    /// Returns the reference without cursors. They are made again each time the reference is read.
+    /// Returns the reference without its cursors, for storage. Each time the reference is read, its cursors are
+    /// computed.
     pub(crate) fn unsealed(&self) -> Self {
         Self { cursors: EventCursors::default(), ..self.clone() }
     }
@@ -247,7 +248,8 @@ impl NewEvent {
     }
 }
 
-/// An append of events. All events are appended or none, next to each other in each scope (EV-4).
+/// An append of events. Either all of the events are appended or none. In each scope their numbers follow each other
+/// without other events in between (EV-4).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct AppendEvents {
@@ -255,7 +257,7 @@ pub struct AppendEvents {
     pub writer: Option<WriterId>,
     /// The idempotency key of the writer. An append with the same key and drafts returns the first events (EV-5).
     pub key: Option<EventKey>,
-    /// The number of events that must have been appended to a scope so far (EV-8); 0 if none.
+    /// For each of these scopes, the number of events that must have been appended to it so far (EV-8).
     pub expect: Vec<(Scope, u64)>,
     /// The events, in order.
     pub drafts: Vec<NewEvent>,
@@ -316,7 +318,7 @@ pub struct ScopeState {
     pub count: u64,
     /// The sequence number of the newest trimmed event; 0 if none was trimmed.
     pub floor: u64,
-    /// Store time of the last append. The time of a later append is not before it.
+    /// Store time of the last append. Later appends never have an earlier time.
     pub last_time: Option<Timestamp>,
     /// Fields that a newer release wrote.
     pub extra: Extra,

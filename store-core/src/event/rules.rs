@@ -22,7 +22,7 @@ use crate::{
 /// The minimum time for which the key of an append is remembered (EV-5).
 const REMEMBERED_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// The stored data that the plan of an append needs.
+/// The stored data from which an append of events is decided.
 pub trait EventView {
     /// Returns the state of a scope, or the default for an unknown scope.
     ///
@@ -30,7 +30,7 @@ pub trait EventView {
     /// Any error of reading.
     fn scope(&self, scope: &Scope) -> Result<ScopeState>;
 
-    /// Returns what is remembered of a key.
+    /// Returns the record of an earlier append with this key.
     ///
     /// # Errors
     /// Any error of reading.
@@ -49,10 +49,10 @@ pub trait EventView {
 /// Options for an append of events.
 #[derive(Default)]
 pub struct Appending<'a> {
-    /// The time of the events, if the commit that appends them states one (CM-41).
+    /// The time of the events, if the commit that appends them sets one (CM-41).
     pub at: Option<Timestamp>,
-    /// The record of the thread id that the fence of the append is about (CM-44). Absent in a commit, which checks its
-    /// own fence.
+    /// The record of the id of the thread whose claim the fence names (CM-44). Absent in a commit, which checks its own
+    /// fence.
     pub id: Option<&'a mut IdRecord>,
     /// The mailbox in the same store, if the append names a claim.
     pub claims: Option<&'a dyn MailboxView>,
@@ -64,7 +64,7 @@ impl fmt::Debug for Appending<'_> {
     }
 }
 
-/// Everything that an append of events writes. All of it is written or nothing.
+/// Everything that an append of events writes. It is written as a whole or not at all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct EventPlan {
@@ -72,11 +72,11 @@ pub struct EventPlan {
     pub events: Vec<StoredEvent>,
     /// The state of their scopes after the append.
     pub scopes: BTreeMap<Scope, ScopeState>,
-    /// What is remembered of the key of the append.
+    /// The record of the key of the append.
     pub key: Option<(WriterId, EventKey, EventKeyRecord)>,
 }
 
-/// What a store has to write for an append, and the answer once that is durable.
+/// The decision about an append: what a store has to write, and the answer that the caller gets after that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventChange {
     /// What to write; none if the append repeats an earlier one.
@@ -118,7 +118,7 @@ fn check_draft(draft: &NewEvent, limits: &Limits) -> Result<()> {
     check_limit("record bytes", draft.payload_bytes(), limits.record_bytes)
 }
 
-/// Decides about an append: returns what to write, or the reason why it is refused (EV-2 to EV-9).
+/// Decides an append of events: returns what to write, or the error with which the append is refused (EV-2 to EV-9).
 ///
 /// # Errors
 /// Those of [`EventWriter::append_events`](super::EventWriter::append_events).
@@ -191,7 +191,7 @@ fn repeated(view: &(impl EventView + ?Sized), request: &AppendEvents) -> Result<
     Ok(Some(AppendedEvents::new(events, true)))
 }
 
-/// Returns the digest of everything in the drafts except the order of their scopes (EV-6).
+/// Returns the digest of the drafts. It covers everything except the order of their scopes (EV-6).
 pub(crate) fn digest(request: &AppendEvents) -> String {
     let mut text = String::new();
     for draft in &request.drafts {
@@ -223,7 +223,7 @@ fn split(draft: &NewEvent) -> (Option<ThreadId>, Option<RunId>) {
     (thread, run)
 }
 
-/// Makes the event of a draft and counts it in its scopes.
+/// Makes the event of a draft, and gives it the next number in each of its scopes.
 fn stored(draft: &NewEvent, id: EventId, at: Timestamp, scopes: &mut BTreeMap<Scope, ScopeState>) -> StoredEvent {
     let (thread, run) = split(draft);
     let mut next = |scope: Option<Scope>| {
@@ -251,7 +251,7 @@ fn stored(draft: &NewEvent, id: EventId, at: Timestamp, scopes: &mut BTreeMap<Sc
     StoredEvent::new(event, thread_seq, run_seq)
 }
 
-/// Returns the event as callers see it, with its cursors.
+/// Returns an event with its cursors, as callers see it.
 #[must_use]
 pub fn seal(stored: &StoredEvent, sealer: (&TenantId, &CursorKey)) -> Event {
     let mut event = stored.event.clone();
@@ -265,7 +265,7 @@ pub fn seal(stored: &StoredEvent, sealer: (&TenantId, &CursorKey)) -> Event {
     event
 }
 
-/// Returns the cursor scope of the events of `scope`.
+/// Returns what a cursor of the list of the scope's events belongs to.
 fn binding(scope: &Scope, tenant: &TenantId) -> CursorScope {
     CursorScope::new(tenant, "events", &scope.encode())
 }
@@ -277,7 +277,8 @@ pub fn cursor(scope: &Scope, seq: u64, sealer: (&TenantId, &CursorKey)) -> Curso
     Position::new(seq, "").seal(cursors, &binding(scope, tenant))
 }
 
-/// Returns the sequence number of the event that a cursor of the scope stands after, or none without a cursor.
+/// Returns the sequence number of the event after which reading continues with the cursor `at`, or none without a
+/// cursor.
 ///
 /// # Errors
 /// `InvalidCursor` if the cursor belongs to another list.
@@ -288,7 +289,7 @@ pub fn place(scope: &Scope, at: Option<&Cursor>, sealer: (&TenantId, &CursorKey)
 
 /// Refuses a position below the floor of a scope (EV-24), and one after its last event.
 ///
-/// A position after the last event comes from a scope of the same name in a tenant that was deleted.
+/// A cursor after the last event can only come from a deleted tenant whose name is used again.
 ///
 /// # Errors
 /// `CursorExpired`, `InvalidCursor`.
@@ -314,7 +315,8 @@ pub fn start(state: &ScopeState, scope: &Scope, start: &Start, sealer: (&TenantI
     }
 }
 
-/// Returns the sequence number up to which a scope is trimmed (EV-23). `events` are its events, oldest first.
+/// Returns the sequence number of the last event that is trimmed (EV-23). `events` are the events of the scope, oldest
+/// first.
 ///
 /// # Errors
 /// `InvalidCursor` if the cursor belongs to another list; any error of `events`.
@@ -359,7 +361,8 @@ pub fn fenced_thread(request: &AppendEvents) -> Result<Option<ThreadId>> {
     Ok(first)
 }
 
-/// Returns whether a key is still remembered: as long as one of its events exists, and for at least 30 days (EV-5).
+/// Returns whether the record of a key must still be kept: while one of its events exists, and for at least 30 days
+/// (EV-5).
 #[must_use]
 pub fn is_remembered(record: &EventKeyRecord, has_event: bool, now: Timestamp) -> bool {
     has_event || record.created_at >= now.saturating_sub(REMEMBERED_FOR)

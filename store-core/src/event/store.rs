@@ -22,7 +22,7 @@ pub trait EventWriter: Send + Sync {
     /// # Guarantees
     /// - An append that repeats the writer, key and drafts of an earlier one returns the events of that one and writes
     ///   nothing (EV-5).
-    /// - Of several appends with the same expectation about a scope, one succeeds (EV-9).
+    /// - Of several appends that expect the same number of events in a scope, exactly one succeeds (EV-9).
     /// - No reader sees an event before one with a smaller sequence number in the same scope (EV-13).
     ///
     /// # Errors
@@ -44,7 +44,7 @@ pub trait EventReader: Send + Sync {
 
     /// Lists the events of a scope strictly after the cursor (EV-10).
     ///
-    /// With a filter, a walk through the pages misses nothing and repeats nothing (EV-11).
+    /// With a filter too, reading all pages returns every matching event exactly once (EV-11).
     ///
     /// # Errors
     /// `Invalid` for a limit out of range; `InvalidCursor` for a cursor of another scope; `CursorExpired` for a cursor
@@ -73,7 +73,7 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event>> + Send>>;
 /// A subscription that has begun.
 #[non_exhaustive]
 pub struct Subscription {
-    /// The event after which the subscription began; absent if it began at the start of a scope without earlier events.
+    /// The position after which the subscription began; absent if the scope has no event before it.
     pub started_after: Option<Cursor>,
     /// The events.
     pub events: EventStream,

@@ -1,4 +1,4 @@
-//! Single writes: fork, checkpoint, rewind, clear, label.
+//! Methods that write one commit each: fork, checkpoint, rewind, clear, label.
 
 use async_trait::async_trait;
 
@@ -76,8 +76,8 @@ pub trait CommitCoordinatorExt: CommitCoordinator {
 
 impl<C: CommitCoordinator + ?Sized> CommitCoordinatorExt for C {}
 
-/// A thread, with the protection of a write against concurrent writes and against taking effect twice: the version that
-/// the thread must have, a key, or both (CM-7).
+/// The thread of a write, and what protects the write against concurrent writes and against taking effect twice: the
+/// version that the thread must have, a key, or both (CM-7).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guard {
     thread: ThreadId,
@@ -136,7 +136,7 @@ impl From<&Thread> for Guard {
     }
 }
 
-/// Expects the thread at the version that the commit left.
+/// Expects the thread at the version that it had after the commit.
 impl From<&Receipt> for Guard {
     fn from(receipt: &Receipt) -> Self {
         Self::at(receipt.thread.clone(), receipt.version)
@@ -201,9 +201,10 @@ impl Fork {
 pub struct NewCheckpoint {
     /// The name, which makes the checkpoint a snapshot.
     pub label: Option<String>,
-    /// A message that tells the model about the checkpoint. It leaves the path together with the checkpoint when the
-    /// thread is rewound. Its number is [`ThreadContext::next_checkpoint`](crate::ThreadContext::next_checkpoint), as
-    /// long as the guard is the version that came with that context.
+    /// A message that tells the model about the checkpoint. When the thread is rewound to the checkpoint, the message
+    /// leaves the path, too. It can name the number of the checkpoint: that is
+    /// [`ThreadContext::next_checkpoint`](crate::ThreadContext::next_checkpoint), if the guard is the version from the
+    /// same context.
     pub announce: Option<Message>,
 }
 

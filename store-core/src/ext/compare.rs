@@ -1,4 +1,4 @@
-//! Where the paths of two leaves separate, and what follows on either side (CX-16).
+//! Finds where the paths of two leaves separate, and what follows on each path (CX-16).
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{
     page::PageRequest,
 };
 
-/// The comparison of two leaves. What follows on one side can be long, so it is given as a query that lists it.
+/// The comparison of two leaves. The rest of a path can be long, so it is returned as a query that lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeafComparison {
@@ -42,7 +42,7 @@ pub(super) async fn leaves<R: LogReader + ?Sized>(
         if left_last.as_ref().map(|entry| entry.seq) == right_last.as_ref().map(|entry| entry.seq) {
             (agrees_to, shared) = (at, left_last);
         } else {
-            // Neither path has an entry between that one and `at`.
+            // Neither path has an entry after the later of these two entries and up to `at`.
             differs_from = left_last.into_iter().chain(right_last).map(|entry| entry.seq).fold(1, u64::max);
             step *= 2;
         }

@@ -29,7 +29,8 @@ pub(super) async fn load<R: LogReader + ?Sized>(
     Ok(Some(Interval::new(from, to)))
 }
 
-/// Returns the first entry that a message stands for, or none for a summary that comes before the first message.
+/// Returns the first entry of the log that a message of the context represents, or none for a summary that covers
+/// nothing.
 async fn beginning<R: LogReader + ?Sized>(
     reader: &R,
     thread: &ThreadId,

@@ -10,7 +10,7 @@ use crate::{
     log::{EntryQuery, Interval, LogReader},
 };
 
-/// Reads that take several calls. Each call shows a moment of its own, so a commit in between may be visible.
+/// Reads that take several calls. A commit that is made between two of these calls is visible only to the later one.
 #[async_trait]
 pub trait LogReaderExt: LogReader {
     /// Returns all entries of a query, in order, in bounded memory (EN-32).

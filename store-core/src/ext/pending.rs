@@ -1,4 +1,4 @@
-//! Input that is delivered to running work or else queued.
+//! Input that is delivered to a running attempt, or else queued.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     pending::{AppendPending, Appended, Boundary, Delivery, NewInput, PendingStore, check},
 };
 
-/// Writes to a queue that take several calls.
+/// Deliveries of input that take several calls.
 ///
 /// ```
 /// use store_core::{DeliverOrQueue, Dispatch, LiveInput, LiveTarget, PendingStoreExt, Routed, TenantStores};
@@ -35,8 +35,8 @@ pub trait PendingStoreExt: PendingStore {
     ///
     /// # Guarantees
     /// - Whether the messages are delivered or queued, and however often the call is repeated, each id enters the log
-    ///   at most once (LV-12, `live::input_enters_the_log_once`): an id that is in the log or in the queue is in use
-    ///   (EN-16, PI-2).
+    ///   at most once (LV-12, `live::input_enters_the_log_once`): an id that is in the log or in the queue cannot be
+    ///   used again (EN-16, PI-2).
     /// - If the live channel is not available or does not answer, the messages are queued.
     ///
     /// What was delivered is not durable before it is committed (LV-7). To queue messages that must not be lost, name
@@ -76,7 +76,7 @@ pub trait PendingStoreExt: PendingStore {
 
 impl<S: PendingStore + ?Sized> PendingStoreExt for S {}
 
-/// A request to deliver messages to running work or else to queue them.
+/// A request to deliver messages to a running attempt, or else to queue them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeliverOrQueue {

@@ -36,7 +36,7 @@ pub struct Finding {
     pub thread: Option<ThreadId>,
     /// Where the damage is: a file and an offset, an entry, a run.
     pub place: String,
-    /// What was found, and what is right.
+    /// What was found, and what should be there.
     pub detail: String,
     /// What a repair would do or did about the finding, or why it does nothing.
     pub repair: Repairable,
@@ -67,9 +67,9 @@ pub enum Repairable {
     CanBeRebuilt,
     /// A repair rebuilt the record.
     Rebuilt,
-    /// Accepted data is damaged or missing. A repair does not touch it: restore it from a copy.
+    /// Accepted data is damaged or missing. A repair does not change it: restore it from a backup.
     NeedsBackup,
-    /// The store has no use for it. A repair does not touch it: the person who put it there can remove it.
+    /// It does not belong to the store. A repair does not change it: the person who put it there can remove it.
     LeftAlone,
 }
 

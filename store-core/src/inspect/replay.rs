@@ -19,7 +19,7 @@ use crate::{
     version::Version,
 };
 
-/// The state that results from the entries of a log read so far.
+/// The state that follows from the entries that were read so far.
 pub(super) struct Replay<'a> {
     pub(super) records: ThreadRecords<'a>,
     pub(super) thread: StoredThread,
@@ -31,7 +31,7 @@ pub(super) struct Replay<'a> {
     pub(super) has_gap: bool,
 }
 
-/// The source of marks for a replay, which begins without any.
+/// A source of marks for a replay. It contains none, because a replay derives all marks itself.
 pub(super) struct Unmarked;
 
 impl MarkSource for Unmarked {
@@ -73,7 +73,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Takes the next entry, together with the stored node that was derived from it.
+    /// Replays the next entry, and checks the stored node that was derived from it.
     pub(super) fn take(&mut self, entry: &Entry, node: &Node) -> Result<()> {
         let seq = length(self.nodes.len()) + 1;
         let place = format!("entry {seq}");

@@ -60,8 +60,8 @@ pub struct Checked {
     pub marks: BTreeMap<u64, Marks>,
 }
 
-/// Checks a thread. Its log must have no gap and no damage, and must result in the stored head, counters, sums and
-/// marks.
+/// Checks a thread. Its log must have no gap and no damage, and the stored head, counters, sums and marks must be those
+/// that follow from the log.
 ///
 /// The check ends at the first entry that cannot be read or has the wrong number, because a log with a gap allows no
 /// further conclusions.
@@ -88,7 +88,7 @@ pub fn check_thread(
 }
 
 impl Replay<'_> {
-    /// Compares the thread's own counters with those of the replay.
+    /// Compares the thread's head, counters and sums with those of the replay.
     fn check_thread(&mut self) {
         let (stored, right) = (self.records.thread.clone(), self.thread.clone());
         let (old, new) = (&stored.thread, &right.thread);

@@ -8,10 +8,10 @@ use crate::{error::Result, progress::Progress};
 /// Checks and repairs a whole store.
 #[async_trait]
 pub trait Inspector: Send + Sync {
-    /// Reads everything and reports each case of damage with its place. Changes nothing (VF-1).
+    /// Reads everything and reports each case of damage and where it is. Changes nothing (VF-1).
     ///
     /// # Errors
-    /// Whatever prevents reading as a whole. Damage is no error but a finding.
+    /// Any error that prevents the inspection itself. Damage is not an error but a finding.
     async fn verify(&self, progress: &dyn Progress) -> Result<Inspection>;
 
     /// Rebuilds what can be derived from other records. Never changes an entry, a run or a thread that was accepted
@@ -20,6 +20,6 @@ pub trait Inspector: Send + Sync {
     /// With `dry_run` it reports what it would do.
     ///
     /// # Errors
-    /// Whatever prevents reading or writing. After an `Unknown` outcome, call it again.
+    /// Any error that prevents the repair itself. After an `Unknown` outcome, call it again.
     async fn repair(&self, dry_run: bool, progress: &dyn Progress) -> Result<Inspection>;
 }

@@ -13,16 +13,16 @@ use crate::{
 pub enum LiveCommand {
     /// Messages. The receiver that accepts them commits entries with these ids.
     Input(Vec<LiveInput>),
-    /// The queue of the thread has changed.
+    /// The queue of pending input of the thread has changed.
     PendingChanged,
-    /// The work is to stop.
+    /// The worker should stop the work.
     Cancel,
     /// A decision on a ticket of the run.
     Decision(Decision),
     /// Any command of the application.
     Custom(Custom),
     /// A command of a kind that this release does not know. It can be passed on unchanged. A receiver never gets it: it
-    /// is refused, and the sender is told (LV-6).
+    /// is refused, and the sender gets an error (LV-6).
     Unknown {
         /// The name of the kind.
         kind: String,

@@ -13,16 +13,16 @@ use crate::{
 
 /// Wakes workers that wait for something to claim, for a backend that only one process opens.
 ///
-/// Each tenant has one. The backend rings it with
-/// [`MailboxPlan::claimable_from`](crate::mailbox::MailboxPlan::claimable_from) of each plan that was applied, and also
-/// when the tenant is closed. A waiting worker looks again by itself at the next time that something is due, so no
-/// background task is needed.
+/// Each tenant has one. For each plan that was applied, the backend calls [`notify`](Self::notify) with
+/// [`MailboxPlan::claimable_from`](crate::mailbox::MailboxPlan::claimable_from). It also calls `notify` when the tenant
+/// is closed. A waiting worker looks again by itself at the next time at which something is due, so no background task
+/// is needed.
 #[derive(Debug, Default)]
 pub struct Notifier(Waiting);
 
 impl Notifier {
-    /// Reports that something may be claimable from this time on. A worker that looks again by itself at that time or
-    /// earlier is not woken.
+    /// Reports that something may be claimable from this time on. A worker that will look again by itself at that time
+    /// or earlier is not woken.
     pub fn notify(&self, from: Timestamp) {
         self.0.wake(|looks_at| from < looks_at);
     }
@@ -43,7 +43,8 @@ impl Notifier {
         let mut over = pin!(elapsed(timeout));
         let place = self.0.join(Timestamp::MAX);
         loop {
-            // From here on every notification counts, because it may be about something that `look` has already passed.
+            // From here on every notification must wake this worker, because it may be about something that `look`
+            // misses.
             place.set_time(Timestamp::MAX);
             let due = look().await?;
             if due.is_some_and(|due| due <= clock.now()) {
@@ -85,7 +86,7 @@ mod tests {
         Timestamp::from_millis(millis).unwrap()
     }
 
-    /// A notifier at time 100, and a waiter that finds something at the time `due`.
+    /// A notifier at time 100, and what a waiting worker finds: something that is claimable from the time `due` on.
     struct Tower {
         notifier: Arc<Notifier>,
         clock: ManualClock,

@@ -38,8 +38,8 @@ impl LiveAnswer {
 
 type Answer = Box<dyn FnOnce(LiveAnswer) -> bool + Send>;
 
-/// For stores: an encoded command, and the way back to its sender. If it is dropped, the answer is
-/// [`LiveAnswer::Dropped`].
+/// For stores: an encoded command, and the function that passes the answer to its sender. If the message is dropped
+/// without an answer, the answer is [`LiveAnswer::Dropped`].
 pub struct LiveMessage {
     text: String,
     answer: Option<Answer>,
@@ -98,8 +98,8 @@ impl LiveReceiver {
     /// Returns the next command, or none once another receiver has opened the target. This receiver then gets no more
     /// commands (LV-3).
     ///
-    /// A command that cannot be read is not returned but refused, and its sender is told (LV-6). If the future of this
-    /// call is dropped, no command is lost.
+    /// A command that cannot be read is not returned but refused, and its sender gets an error (LV-6). If the future of
+    /// this call is dropped, no command is lost.
     ///
     /// # Errors
     /// `Closed` if the store or the tenant was closed.
@@ -120,7 +120,7 @@ impl fmt::Debug for LiveReceiver {
     }
 }
 
-/// A command that has not been accepted yet. Dropping it tells the sender that no receiver took it.
+/// A command that has not been accepted yet. If it is dropped, its sender gets `NoReceiver`.
 #[derive(Debug)]
 #[must_use = "dropping it refuses the command"]
 pub struct ReceivedCommand {

@@ -34,7 +34,8 @@ impl LiveTarget {
         Self { thread, run, dispatch, claim }
     }
 
-    /// For senders: returns the attempt in which a dispatch was when it was read, or none if it was not claimed.
+    /// For senders: returns the target for the attempt that was running when `dispatch` was read, or none if the
+    /// dispatch was not claimed.
     #[must_use]
     pub fn of(dispatch: &Dispatch) -> Option<Self> {
         let claim = dispatch.claim.as_ref()?.number;
@@ -42,7 +43,7 @@ impl LiveTarget {
     }
 }
 
-/// For workers: the attempt that a claim began.
+/// For workers: the target for the attempt that a claim began.
 impl From<&ClaimedDispatch> for LiveTarget {
     fn from(claimed: &ClaimedDispatch) -> Self {
         let dispatch = &claimed.dispatch;
@@ -83,13 +84,13 @@ pub enum LiveDelivery {
     /// The receiver has accepted the command. That is not durable (LV-7).
     Delivered,
     /// The command was not accepted and will not be: the target has no receiver, or its receiver dropped the command or
-    /// is too far behind.
+    /// has too many unread commands.
     NoReceiver,
     /// The command was sent, and the deadline passed without an answer.
     Unknown,
 }
 
-/// How a wait for work ended. In both cases a claim is worthwhile, because a wake-up is only a hint (LV-8).
+/// How a wait for work ended. In both cases the worker should try to claim, because a wake-up is only a hint (LV-8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Waited {
     /// There may be something to claim.

@@ -41,16 +41,16 @@ pub trait LiveChannel: Send + Sync {
     /// The call does not check whether there is such a dispatch or which worker claimed it.
     ///
     /// # Guarantees
-    /// - A target has one receiver. Opening the target again ends the earlier receiver, which is told so (LV-3,
-    ///   `live::opening_again_ends_the_earlier_receiver`).
+    /// - A target has one receiver. If the target is opened again, the earlier receiver ends and gets none as its next
+    ///   command (LV-3, `live::opening_again_ends_the_earlier_receiver`).
     /// - Commands of one sender arrive in order (LV-4, `live::commands_of_a_sender_arrive_in_order`).
-    /// - The receiver of an earlier attempt gets nothing for the current one (LV-5,
+    /// - The receiver of an earlier attempt gets no commands for the current attempt (LV-5,
     ///   `live::an_earlier_attempt_gets_nothing`).
-    /// - Dropping the receiver ends it. The commands that it has not accepted then have no receiver. Closing the store,
-    ///   or deleting the tenant, ends the receiver with `Closed` (PR-8, `live::closing_ends_receivers`).
+    /// - Dropping the receiver ends it. The senders of commands that it has not accepted get `NoReceiver`. Closing the
+    ///   store, or deleting the tenant, ends the receiver with `Closed` (PR-8, `live::closing_ends_receivers`).
     ///
-    /// A receiver that is not read holds no more commands than the bound of its store. Further commands have no
-    /// receiver.
+    /// If the receiver does not read, the store keeps a limited number of commands for it. The senders of further
+    /// commands get `NoReceiver`.
     ///
     /// # Errors
     /// `Closed`; `Unavailable` if the channel uses a network.
@@ -59,8 +59,8 @@ pub trait LiveChannel: Send + Sync {
     /// Delivers a command to the receiver of its target, and returns when the receiver has answered.
     ///
     /// # Guarantees
-    /// - `Delivered` means that the receiver accepted the command, `NoReceiver` that no receiver did or will (LV-2,
-    ///   `live::delivered_means_accepted`).
+    /// - `Delivered` means that the receiver accepted the command. `NoReceiver` means that no receiver accepted it and
+    ///   none will (LV-2, `live::delivered_means_accepted`).
     /// - When the deadline passes, the call returns `Unknown` (LV-2,
     ///   `live::a_delivery_without_a_timely_answer_is_unknown`).
     /// - A command that the receiver cannot read is not dropped but refused (LV-6,
@@ -76,16 +76,16 @@ pub trait LiveChannel: Send + Sync {
 /// Wakes workers that wait for something to claim.
 #[async_trait]
 pub trait WakeUps: Send + Sync {
-    /// Returns when something may be claimable, at once if it already is, or when `timeout` has passed in real time
-    /// (LV-8, `live::new_work_wakes_waiting_workers`).
+    /// Waits until something may be claimable, or until `timeout` has passed in real time. If something is claimable
+    /// already, the call returns at once (LV-8, `live::new_work_wakes_waiting_workers`).
     ///
-    /// Nothing is reserved: another worker may be faster.
+    /// Nothing is reserved: another worker may claim it first.
     ///
     /// # Guarantees
-    /// - A dispatch that becomes available later, and a lease that ends, wake at that time, by store time (LV-10,
+    /// - When a dispatch becomes available or a lease ends, by store time, waiting workers are woken (LV-10,
     ///   `live::a_dispatch_that_becomes_due_wakes_waiting_workers`).
-    /// - A lost wake-up costs time only: a worker that claims after every wait, however the wait ended, finds
-    ///   everything (LV-11, `live::polling_alone_finds_everything`).
+    /// - A lost wake-up only costs time: a worker that claims after every wait, however the wait ended, finds all work
+    ///   (LV-11, `live::polling_alone_finds_everything`).
     ///
     /// A worker that was woken and whose claim returns nothing should pause briefly before it waits again: a thread
     /// whose records cannot be read may look as if it had something to claim.

@@ -75,11 +75,11 @@ impl Opaque {
 pub struct Thinking {
     /// The text. It may be empty if only the signature counts.
     pub text: String,
-    /// The provider's proof of the thinking.
+    /// The provider's proof that its model produced the thinking.
     pub signature: Option<String>,
     /// The origin that accepts the signature.
     pub origin: Option<Origin>,
-    /// Whether the text was removed, so that only the signature holds it, encrypted.
+    /// Whether the provider removed the text. The signature then contains the text in encrypted form.
     pub redacted: bool,
     /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
@@ -102,7 +102,7 @@ pub enum MediaSource {
     Base64(String),
     /// At this URL.
     Url(String),
-    /// In the store's blobs, under this SHA-256.
+    /// Outside of the record, as a blob with this SHA-256.
     Blob(String),
 }
 
@@ -163,7 +163,7 @@ serde_by_codec!(Media);
 pub struct ToolUse {
     /// The id that the result refers to.
     ///
-    /// It is not blank and is unique in its message. The provider assigns it, so it is plain text and none of the id
+    /// It is not blank and is unique in its message. The provider assigns it, so it is plain text and not one of the id
     /// types of this crate.
     pub id: String,
     /// The name of the tool.
@@ -196,7 +196,7 @@ pub struct ToolResult {
     pub blocks: Vec<Block>,
     /// Whether the tool failed. If absent, this is unknown.
     pub is_error: Option<bool>,
-    /// JSON for people. It is never sent to a model.
+    /// Details for people, as JSON. They are never sent to a model.
     pub details: Option<Json>,
     /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,

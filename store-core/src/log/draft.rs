@@ -1,4 +1,4 @@
-//! Drafts: entries as the caller gives them, before the plan turns them into stored entries.
+//! Drafts: entries as the caller passes them. The plan of a commit turns them into stored entries.
 
 use super::{Compaction, Custom, Decision, ImportOrigin, Label, Message, UsageRecord};
 use crate::{
@@ -42,7 +42,7 @@ pub struct NewEntry {
 }
 
 impl NewEntry {
-    /// Creates an entry with this body below the head, and leaves everything else to the store.
+    /// Creates an entry with this body, whose parent is the head. The store determines all other fields.
     #[must_use]
     pub fn new(body: impl Into<NewBody>) -> Self {
         Self {
@@ -141,9 +141,10 @@ pub enum NewBody {
     Custom(Custom),
     /// A decision on a ticket.
     ///
-    /// Decisions come only as pending input. A commit that has a decision among its entries is refused (RU-16).
+    /// A decision can be added only as pending input. A commit that has a decision among its entries is refused
+    /// (RU-16).
     Decision(Decision),
-    /// A kind of a newer release, copied as it is.
+    /// A kind that this release does not know. It is stored as it is.
     Unknown {
         /// The name of the kind.
         kind: String,
@@ -153,9 +154,10 @@ pub enum NewBody {
 }
 
 impl NewBody {
-    /// Returns whether an entry with this body is a side entry if the draft does not say.
+    /// Returns whether an entry with this body is a side entry if the draft does not specify it.
     ///
-    /// This is so for usage, labels and rewinds. A rewind is a side entry in any case.
+    /// This is the case for usage records, labels and rewinds. A rewind is always a side entry: a draft that says
+    /// otherwise is refused.
     #[must_use]
     pub const fn is_side_by_default(&self) -> bool {
         matches!(self, Self::Usage(_) | Self::Label(_) | Self::Rewind(_))
@@ -198,7 +200,7 @@ impl From<Custom> for NewBody {
     }
 }
 
-/// The place to which a rewind moves the head.
+/// The target of a rewind: where the head is moved to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RewindTo {
     /// Before the first entry. The next context is then empty (EN-28).
@@ -207,9 +209,9 @@ pub enum RewindTo {
     Entry(EntryId),
     /// The entry before the nearest checkpoint with this number (EN-22).
     ///
-    /// The checkpoint is searched on the path of the head as it was before the commit.
+    /// Only checkpoints on the path of the head before the commit are considered.
     Checkpoint(u64),
-    /// The entry before the nearest checkpoint with this name, searched on the same path (EN-22).
+    /// The entry before the nearest checkpoint with this name, on the path of the head before the commit (EN-22).
     Label(String),
     /// The entry before the newest checkpoint with this name, on any branch (EN-30).
     Snapshot(String),

@@ -78,7 +78,8 @@ pub struct ImportOrigin {
     pub format: String,
     /// The line of the source, from 1. It is 0 for an entry that corresponds to no line.
     pub line: u64,
-    /// The bytes of the line without the line ending, if the typed form does not reproduce them.
+    /// The bytes of the line without the line ending. Absent if they can be reproduced from the other fields of the
+    /// entry.
     pub raw: Option<Bytes>,
     /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
@@ -214,7 +215,7 @@ impl Body {
 
     /// Returns the provider and model that a message came from.
     ///
-    /// For a compaction, these are the ones of the last message of its replacement that names them.
+    /// For a compaction, they are those of the last message in its replacement that names them.
     pub(crate) fn origin(&self) -> Option<&Origin> {
         match self {
             Self::Message(message) => message.origin(),
@@ -287,11 +288,12 @@ impl Interval {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Compaction {
-    /// The interval that the summary replaces. If absent, the summary stands before the first message.
+    /// The interval that the summary replaces. If absent, it replaces nothing, and the context contains the summary
+    /// before the first message.
     pub covers: Option<Interval>,
     /// The summary.
     pub summary: Vec<Block>,
-    /// Messages that stand in the context instead of the summary, if given.
+    /// Messages that the context contains instead of the summary, if given.
     pub replacement: Option<Vec<Message>>,
     /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
@@ -341,7 +343,7 @@ record!(UsageRecord { spent: opt, context_size: opt, cost: opt, model: opt });
 
 /// A name for another entry.
 ///
-/// Of several labels with one target the newest applies (EN-25).
+/// If several labels have the same target, the newest one applies (EN-25).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Label {
@@ -379,7 +381,7 @@ record!(Rewind { to: opt });
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Custom {
-    /// The kind of the data, in the application's own word.
+    /// The kind of the data. The application chooses the word.
     pub kind: String,
     /// The data.
     pub data: Json,
@@ -442,9 +444,9 @@ impl Decision {
 /// The actions that a decision on a ticket can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DecisionAction {
-    /// The run continues with what the ticket is about.
+    /// The run continues, and does what the ticket asks about.
     Resume,
-    /// The run continues without what the ticket is about.
+    /// The run continues, but does not do what the ticket asks about.
     Cancel,
 }
 

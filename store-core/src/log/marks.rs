@@ -1,5 +1,5 @@
-//! Marks: properties of an entry that later entries determine. Also, the changes that an append makes outside of the
-//! log.
+//! Marks: the properties of an entry that depend on later entries, such as the number of its children. This module also
+//! computes what else an append changes: the head, the counters and the sums of the thread.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use crate::{
     thread::StoredThread,
 };
 
-/// The properties of an entry that later entries determine.
+/// The properties of an entry that depend on later entries.
 ///
-/// They can always be computed from the log.
+/// They are derived data: they can always be computed from the log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Marks {
     /// The number of children that are not side entries.
     pub children: u32,
-    /// The newest context size that a side entry below this entry recorded (EN-29).
+    /// The newest context size that a side entry with this entry as its parent recorded (EN-29).
     pub context_size: Option<u64>,
-    /// The name that applies: that of the newest label, or the checkpoint's own (EN-25, EN-30).
+    /// The current name: that of the newest label, or the checkpoint's own name if there is no label (EN-25, EN-30).
     pub label: Option<String>,
     /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
@@ -37,7 +37,7 @@ pub trait MarkSource {
     fn marks(&self, seq: u64) -> Result<Marks>;
 }
 
-/// Marks that appended entries changed, in addition to the stored marks.
+/// The marks that appended entries changed. All other marks are as they are stored.
 #[derive(Debug, Clone, Default)]
 pub struct ChangedMarks(BTreeMap<u64, Marks>);
 
@@ -56,13 +56,13 @@ impl ChangedMarks {
         self.0
     }
 
-    /// Applies the changes that an append of `entry` makes.
+    /// Applies the changes that an append of `entry` makes outside of the entry itself.
     ///
     /// It changes the counters, the head and the sums of the thread, and the marks of the entries that `entry` refers
     /// to (EN-5, EN-6, EN-7, EN-11, EN-25, EN-26).
     ///
-    /// The plan calls this function for each new entry. A store calls it again for each entry when it rebuilds derived
-    /// data from its log. The two results agree because both come from this function.
+    /// The plan of a commit calls this function for each new entry. A store calls it again for each entry when it
+    /// rebuilds derived data from its log. Both therefore compute the same values.
     ///
     /// # Errors
     /// `Corrupt` if the entry does not have the next sequence number; any error of [`MarkSource::marks`].

@@ -45,8 +45,8 @@ names!(Visibility as "visibility" { All = "all", Internal = "internal", Aside = 
 
 /// A message of a conversation.
 ///
-/// Tool calls and tool results are blocks; there is no other list of them. The rules of EN-18 are checked when the
-/// message is committed.
+/// Tool calls and tool results are found only among the blocks. The rules of EN-18 are checked when the message is
+/// committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Message {
@@ -60,7 +60,7 @@ pub struct Message {
     pub provenance: Option<Provenance>,
     /// The token counts and the cost of the message.
     pub usage: Option<Usage>,
-    /// Why the model stopped, in the provider's own word.
+    /// Why the model stopped. The provider chooses the word.
     pub stop: Option<String>,
     /// Metadata of the application. It is never sent to a model.
     pub metadata: JsonMap,
@@ -135,7 +135,7 @@ pub struct Provenance {
     pub origin: Option<Origin>,
     /// The provider's own id of the message.
     ///
-    /// Assistant entries of one path that have the same id are one message in a context (CX-17).
+    /// Assistant entries of one path that have the same id are merged into one message of a context (CX-17).
     pub message_id: Option<String>,
     /// The original format of the message, before it was imported.
     pub format: Option<String>,
@@ -168,7 +168,8 @@ pub struct TokenCounts {
 record!(TokenCounts { input: def, output: def, cache_read: def, cache_write: def, reasoning: def });
 
 impl TokenCounts {
-    /// Creates counts of input without cache, and of output.
+    /// Creates counts with these input tokens, none of which were read from or written to a cache, and these output
+    /// tokens.
     #[must_use]
     pub fn new(input: u64, output: u64) -> Self {
         Self { input, output, ..Self::default() }
@@ -187,7 +188,7 @@ impl TokenCounts {
         }
     }
 
-    /// Returns whether no count is lower than the same count of `other`.
+    /// Returns whether each count is at least as high as the same count of `other`.
     #[must_use]
     pub const fn covers(&self, other: &Self) -> bool {
         self.input >= other.input
@@ -197,7 +198,7 @@ impl TokenCounts {
             && self.reasoning >= other.reasoning
     }
 
-    /// Returns the size of the context in tokens: all input, and the output that is added to it.
+    /// Returns the size of the context in tokens after the message: all input tokens and the output tokens.
     #[must_use]
     pub const fn context_size(&self) -> u64 {
         self.input.saturating_add(self.cache_read).saturating_add(self.cache_write).saturating_add(self.output)
@@ -206,7 +207,7 @@ impl TokenCounts {
 
 /// What a message cost, as its provider reported it.
 ///
-/// The values are kept as given; none is invented (EN-27).
+/// The values are kept as they were given. A missing value is not estimated (EN-27).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Usage {

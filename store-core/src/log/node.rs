@@ -1,7 +1,8 @@
-//! Nodes: what a store knows about an entry without reading it, and the algorithms that follow paths over nodes.
+//! Nodes: what a store knows about the position of an entry without reading the entry, and the algorithms that follow
+//! paths over nodes.
 //!
-//! The plan derives each node together with its entry, once, and the node never changes. With the jump pointers, any
-//! ancestor is found in a number of steps that is logarithmic in the length of the path (PR-15, EN-10, EN-14).
+//! The plan of a commit derives a node for each new entry. The node never changes. With the jump pointers, any ancestor
+//! is found in a number of steps that is logarithmic in the length of the path (PR-15, EN-10, EN-14).
 
 use crate::{
     codec::{Extra, record},
@@ -20,7 +21,7 @@ pub struct Node {
     pub side: bool,
     /// The number of entries on the path, this entry included. For a side entry, the number on the path of its parent.
     pub depth: u64,
-    /// The sequence number of an ancestor further up.
+    /// The jump pointer: the sequence number of an ancestor, usually a distant one.
     ///
     /// The depth of that ancestor follows from the depth of this node alone ([`jump_depth`]).
     pub jump: Option<u64>,
@@ -34,7 +35,8 @@ pub struct Node {
     ///
     /// If no message names them, this is the nearest compaction whose replacement names them (CX-1).
     pub origin: Option<u64>,
-    /// The newest context size on the path since its last compaction, as of the commit of this entry (EN-29).
+    /// The newest context size that was recorded on the path after its last compaction, when this entry was committed
+    /// (EN-29).
     pub context_size: Option<u64>,
     /// For a compaction: the depths of the first and the last entry that it covers. Both are 0 if it covers nothing.
     pub covers: Option<Cover>,
@@ -80,7 +82,7 @@ impl Cover {
         Self { from, to, extra: Extra::default() }
     }
 
-    /// Returns whether the two intervals overlap and neither lies inside the other.
+    /// Returns whether the two intervals overlap without one of them lying inside the other.
     #[must_use]
     pub const fn cuts(&self, other: &Self) -> bool {
         let apart = self.to < other.from || other.to < self.from;
@@ -111,14 +113,14 @@ impl<F: Fn(u64) -> Result<Node>> Nodes for F {
 
 /// Returns the depth of the ancestor that an entry at `depth` jumps to, or 0 if there is none.
 ///
-/// Depths are split in the same way as skew binary numbers (Myers 1983, "An applicative random-access stack"). The jump
-/// skips the last and smallest tree of the stack with `depth` elements as a whole.
+/// Depths are split in the same way as skew binary numbers (Myers 1983, "An applicative random-access stack"). In the
+/// terms of that article, the jump skips the last and smallest tree of a stack with `depth` elements.
 #[must_use]
 pub fn jump_depth(depth: u64) -> u64 {
     let mut rest = depth;
     let mut tree = 0;
     while rest > 0 {
-        // The largest tree of 2^k - 1 elements that fits.
+        // The largest number 2^k - 1 that is not above `rest`: the size of the next tree.
         tree = u64::MAX >> rest.saturating_add(1).leading_zeros();
         tree >>= 1;
         rest -= tree;
@@ -204,7 +206,7 @@ pub fn compactions(nodes: &(impl Nodes + ?Sized), node: &Node) -> Result<Vec<Nod
 /// Returns those of [`compactions`] that can appear in a context.
 ///
 /// The newest compaction that begins at the root hides the compactions whose entries lie inside its interval. The
-/// search ends at the first of these, so that the cost does not grow with what is hidden (CX-12).
+/// search ends at the first hidden compaction, so that the cost does not grow with the number of hidden ones (CX-12).
 ///
 /// # Errors
 /// Any error of [`Nodes::node`].

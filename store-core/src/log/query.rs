@@ -144,7 +144,7 @@ impl BranchPoint {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// The name that applies.
+    /// The current name of the checkpoint.
     pub name: String,
     /// The id of the checkpoint's entry.
     pub entry: EntryId,
@@ -159,7 +159,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Creates a snapshot of the checkpoint that `leaf` describes. For backends.
+    /// Creates a snapshot. `leaf` holds the id, the sequence number, the path length and the time of the checkpoint's
+    /// entry. For backends.
     #[must_use]
     pub fn new(name: String, number: u64, leaf: Leaf) -> Self {
         let Leaf { entry, seq, path_length, timestamp } = leaf;

@@ -11,8 +11,8 @@ use crate::{
 
 /// Checks the content of a new entry.
 ///
-/// Its messages must follow EN-18. A value of an unknown kind must not have the name of a known kind, because it would
-/// be read back as that kind (ID-11).
+/// Its messages must follow EN-18. A body or block of an unknown kind must not have the name of a known kind, because
+/// it would be read back as that known kind (ID-11).
 ///
 /// # Errors
 /// `Invalid`, which names the rule.
@@ -92,9 +92,9 @@ fn refuse(reason: &'static str) -> Result<()> {
 }
 
 impl EntryQuery {
-    /// Returns whether `entry` passes the filters that concern the entry alone.
+    /// Returns whether `entry` passes those filters that only need the entry itself.
     ///
-    /// The store applies the filters that concern its place in the tree (`path_of`, `children_of`).
+    /// The store applies the filters that need the tree (`path_of`, `children_of`).
     #[must_use]
     pub fn admits(&self, entry: &Entry) -> bool {
         let message = entry.message();

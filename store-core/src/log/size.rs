@@ -1,6 +1,6 @@
-//! A lower bound on the size of a body, computed from its texts and values alone.
+//! A lower bound for the size of an encoded body. It is the sum of the sizes of the body's texts and values.
 //!
-//! A body that is far too large is refused before it is encoded, and so takes no memory (ER-9).
+//! With it a body that is far too large is refused before memory is spent on encoding it (ER-9).
 
 use super::{Block, BlockKind, Compaction, Media, MediaSource, Message, NewBody};
 use crate::{json::Json, limits::length};
@@ -14,7 +14,7 @@ fn text(text: &str) -> u64 {
 }
 
 impl NewBody {
-    /// Returns the number of bytes that the record of this body has at least.
+    /// Returns a lower bound for the size of the encoded body, in bytes.
     pub(crate) fn least_bytes(&self) -> u64 {
         match self {
             Self::Message(message) => message.least_bytes(),
@@ -31,7 +31,7 @@ impl NewBody {
 }
 
 impl Message {
-    /// Returns the number of bytes that the record of this message has at least.
+    /// Returns a lower bound for the size of the encoded message, in bytes.
     pub(crate) fn least_bytes(&self) -> u64 {
         blocks(&self.blocks) + self.metadata.iter().map(|(key, value)| text(key) + json(value)).sum::<u64>()
     }

@@ -32,7 +32,7 @@ pub trait LogReader: Send + Sync {
     /// # Guarantees
     /// - Sequence numbers begin at 1 and have no gaps (EN-1). Entries never change (EN-2).
     /// - The last page of a long log costs no more than the first (EN-14).
-    /// - With `path_of`, the list is the path from the root to that entry, from either end (EN-12).
+    /// - With `path_of`, the list is the path from the root to that entry. It can be read in both directions (EN-12).
     /// - For an unknown thread or entry the page is empty (PG-2).
     ///
     /// # Errors
@@ -57,7 +57,8 @@ pub trait LogReader: Send + Sync {
     /// The same as for [`list_entries`](Self::list_entries).
     async fn list_snapshots(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<Snapshot>>;
 
-    /// Loads the context of a leaf, with the thread, its state and its runs, as of one moment.
+    /// Loads the context of a leaf together with the thread, its state and its runs. All parts are from the same
+    /// moment.
     ///
     /// # Guarantees
     /// - A commit is visible in all parts of the result or in none (CX-13).

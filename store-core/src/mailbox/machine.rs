@@ -60,7 +60,7 @@ impl Act {
     }
 }
 
-/// The properties of a dispatch that decide what can become of it.
+/// The properties of a dispatch that decide which status an act leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MachineState {
     /// The status as it was stored; absent before the enqueue.

@@ -1,4 +1,4 @@
-//! The mailbox: units of work for threads. They are claimed under a lease, retried after failures, and ended once.
+//! The mailbox: units of work for threads. They are claimed under a lease, retried after failures, and finished once.
 
 mod machine;
 mod map;

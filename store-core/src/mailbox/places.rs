@@ -1,9 +1,10 @@
 //! The positions of threads and dispatches in the orders that claims, lists and purges follow. The index of a backend
 //! holds these positions.
 //!
-//! A thread has at most one position in each order of its tenant, so no cost grows with the backlog: an interrupt moves
-//! one thread, not its dispatches. A queued dispatch has a position in the order of its thread, under its epoch.
-//! Nothing looks up older epochs in that order. For lists by end and for purges, each older epoch is one [`Lot`].
+//! A thread has at most one position in each order of its tenant. The cost of a claim or an interrupt therefore does
+//! not grow with the number of queued dispatches: an interrupt moves the thread, not its dispatches. A queued dispatch
+//! has a position in the queue of its thread, under its epoch. Claims read only the current epoch. In lists by end and
+//! for purges, the queued dispatches of each older epoch are one [`Lot`].
 
 use super::{DispatchStatus, StoredDispatch, StoredInterrupt, StoredMailbox};
 use crate::time::Timestamp;
@@ -33,7 +34,7 @@ pub fn in_queue(stored: &StoredDispatch) -> Option<InQueue> {
     })
 }
 
-/// What the queue of a thread holds of the thread's epoch, at some time.
+/// A summary of the queue of a thread at some time. Only dispatches of the thread's current epoch are considered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueEnds {
     /// The priority of the first available dispatch: the one with the lowest priority number, then the lowest number.
@@ -48,12 +49,12 @@ pub struct QueueEnds {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Places {
-    /// The position among the ready threads: the priority, and since when the thread has been free and has had a
-    /// dispatch available (MB-22). The thread's id comes after these two in the order.
+    /// The position among the ready threads: the priority, and the time since which the thread has been free and has
+    /// had a dispatch available (MB-22). Threads with equal values are ordered by id.
     pub ready: Option<(u8, Timestamp)>,
-    /// The position among the threads of which a dispatch becomes available later: when it does.
+    /// The position among the threads that have a dispatch which becomes available later: the time at which it does.
     pub due: Option<Timestamp>,
-    /// The position among the threads that have a claimed dispatch: when its lease expires.
+    /// The position among the threads that have a claimed dispatch: the time at which its lease expires.
     pub lease: Option<Timestamp>,
 }
 

@@ -14,7 +14,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Which dispatches are wanted. All fields that are set must match (PG-9).
+/// A filter for dispatches. A dispatch must match every field that is set (PG-9).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct DispatchFilter {
@@ -69,7 +69,8 @@ impl DispatchFilter {
             && (self.dedupe_key.is_none() || self.dedupe_key == dispatch.dedupe_key)
     }
 
-    /// Returns the shortest lists that together hold every dispatch that passes the filter, each in one of them.
+    /// Returns the shortest lists that together contain every dispatch that passes the filter. Each dispatch is in
+    /// exactly one of them.
     #[must_use]
     pub fn scopes(&self) -> Vec<DispatchScope<'_>> {
         match (&self.thread, &self.statuses) {
@@ -117,13 +118,13 @@ pub enum DispatchOrder {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct DispatchQuery {
-    /// Which dispatches are wanted.
+    /// Which dispatches to list.
     pub filter: DispatchFilter,
     /// The order of the list.
     pub order: DispatchOrder,
     /// The direction of the list.
     pub direction: Direction,
-    /// The part of the list that is wanted.
+    /// Which page to return.
     pub page: PageRequest,
 }
 
@@ -203,7 +204,7 @@ impl DispatchCounts {
         }
     }
 
-    /// For stores: returns the number of dispatches in this status, to be changed.
+    /// For stores: returns a mutable reference to the number of dispatches in this status.
     pub const fn of_mut(&mut self, status: DispatchStatus) -> &mut u64 {
         match status {
             DispatchStatus::Queued => &mut self.queued,

@@ -1,4 +1,4 @@
-//! Dispatches as callers give them and as callers see them.
+//! Dispatches: drafts that callers pass, and records that callers read.
 
 use std::{fmt, time::Duration};
 
@@ -23,7 +23,7 @@ pub enum DispatchStatus {
     Claimed,
     /// The work has ended; the result says how (MB-41).
     Acked,
-    /// The dispatch was cancelled in the queue, or by its holder.
+    /// The dispatch was cancelled while it was queued, or by its holder.
     Cancelled,
     /// The thread was interrupted.
     Superseded,
@@ -90,7 +90,7 @@ pub struct Dispatch {
     pub updated_at: Timestamp,
     /// When the dispatch ended; present if and only if its status is final.
     pub finished_at: Option<Timestamp>,
-    /// A number that grows from dispatch to dispatch of a thread.
+    /// The number of the dispatch in its thread. Later dispatches of a thread have higher numbers.
     pub number: u64,
     /// Fields that a newer release wrote.
     pub extra: Extra,
@@ -133,7 +133,7 @@ pub struct DispatchClaim {
     pub lease_until: Timestamp,
     /// When the work began.
     pub started_at: Option<Timestamp>,
-    /// What works on the dispatch.
+    /// The process or machine that works on the dispatch.
     pub instance: Option<InstanceId>,
     /// Fields that a newer release wrote.
     pub extra: Extra,
@@ -300,7 +300,7 @@ impl NewDispatch {
     }
 }
 
-/// A reference to a claim, which its holder uses.
+/// A reference to a claim. The holder uses it to extend, start and settle the claim.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClaimRef {
@@ -372,7 +372,7 @@ pub enum Settlement {
         /// The result of the work.
         result: Option<Json>,
     },
-    /// The attempt failed. The dispatch is tried again, as long as attempts are left.
+    /// The attempt failed. If attempts are left, the dispatch is tried again.
     Retry {
         /// The delay after which the dispatch is available again.
         after: Duration,
@@ -391,9 +391,9 @@ pub enum Settlement {
         /// Why the dispatch failed.
         error: String,
     },
-    /// The work is not to be done.
+    /// The work is cancelled: it must not be done.
     Cancel {
-        /// Why the work is not to be done.
+        /// Why the work is cancelled.
         reason: String,
     },
 }

@@ -40,8 +40,8 @@ pub struct Interrupt {
     pub thread: ThreadId,
     /// The reason. Superseded dispatches show it.
     pub reason: Option<String>,
-    /// A key that makes the interrupt safe to repeat. A repeat returns the first answer, as long as the key is among
-    /// the last 20 of the thread.
+    /// A key that makes the interrupt safe to repeat. A repeat returns the first answer, if the key is among the last
+    /// 20 of the thread.
     pub key: Option<InterruptKey>,
     /// Whether the interrupt also ends the claimed dispatch and returns a fence (MB-53).
     pub take_over: bool,
@@ -86,7 +86,8 @@ pub struct Interrupted {
     pub superseded: u64,
     /// The dispatch that was claimed. It stays claimed, unless the interrupt took over.
     pub claimed: Option<DispatchId>,
-    /// The fence to write the thread with after a takeover. Valid until the thread is claimed or interrupted again.
+    /// After a takeover: the fence with which the caller can write to the thread. It is valid until the thread is
+    /// claimed or interrupted again.
     pub fence: Option<Fence>,
     /// Store time of the interrupt.
     pub at: Timestamp,
@@ -95,7 +96,7 @@ pub struct Interrupted {
 }
 
 impl Interrupted {
-    /// For stores: makes the answer to an interrupt that began this epoch at this time and superseded nothing.
+    /// For stores: makes the answer to an interrupt that began this epoch at this time and superseded no dispatches.
     #[must_use]
     pub const fn new(epoch: u64, at: Timestamp) -> Self {
         Self { epoch, superseded: 0, claimed: None, fence: None, at, deduplicated: false }
@@ -208,7 +209,7 @@ pub struct Settled {
     pub status: DispatchStatus,
     /// The number of attempts counted at that time.
     pub attempts: u32,
-    /// When the dispatch was to become available again, if it was.
+    /// When the dispatch was to become available again, if it was queued again.
     pub available_at: Option<Timestamp>,
     /// Whether this is the answer to an earlier, equal settlement.
     pub deduplicated: bool,

@@ -38,13 +38,13 @@ pub trait MailboxProducer: Send + Sync {
     /// outcome, load the dispatch.
     async fn cancel(&self, id: &DispatchId) -> Result<Dispatch>;
 
-    /// Raises the epoch of a thread and supersedes all its queued dispatches, in one step and at the same cost however
-    /// many there are (MB-12).
+    /// Raises the epoch of a thread and supersedes all its queued dispatches, in one atomic step. The cost does not
+    /// depend on the number of dispatches (MB-12).
     ///
     /// A claimed dispatch stays claimed, but its holder can write nothing more (MB-33).
     ///
     /// # Guarantees
-    /// - A repeat with the same key returns the first answer, as long as the key is among the last 20 of the thread.
+    /// - A repeat with the same key returns the first answer, if the key is among the last 20 of the thread.
     /// - With `take_over` the claimed dispatch ends too, the thread is free, and the answer has a fence (MB-53).
     ///
     /// # Errors
@@ -61,7 +61,7 @@ pub trait MailboxConsumer: Send + Sync {
     /// - A thread never has two claims with unexpired leases, and no dispatch is delivered twice for one attempt
     ///   (MB-18, MB-19).
     /// - No dispatch is claimed before it becomes available (MB-20), unless it is named (MB-23).
-    /// - A claim whose lease has expired is ended first, so no sweep is needed (MB-29).
+    /// - A claim whose lease has expired is ended first. No background task is needed for this (MB-29).
     ///
     /// # Errors
     /// `Invalid` for a lease or a limit out of range. After an `Unknown` outcome, claim again. Dispatches that the
@@ -70,14 +70,14 @@ pub trait MailboxConsumer: Send + Sync {
 
     /// Extends a claim: its lease then ends at store time plus `by` (MB-32).
     ///
-    /// This is also possible after the lease has expired, as long as no other caller has taken the dispatch (MB-31).
+    /// This is also possible after the lease has expired, if no other caller has taken the dispatch (MB-31).
     ///
     /// # Errors
     /// `Invalid` for a lease out of range; `ClaimLost`; `StaleEpoch` after an interrupt, and the call then ends the
     /// claim (MB-33). After an `Unknown` outcome, repeat the call.
     async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim>;
 
-    /// Records once what works on a dispatch, and since when (MB-35).
+    /// Records which instance works on a dispatch, and since when. A claim can be started once (MB-35).
     ///
     /// # Errors
     /// `InvalidTransition` for another instance; `ClaimLost`; `StaleEpoch` after an interrupt, and the call then ends
@@ -87,8 +87,8 @@ pub trait MailboxConsumer: Send + Sync {
     /// Ends attempts. Each settlement has its own answer, in the order given (MB-38).
     ///
     /// # Guarantees
-    /// - A repeat of a settlement with the same token returns the first answer, as long as the attempt is in the
-    ///   history (MB-39).
+    /// - A repeat of a settlement with the same token returns the first answer, if the attempt is still in the history
+    ///   (MB-39).
     ///
     /// # Errors
     /// `LimitExceeded` for more than 1,000 in one call. For each: `ClaimLost`; `StaleEpoch` after an interrupt, and the
@@ -107,8 +107,8 @@ pub trait MailboxReader: Send + Sync {
 
     /// Lists dispatches in pages (MB-45).
     ///
-    /// In order of creation, dispatches that an interrupt superseded are read among the queued ones: they were stored
-    /// as queued.
+    /// A list of superseded dispatches in the order of creation also reads all queued dispatches, because dispatches
+    /// that were superseded in the queue are stored as queued.
     ///
     /// # Errors
     /// `Invalid` for a limit out of range, and for the order of claims without a thread; `InvalidCursor`.

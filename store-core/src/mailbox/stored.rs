@@ -1,8 +1,9 @@
-//! What a store keeps of a mailbox: for each dispatch a body that never changes and a state, for each thread one
-//! record, and one record for each of its interrupts.
+//! What a store keeps about a mailbox: for each dispatch a body that never changes and a state that does, for each
+//! thread one record, and one record for each of its interrupts.
 //!
-//! A state and the record of a thread have a `revision`. If several revisions were written, the highest counts, in
-//! whatever order they are read. Tokens are kept as digests.
+//! The state of a dispatch and the record of a thread have a `revision`. If a store finds several revisions, the
+//! highest one is valid, in whatever order they are read. Fields named `token` contain the digest of a token, except in
+//! [`TakeOver`].
 
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ pub struct DispatchBody {
     pub number: u64,
     /// When the dispatch was enqueued.
     pub created_at: Timestamp,
-    /// The digest of what the caller gave (MB-3).
+    /// The digest of the draft that the caller passed (MB-3).
     pub digest: String,
     /// Fields that a newer release wrote.
     pub extra: Extra,
@@ -134,11 +135,11 @@ pub struct StoredAttempt {
     pub token: String,
     /// The digest of the settlement that ended the attempt.
     pub settlement: Option<String>,
-    /// The status of the dispatch after the settlement. It is part of the first answer (MB-39).
+    /// The status of the dispatch after the settlement. A repeat of the settlement returns it again (MB-39).
     pub status: DispatchStatus,
     /// The number of attempts counted at that time.
     pub attempts: u32,
-    /// When the dispatch was to become available again, if it was.
+    /// When the dispatch was to become available again, if it was queued again.
     pub available_at: Option<Timestamp>,
     /// Fields that a newer release wrote.
     pub extra: Extra,
@@ -163,7 +164,7 @@ impl StoredDispatch {
         Self { body, state }
     }
 
-    /// For stores: makes a dispatch as it is right after its enqueue. The body is enough for that.
+    /// For stores: makes a dispatch as it is right after its enqueue. Its state follows from its body.
     #[must_use]
     pub fn enqueued(body: Arc<DispatchBody>) -> Self {
         let state = DispatchState {
@@ -196,14 +197,14 @@ impl StoredDispatch {
         self.state.status == DispatchStatus::Claimed
     }
 
-    /// Returns whether the dispatch is as it was enqueued. Its state need not be written then.
+    /// Returns whether the dispatch has not changed since it was enqueued. Its state then need not be written.
     #[must_use]
     pub const fn is_new(&self) -> bool {
         self.state.revision == 1
     }
 
-    /// Returns the dispatch as its own records show it. Whether an interrupt superseded it is decided by
-    /// [`seen`](super::seen).
+    /// Returns the public record of the dispatch, with the status as it was stored.
+    /// [`seen`](super::seen) also considers whether an interrupt superseded the dispatch.
     pub(super) fn view(&self) -> Dispatch {
         let (body, state) = (&*self.body, &self.state);
         Dispatch {
@@ -232,8 +233,8 @@ impl StoredDispatch {
     }
 }
 
-/// What a store keeps of the mailbox of a thread as a whole. It is never removed, because epochs and claim numbers are
-/// used only once.
+/// What a store keeps about the mailbox of a thread as a whole. It is never removed, because epochs and claim numbers
+/// must not be used again.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct StoredMailbox {
@@ -270,8 +271,8 @@ impl StoredMailbox {
         counts
     }
 
-    /// Corrects the record by what the dispatches of the thread show: these counts, and whether the running dispatch is
-    /// claimed. If it is not claimed, the thread is free since `now`.
+    /// Corrects the record by what the dispatches of the thread show: these counts, and whether the dispatch in
+    /// `running` is really claimed. If it is not, the thread is free from `now` on.
     pub fn correct(&mut self, counts: DispatchCounts, is_claimed: bool, now: Timestamp) {
         if self.running.is_some() && !is_claimed {
             self.running = None;
@@ -309,7 +310,8 @@ pub struct Running {
 
 record!(Running { dispatch: req, epoch: def, lease_until: req });
 
-/// What a store keeps of an interrupt, as long as something needs it.
+/// What a store keeps about an interrupt. It is removed when it is not the newest one, no dispatch needs it and its key
+/// is no longer remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredInterrupt {
@@ -325,9 +327,10 @@ pub struct StoredInterrupt {
     pub claimed: Option<DispatchId>,
     /// The claim with which the interrupt took over.
     pub take_over: Option<TakeOver>,
-    /// The number of dispatches that still need this record to show what became of them.
+    /// The number of dispatches that still need this record, because it has the time and the reason of their end.
     pub holds: u64,
-    /// The last interrupts with a key, including this one. Only the list of the newest interrupt is used.
+    /// The last interrupts with a key, including this one if it has a key. Only the list of the newest interrupt is
+    /// used.
     pub recent: Vec<InterruptRef>,
     /// Fields that a newer release wrote.
     pub extra: Extra,
@@ -358,7 +361,8 @@ pub struct InterruptRef {
 
 record!(InterruptRef { key: req, epoch: req });
 
-/// The claim with which an interrupt took over. Its token is stored, so that a repeat of the interrupt gets it again.
+/// The claim with which an interrupt took over. Here the token itself is stored, so that a repeat of the interrupt can
+/// return it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TakeOver {
@@ -366,7 +370,7 @@ pub struct TakeOver {
     pub dispatch: DispatchId,
     /// The proof of the claim.
     pub token: ClaimToken,
-    /// The claim number that the interrupt used up.
+    /// The claim number that the interrupt took.
     pub claim: ClaimNumber,
     /// Fields that a newer release wrote.
     pub extra: Extra,

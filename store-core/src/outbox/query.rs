@@ -14,10 +14,10 @@ use crate::{
     time::Timestamp,
 };
 
-/// The length of a lease for which the caller names none.
+/// The default length of a lease.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// The rows that a caller asks for. All fields that are set must hold (PG-9).
+/// A filter for rows. A row must match every field that is set (PG-9).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct OutboxFilter {
@@ -66,14 +66,14 @@ impl OutboxFilter {
         OutboxStatus::ALL.iter().filter(is_wanted).copied().collect()
     }
 
-    /// Returns whether the lists that [`scopes`](Self::scopes) names contain no rows that the filter leaves out.
+    /// Returns whether the lists that [`scopes`](Self::scopes) returns contain only rows that pass the filter.
     #[must_use]
     pub const fn is_scope(&self) -> bool {
         self.lane.is_some() || self.target.is_none()
     }
 
-    /// Returns the shortest lists of a store that together contain every row that passes the filter, each row in one
-    /// list.
+    /// Returns the shortest lists of a store that together contain every row that passes the filter. Each row is in
+    /// exactly one of the lists.
     #[must_use]
     pub fn scopes(&self) -> (OutboxScope, Vec<Option<OutboxStatus>>) {
         let scope = match (&self.lane, &self.target) {
@@ -89,7 +89,7 @@ impl OutboxFilter {
     }
 }
 
-/// A list of rows by creation. Ids decide between equal times.
+/// A query for a list of rows, ordered by creation. Rows with equal times are ordered by id.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct OutboxQuery {
@@ -115,7 +115,7 @@ impl OutboxQuery {
         self
     }
 
-    /// Returns the part of the query that cursors of the list are valid for.
+    /// Returns the query without its page, as text. A cursor of the list is bound to this text (PG-6).
     #[must_use]
     pub fn binding(&self) -> String {
         let OutboxFilter { lane, target, statuses } = &self.filter;
@@ -172,7 +172,7 @@ pub struct ClaimOutbox {
     pub target: Option<OutboxTarget>,
     /// The worker that claims.
     pub worker: WorkerId,
-    /// The greatest number of rows, 1 to 1,000. No more rows are claimed once their payloads have 64 MiB.
+    /// The greatest number of rows, 1 to 1,000. The claim ends early when the payloads of its rows reach 64 MiB.
     pub limit: u32,
     /// The length of the lease, at most 24 hours. Default: 30 seconds.
     pub lease: Duration,
@@ -217,7 +217,7 @@ impl ClaimedOutboxRow {
         Self { row, token }
     }
 
-    /// Makes the request that extends the lease to this length from then on.
+    /// Makes the request that extends the lease. It then ends this long after the call.
     #[must_use]
     pub fn extend(&self, lease: Duration) -> ExtendOutbox {
         ExtendOutbox::new(self.row.id.clone(), self.token.clone(), lease)
@@ -358,7 +358,7 @@ pub struct PurgeOutbox {
     pub finished_before: Timestamp,
     /// The greatest number of rows to remove, 1 to 1,000.
     pub limit: u32,
-    /// Whether to report the number of rows only, without any change.
+    /// Whether to report the number of rows without removing them.
     pub dry_run: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Rows of the outbox as callers give them and as stores keep them.
+//! Rows of the outbox, as callers pass them and as stores keep them.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// The number of attempts of a row for which the caller names none.
+/// The default number of attempts of a row.
 pub const OUTBOX_ATTEMPTS: u32 = 5;
 
 /// The status of a row.
@@ -42,7 +42,7 @@ impl OutboxStatus {
     }
 }
 
-/// The claim of a row. Its token, which proves it, is known to the holder only.
+/// The claim of a row, without the token that proves it. Only the holder has the token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutboxClaim {
@@ -158,11 +158,12 @@ pub struct StoredOutboxRow {
     /// The digest of the content; present if the row has a dedupe key. A later draft with the key must have the same
     /// digest (OB-2).
     pub digest: Option<String>,
-    /// The order key, which decides which rows come first.
+    /// The order key. Rows of one lane and target with the same order key are delivered one after the other.
     pub order_key: Option<OrderKey>,
     /// The number of the row among those with the same order key (OB-11); 0 without an order key.
     pub order: u64,
-    /// The number of changes. Of two records of one row, the one with the higher revision is the later one.
+    /// The revision, which grows with each change. Of two records of one row, the one with the higher revision is the
+    /// later one.
     pub revision: u64,
     /// When the row becomes available.
     pub available_at: Timestamp,
@@ -224,7 +225,7 @@ pub struct NewOutboxRow {
     pub dedupe_key: Option<DedupeKey>,
     /// The order key. Rows with the same order key are delivered one after the other (OB-11).
     pub order_key: Option<OrderKey>,
-    /// When the row becomes available; absent for at once.
+    /// When the row becomes available. If absent, it is available at once.
     pub available_at: Option<Timestamp>,
     /// The number of attempts after which the row is a dead letter, at least 1. Default: [`OUTBOX_ATTEMPTS`].
     pub max_attempts: u32,

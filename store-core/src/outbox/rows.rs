@@ -1,5 +1,5 @@
-//! The ordered lists that contain the rows. With them, every question about the outbox is answered from the beginning
-//! of a list, however many rows there are (PR-15).
+//! The ordered lists of the outbox. With them, every question is answered by reading a list from its beginning, so that
+//! the cost does not depend on the number of rows (PR-15).
 
 use std::collections::BTreeSet;
 
@@ -56,7 +56,7 @@ pub enum OutboxList {
     Next(OrderGroup),
 }
 
-/// A place in a list: two ranks, and the id of the row, which decides between equal ranks.
+/// The position of a row in a list: two ranks, and the id of the row, which decides between equal ranks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OutboxPlace {
     /// The first two values that the list is ordered by.
@@ -73,13 +73,13 @@ pub trait OutboxRows {
     /// Any error of reading.
     fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>>;
 
-    /// Returns the first place of a list, or the first one after a given place.
+    /// Returns the first position of a list, or the first one after a given position.
     ///
     /// # Errors
     /// Any error of reading.
     fn next(&self, list: &OutboxList, after: Option<&OutboxPlace>) -> Result<Option<OutboxPlace>>;
 
-    /// Returns the last place of a list.
+    /// Returns the last position of a list.
     ///
     /// # Errors
     /// Any error of reading.
@@ -100,7 +100,7 @@ pub trait OutboxTable: OutboxRows {
     /// Writes the record of a row, or removes it if `row` is `None`.
     fn set_row(&mut self, id: &OutboxId, row: Option<StoredOutboxRow>);
 
-    /// Adds a place to a list, or removes it unless it `stands`.
+    /// Adds a position to a list, or removes it if `stands` is false.
     fn set_place(&mut self, list: &OutboxList, place: &OutboxPlace, stands: bool);
 }
 
@@ -121,14 +121,15 @@ impl StoredOutboxRow {
         OutboxPlace { rank: (first, second), id: self.id.clone() }
     }
 
-    /// Returns the places of the row among the rows that a claim may take.
+    /// Returns the positions of the row among the rows that a claim may take.
     fn ready_places(&self) -> [(OutboxList, OutboxPlace); 2] {
         let place = self.place(self.available_at.as_millis(), self.created_at.as_millis());
         self.scopes().map(|scope| (OutboxList::Ready(scope), place.clone()))
     }
 }
 
-/// Returns the places of a row, except those that depend on other rows of its group.
+/// Returns the lists that contain a row, with its position in each. Lists that depend on other rows of its group are
+/// left out.
 #[must_use]
 pub fn places(row: &StoredOutboxRow) -> BTreeSet<(OutboxList, OutboxPlace)> {
     let mut places = BTreeSet::new();
@@ -164,7 +165,7 @@ pub fn places(row: &StoredOutboxRow) -> BTreeSet<(OutboxList, OutboxPlace)> {
     places
 }
 
-/// Writes a row and its places.
+/// Writes a row and its positions.
 ///
 /// Of two records of one row, the one with the higher revision is kept, whichever is written first.
 ///
@@ -181,7 +182,7 @@ pub fn put(table: &mut (impl OutboxTable + ?Sized), row: StoredOutboxRow) -> Res
     group.map_or(Ok(()), |group| ready_again(table, &group))
 }
 
-/// Removes a row and its places.
+/// Removes a row and its positions.
 ///
 /// # Errors
 /// Any error of reading.
@@ -205,7 +206,7 @@ fn shift(table: &mut (impl OutboxTable + ?Sized), old: Option<&StoredOutboxRow>,
 /// Determines which row of a group a claim may take: the first row that is not final, unless a row of the group is
 /// claimed (OB-11).
 ///
-/// Call it again if changes of two rows of a group were computed independently of each other.
+/// Call this again if changes of two rows of a group were computed independently of each other.
 ///
 /// # Errors
 /// Any error of reading.
@@ -233,7 +234,7 @@ pub fn ready_again(table: &mut (impl OutboxTable + ?Sized), group: &OrderGroup) 
     Ok(())
 }
 
-/// Returns whether the time by which the list is ordered has come for this place.
+/// Returns whether the time of this position is not after `now`. The list must be ordered by time.
 pub(super) fn is_due(place: &OutboxPlace, now: Timestamp) -> bool {
     place.rank.0 <= now.as_millis()
 }

@@ -101,7 +101,7 @@ fn digest(draft: &NewOutboxRow) -> String {
     format!("1:{}", sha256(&text))
 }
 
-/// Returns the next number of the draft's order key, or 0 if it has none.
+/// Returns the next number among the rows with the draft's order key, or 0 if it has no order key.
 fn next_number(view: &(impl OutboxRows + ?Sized), plan: &OutboxPlan, draft: &NewOutboxRow) -> Result<u64> {
     let Some(key) = &draft.order_key else { return Ok(0) };
     let is_same = |row: &StoredOutboxRow| {
@@ -145,7 +145,8 @@ fn check_count(limit: u32) -> Result<()> {
 
 /// Changes of a row. Each returns its next record.
 impl StoredOutboxRow {
-    /// Returns the row as changed now. The time of its last change never goes back (PR-5).
+    /// Returns the row with the next revision and `now` as the time of its last change. That time never goes back
+    /// (PR-5).
     fn changed(mut self, now: Timestamp) -> Self {
         self.revision += 1;
         self.updated_at = self.updated_at.max(now);
@@ -166,7 +167,7 @@ impl StoredOutboxRow {
         self.free()
     }
 
-    /// Returns the row after a failed attempt. If an attempt is left, the next one is at `again` (OB-6).
+    /// Returns the row after a failed attempt. If an attempt is left, the row is available at `again` (OB-6).
     fn failed(mut self, again: Timestamp, error: String) -> Self {
         self.attempts += 1;
         self.last_error = Some(error);
@@ -240,7 +241,7 @@ pub fn claim(
             }
             (_, Err(error)) if error.kind() == ErrorKind::Closed => return Err(error),
             (_, Err(_)) | (None, _) => claimed.unreadable.push(place.id.clone()),
-            // The list has a place that does not fit the row. It is ignored.
+            // The list contains the row, but the row is not pending. It is left out.
             (Some(_), Ok(_)) => {}
         }
         after = Some(place);
@@ -248,13 +249,13 @@ pub fn claim(
     Ok(claimed)
 }
 
-/// Ends the claims of a list whose leases have ended. The attempt is counted, and the row gets its old place (OB-5,
-/// OB-6).
+/// Ends those claims of a list whose leases have ended. The attempt is counted, and the row is available as before the
+/// claim (OB-5, OB-6).
 fn expire(table: &mut (impl OutboxTable + ?Sized), leased: &OutboxList, now: Timestamp) -> Result<()> {
     let mut after = None;
     for _ in 0..MAX_UNREADABLE {
         let Some(place) = table.next(leased, after.as_ref())?.filter(|place| is_due(place, now)) else { break };
-        // A place that does not fit the row says nothing about the row.
+        // If the row is not claimed, the list is out of date, and the row is left unchanged.
         if let Some(row) = table.row(&place.id)?.filter(|row| row.status == OutboxStatus::Claimed) {
             let available_at = row.available_at;
             put(table, row.changed(now).failed(available_at, "lease expired".to_owned()))?;
@@ -264,7 +265,7 @@ fn expire(table: &mut (impl OutboxTable + ?Sized), leased: &OutboxList, now: Tim
     Ok(())
 }
 
-/// Returns the row whose claim this token proves. The token decides, not the clock.
+/// Returns the row whose claim this token proves. Whether the lease has ended does not matter.
 fn claimed_row(table: &(impl OutboxTable + ?Sized), id: &OutboxId, token: &ClaimToken) -> Result<StoredOutboxRow> {
     let holds =
         |row: &StoredOutboxRow| row.token.as_deref() == Some(&token.digest()) && token.is_of(table.incarnation());

@@ -27,7 +27,7 @@ pub trait OutboxStore: Send + Sync {
 
     /// Extends a live claim and returns the new end of its lease, which is store time plus the extension (OB-8).
     ///
-    /// A claim whose lease has ended can be extended as long as no other consumer has claimed the row.
+    /// A claim whose lease has ended can still be extended while no other consumer has claimed the row.
     ///
     /// # Errors
     /// `ClaimLost` if the token is not that of the live claim; `Invalid` for a lease of length zero or of more than 24
@@ -60,9 +60,9 @@ pub trait OutboxStore: Send + Sync {
     /// Those of reading.
     async fn count_outbox(&self, filter: &OutboxFilter) -> Result<OutboxCounts>;
 
-    /// Makes dead letters pending again, with all their attempts (OB-13). Each has its own answer.
+    /// Makes dead letters pending again, with all their attempts available again (OB-13). Each has its own answer.
     ///
-    /// A row keeps its place among the rows with its order key.
+    /// A row keeps its position among the rows with its order key.
     ///
     /// # Errors
     /// `LimitExceeded` for more than 1,000 in one call, `Invalid` for a limit outside of 1 to 1,000. After an `Unknown`

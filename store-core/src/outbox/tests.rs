@@ -80,7 +80,7 @@ impl IdSource for Ids {
     }
 }
 
-/// A table with everything that is needed to change it.
+/// An outbox in memory, with the time, the limits and the ids for decisions.
 struct World {
     table: Table,
     ids: Ids,
@@ -121,7 +121,7 @@ impl World {
         requeue(&mut self.table, RequeueOutbox::ids([id.clone()]), setting).unwrap().remove(0).outcome
     }
 
-    /// Asserts that every row is in all its places, and that there are no other places.
+    /// Asserts that every row has all its positions in the lists, and that the lists contain no other positions.
     fn check(&self) {
         let mut wanted: BTreeSet<_> = self.table.rows.values().flat_map(places).collect();
         for row in self.table.rows.values() {
@@ -154,8 +154,8 @@ fn retry() -> OutboxSettlement {
     OutboxSettlement::Retry { after: Duration::from_millis(50), error: "no".to_owned() }
 }
 
-/// Settles the only attempt of a row. Returns its status, its attempts, whether it is due later, and whether it has
-/// finished.
+/// Settles the only attempt of a row. Returns the status of the row, its attempts, whether it is due later, and whether
+/// it has finished.
 fn ends(how: OutboxSettlement, attempts: u32) -> (OutboxStatus, u32, bool, bool) {
     let mut world = World::new();
     world.send(&[row(None, attempts)]);
@@ -216,7 +216,7 @@ fn an_older_record_changes_nothing() {
     world.check();
 }
 
-/// After any order of actions every row is in its places, and of each group at most one row can be claimed.
+/// After any sequence of actions every row has exactly its positions, and of each group at most one row can be claimed.
 #[test]
 fn places_follow_from_the_rows() {
     for seed in 0..200_u64 {

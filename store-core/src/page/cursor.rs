@@ -1,4 +1,4 @@
-//! Cursors: opaque text that continues a list, and the key that authenticates it.
+//! Cursors: opaque texts from which a list continues, and the key that authenticates them.
 
 use std::fmt;
 
@@ -70,22 +70,23 @@ impl CursorScope {
     }
 }
 
-/// Encodes those parts of a query that are set, each with its name and length.
+/// Encodes the parts of a query that are set (`Some`), each with its name and length.
 ///
-/// A part that a later release adds changes nothing as long as it is not set. Cursors therefore stay valid (PG-12).
+/// If a later release adds a part, queries that do not set it have the same encoding as before. Their cursors therefore
+/// stay valid (PG-12).
 #[must_use]
 pub(crate) fn binding(parts: &[(&str, Option<String>)]) -> String {
     let set = parts.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
     set.map(|(name, value)| format!("{name}={}:{value};", value.len())).collect()
 }
 
-/// The secret with which a store authenticates its cursors, so that it detects foreign, forged and changed ones (PG-6,
-/// PG-7).
+/// The secret with which a store authenticates its cursors. It lets the store detect forged and changed cursors, and
+/// those of other lists or stores (PG-6, PG-7).
 #[derive(Clone)]
 pub struct CursorKey([u8; 32]);
 
 impl CursorKey {
-    /// Makes the key from these bytes, which the store keeps as long as it exists.
+    /// Makes the key from these bytes. The store must use the same bytes each time it is opened.
     #[must_use]
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)

@@ -87,9 +87,10 @@ impl<T> Page<T> {
 pub struct Position {
     /// The value that the list is ordered by: a time, a sequence number.
     pub rank: u64,
-    /// The value that decides between equal ranks, or that orders the list alone: an id, a name.
+    /// The value that decides between equal ranks, such as an id or a name. If all ranks are equal, the list is ordered
+    /// by it alone.
     pub id: String,
-    /// The walk leaves out records with a rank above this one; 0 if there is no such bound (PG-5).
+    /// Records with a rank above this one are left out of the list; 0 means that there is no such bound (PG-5).
     pub bound: u64,
 }
 
@@ -110,7 +111,8 @@ impl Position {
         key.seal(scope, &bytes)
     }
 
-    /// Decodes the position after which a list continues. Returns none for a list from its beginning.
+    /// Decodes the position after which a list continues. Returns none if there is no cursor, which means the beginning
+    /// of the list.
     ///
     /// # Errors
     /// `InvalidCursor` if the cursor was not made by this key for this scope.
@@ -127,7 +129,8 @@ impl Position {
     }
 }
 
-/// Collects a page from records in the order of their list, and determines when the page is full (PG-1, PG-10).
+/// Builds a page. The caller offers the records in the order of the list; the builder decides when the page is full
+/// (PG-1, PG-10).
 #[derive(Debug)]
 pub struct PageBuilder<T> {
     items: Vec<T>,
@@ -145,8 +148,8 @@ impl<T> PageBuilder<T> {
         Self { items: Vec::new(), limit, records: 0, bytes: 0, last: None, more: false }
     }
 
-    /// Returns whether the page is full. If it is, it only needs to know whether there is a next record, not what it
-    /// contains.
+    /// Returns whether the page is full. A full page only needs to know whether another record follows, not what that
+    /// record contains.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.items.len() >= self.limit || self.is_exhausted()
@@ -156,8 +159,8 @@ impl<T> PageBuilder<T> {
         self.records >= MAX_RECORDS_READ || self.bytes >= MAX_BYTES_READ
     }
 
-    /// Offers the next record, of `bytes` bytes. `item` is its item, or `None` if the record does not pass the filters.
-    /// Returns whether the page needs another record.
+    /// Offers the next record of the list, whose size is `bytes`. `item` is what the page shows for it, or `None` if
+    /// the record does not pass the filters. Returns whether the caller must offer another record.
     pub fn offer(&mut self, position: Position, bytes: u64, item: Option<T>) -> bool {
         if self.is_exhausted() || (item.is_some() && self.items.len() >= self.limit) {
             self.more = true;
@@ -179,7 +182,7 @@ impl<T> PageBuilder<T> {
     }
 }
 
-/// Merges several ordered lists into one. `precedes` returns whether its first item comes before its second.
+/// Merges several ordered lists into one. `precedes(a, b)` returns whether `a` comes before `b`.
 pub fn merged<I: Iterator>(
     lists: impl IntoIterator<Item = I>,
     precedes: impl Fn(&I::Item, &I::Item) -> bool,

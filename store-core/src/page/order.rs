@@ -1,4 +1,4 @@
-//! Ordered sets of ids by time, one for each scope that a list may be about.
+//! Sets of ids in the order of time, one set for each group of records that can be listed.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -8,12 +8,13 @@ use std::{
 
 use crate::{log::Direction, time::Timestamp};
 
-/// A place in the order. A place without an id comes before all ids of the same time.
+/// An element of a set. An element without an id comes before all ids of the same time; it is used only as a bound.
 type Place<I> = (Timestamp, Option<I>);
 
-/// Ids ordered by time, then by id, in each of several scopes. For backends that keep their lists in memory.
+/// Several sets of ids, each ordered by time and then by id. A scope `S` names one set. For backends that keep their
+/// lists in memory.
 ///
-/// The cost of a page does not depend on the number of ids (PR-15).
+/// The cost of reading a page does not depend on the number of ids (PR-15).
 ///
 /// ```
 /// use store_core::{TimeOrder, Timestamp, Walk};
@@ -30,12 +31,12 @@ type Place<I> = (Timestamp, Option<I>);
 #[derive(Debug)]
 pub struct TimeOrder<S, I>(HashMap<S, BTreeSet<Place<I>>>);
 
-/// The part of an order that is walked, and the direction.
+/// Which ids of a set are read, and in which direction.
 #[derive(Debug, Clone)]
 pub struct Walk<I> {
     /// The direction of the walk.
     pub direction: Direction,
-    /// The walk begins after this place, in its direction.
+    /// The walk begins after this time and id, in its direction.
     pub after: Option<(Timestamp, I)>,
     /// Only ids at this time or later.
     pub from: Option<Timestamp>,
@@ -58,14 +59,14 @@ impl<S, I> Default for TimeOrder<S, I> {
 }
 
 impl<S: Hash + Eq, I: Ord + Clone> TimeOrder<S, I> {
-    /// Inserts an id into scopes.
+    /// Inserts an id with this time into the sets of these scopes.
     pub fn insert(&mut self, scopes: impl IntoIterator<Item = S>, time: Timestamp, id: &I) {
         for scope in scopes {
             self.0.entry(scope).or_default().insert((time, Some(id.clone())));
         }
     }
 
-    /// Removes an id, which has this time, from scopes.
+    /// Removes an id from the sets of these scopes. `time` is the time with which it was inserted.
     pub fn remove(&mut self, scopes: impl IntoIterator<Item = S>, time: Timestamp, id: &I) {
         let place = (time, Some(id.clone()));
         for scope in scopes {
@@ -78,18 +79,18 @@ impl<S: Hash + Eq, I: Ord + Clone> TimeOrder<S, I> {
         }
     }
 
-    /// Returns the number of ids in a scope.
+    /// Returns the number of ids in the set of a scope.
     #[must_use]
     pub fn len(&self, scope: &S) -> usize {
         self.0.get(scope).map_or(0, BTreeSet::len)
     }
 
-    /// Returns the ids of a scope, earliest first.
+    /// Returns the ids in the set of a scope, earliest first.
     pub fn ids<'a>(&'a self, scope: &S) -> impl Iterator<Item = &'a I> + use<'a, S, I> {
         self.0.get(scope).into_iter().flatten().filter_map(|(_, id)| id.as_ref())
     }
 
-    /// Returns the ids of a part of a scope, each with its time.
+    /// Returns those ids in the set of a scope that `walk` selects, each with its time.
     pub fn walk<'a>(&'a self, scope: &S, walk: &Walk<I>) -> Box<dyn Iterator<Item = (Timestamp, &'a I)> + 'a> {
         let Some(set) = self.0.get(scope) else { return Box::new(std::iter::empty()) };
         let after = walk.after.clone().map(|(time, id)| Bound::Excluded((time, Some(id))));

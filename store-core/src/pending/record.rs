@@ -13,11 +13,11 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PendingInput {
-    /// The id. The entry gets it when the input is consumed.
+    /// The id. When the input is consumed, the entry gets the same id.
     pub id: EntryId,
     /// The thread that the input belongs to.
     pub thread: ThreadId,
-    /// The place in the queue, from 1; computed by [`PendingStore::load_queue`](super::PendingStore::load_queue).
+    /// The position in the queue, from 1; computed by [`PendingStore::load_queue`](super::PendingStore::load_queue).
     pub position: Option<u64>,
     /// The revision of the queue when the input was appended or last changed. It never decreases, not even for an id
     /// that was retracted and appended again.
@@ -55,7 +55,7 @@ impl PendingInput {
         }
     }
 
-    /// For stores: returns the decision and the record that is kept of it, or none for a message.
+    /// For stores: returns the decision and the record that a store keeps about it, or none for a message.
     #[must_use]
     pub fn decision(&self) -> Option<(&Decision, DecisionRecord)> {
         let PendingBody::Decision(decision) = &self.body else { return None };
@@ -120,7 +120,7 @@ impl From<PendingBody> for NewBody {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Delivery {
-    /// The boundary of a run from which on the input may be taken.
+    /// The earliest boundary of a run at which the input may be taken.
     pub boundary: Boundary,
     /// Whether the input is taken together with others or alone.
     pub granularity: Granularity,
@@ -227,7 +227,7 @@ impl Target {
     }
 }
 
-/// An input at a revision.
+/// A reference to an input that has a given revision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct InputRef {
@@ -341,7 +341,7 @@ impl PendingQueue {
     }
 }
 
-/// A request to change one input, which keeps its place (PI-6).
+/// A request to change one input. The input keeps its position in the queue (PI-6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PendingUpdate {
@@ -422,7 +422,7 @@ pub struct QueueState {
 
 record!(QueueState { revision: def, count: def, last_rank: def });
 
-/// An input as a store keeps it. Its place is given by a rank; ranks may have gaps.
+/// An input as a store keeps it. The queue is ordered by rank; ranks may have gaps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredInput {
@@ -440,7 +440,7 @@ impl StoredInput {
     }
 }
 
-/// What a store remembers of a decision, as long as its run exists (RU-16).
+/// What a store keeps about a decision while its run exists (RU-16).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DecisionRecord {
@@ -456,13 +456,14 @@ pub struct DecisionRecord {
 record!(DecisionRecord { id: req, revision: req, digest: req });
 
 impl DecisionRecord {
-    /// Returns whether the record is of exactly this decision.
+    /// Returns whether this is the record of an equal decision.
     pub(super) fn is_of(&self, decision: &Decision) -> bool {
         self.digest == digest(decision)
     }
 }
 
-/// The prefix is the version of the digest. Later releases can still compute it.
+/// Returns the digest of a decision. Its prefix is the version of the digest; later releases can still compute old
+/// versions.
 fn digest(decision: &Decision) -> String {
     format!("1:{}", sha256(&decision.encode()))
 }

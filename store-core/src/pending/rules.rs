@@ -34,14 +34,14 @@ pub struct QueueWrite {
 }
 
 impl QueueWrite {
-    /// Returns whether the queue stays as it is.
+    /// Returns whether there is nothing to write.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.put.is_empty() && self.removed.is_empty() && self.ranks.is_empty()
     }
 }
 
-/// Everything that a change of a queue writes. All of it is written or nothing.
+/// Everything that a change of a queue writes. It is written as a whole or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueuePlan {
@@ -55,7 +55,7 @@ pub struct QueuePlan {
     pub write: QueueWrite,
 }
 
-/// What a store has to write for a change of a queue, and the answer once that is durable.
+/// The decision about a change of a queue: what a store has to write, and the answer that the caller gets after that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueChange<T> {
     /// What to write; none if the request changes nothing.
@@ -64,7 +64,7 @@ pub struct QueueChange<T> {
     pub answer: T,
 }
 
-/// A thread whose queue is about to change.
+/// A thread whose queue is being changed.
 struct Start {
     thread: StoredThread,
     creates: bool,
@@ -90,7 +90,8 @@ impl Start {
     }
 }
 
-/// Decides about an append: returns what to write, or the reason why it is refused (PI-1 to PI-4, PI-22, RU-16).
+/// Decides an append: returns what to write, or the error with which the append is refused (PI-1 to PI-4, PI-22,
+/// RU-16).
 ///
 /// # Errors
 /// Those of [`PendingStore::append_pending`](super::PendingStore::append_pending).
@@ -155,12 +156,13 @@ pub(crate) fn check(request: &AppendPending, limits: &Limits) -> Result<()> {
     check_limit("commit bytes", total, limits.commit_bytes)
 }
 
-/// Checks the size of body and delivery plus [`ENVELOPE`], so that every input that is appended can also be consumed.
+/// Checks the size of body and delivery plus [`ENVELOPE`], so that every input that is appended can also be
+/// consumed.
 fn check_size(bytes: usize, limits: &Limits) -> Result<()> {
     check_limit("record bytes", length(bytes) + ENVELOPE, limits.record_bytes)
 }
 
-/// Makes the same check with a lower bound, before the message is encoded.
+/// Checks a lower bound of the size, before the message is encoded.
 fn check_least(message: &Message, limits: &Limits) -> Result<()> {
     check_limit("record bytes", message.least_bytes().saturating_add(ENVELOPE), limits.record_bytes)
 }
@@ -174,7 +176,7 @@ fn check_decision(decision: &Decision, input: &NewInput) -> Result<()> {
     Ok(())
 }
 
-/// Returns the input if it was already appended exactly like this.
+/// Returns the reference to the input if exactly the same input was already appended.
 fn find(view: &(impl CommitView + ?Sized), start: &Start, input: &NewInput) -> Result<Option<InputRef>> {
     if let PendingBody::Decision(decision) = &input.body
         && !start.creates
@@ -254,7 +256,7 @@ fn check_ticket(view: &(impl CommitView + ?Sized), thread: &ThreadId, decision: 
     }
 }
 
-/// Decides about a change of one input (PI-6, PI-9).
+/// Decides a change of one input (PI-6, PI-9).
 ///
 /// # Errors
 /// Those of [`PendingStore::update_pending`](super::PendingStore::update_pending).
@@ -291,7 +293,7 @@ pub fn update(
     Ok(start.write(QueueWrite { put: vec![stored], ..QueueWrite::default() }, answer))
 }
 
-/// Decides about a retraction, whose answer is the removed input (PI-7, PI-9).
+/// Decides a retraction. The answer is the removed input (PI-7, PI-9).
 ///
 /// # Errors
 /// Those of [`PendingStore::retract_pending`](super::PendingStore::retract_pending).
@@ -322,7 +324,7 @@ fn known(view: &(impl CommitView + ?Sized), id: &EntryId, setting: Setting<'_>) 
     }
 }
 
-/// Decides about a new order of the queue, whose answer is its revision (PI-8, PI-9).
+/// Decides a new order of the queue. The answer is the revision of the queue (PI-8, PI-9).
 ///
 /// # Errors
 /// Those of [`PendingStore::reorder_pending`](super::PendingStore::reorder_pending).

@@ -7,12 +7,12 @@ use crate::id::RunId;
 /// be none (PI-21).
 ///
 /// `run` is the run that takes the inputs; at [`Boundary::NewRun`] it is the run that begins. `is_over` returns whether
-/// a run is done. An unknown run is not done.
+/// a run is done. For an unknown run it returns false.
 ///
 /// # Guarantees
-/// - An input may be taken at its own boundary and at every weaker one. From the strongest to the weakest, the order is
-///   `interrupt`, `next_step`, `on_natural_end`, `new_run` (PI-15). An input for `resume_input` may be taken only at
-///   that boundary, and no other input may be taken there (PI-16).
+/// - An input may be taken at its own boundary and at every weaker boundary. From the strongest to the weakest, the
+///   order is `interrupt`, `next_step`, `on_natural_end`, `new_run` (PI-15). An input for `resume_input` may be taken
+///   only at that boundary, and no other input may be taken there (PI-16).
 /// - An input with a target may be taken inside that run. Another run that begins may take it only if the target is
 ///   done and `fallback` is set (PI-17). A decision is taken only by its own run.
 /// - An input that may not be taken is passed over (PI-18). No input behind a barrier is taken, and a barrier is taken

@@ -9,8 +9,7 @@ use crate::{
     page::{Page, PageRequest},
 };
 
-/// The queues of pending input. People and programs deliver input while nothing reads the thread, and a commit consumes
-/// it later.
+/// The queues of pending input. People and programs can deliver input at any time. A commit consumes it later.
 ///
 /// Pending input appears in no entry and in no context. Once it is consumed, it is no longer pending (PI-14). The
 /// function [`select`](super::select()) decides which inputs a run takes at which boundary.
@@ -23,8 +22,8 @@ pub trait PendingStore: Send + Sync {
     /// # Guarantees
     /// - If every input of the append is already pending exactly as given, the call returns the same inputs again,
     ///   marked `deduplicated`, and writes nothing (PI-2).
-    /// - A decision counts once. If an equal decision is given again, the call returns the first one, even if that was
-    ///   already consumed (RU-16).
+    /// - A ticket gets one decision. If an equal decision is given again, the call returns the first one, even if that
+    ///   was already consumed (RU-16).
     /// - Concurrent appends lose nothing (PI-11).
     ///
     /// # Errors
@@ -42,9 +41,9 @@ pub trait PendingStore: Send + Sync {
     /// Those of reading.
     async fn load_queue(&self, thread: &ThreadId) -> Result<PendingQueue>;
 
-    /// Changes the message or the delivery of one input. The input keeps its place and gets a new revision (PI-6).
+    /// Changes the message or the delivery of one input. The input keeps its position and gets a new revision (PI-6).
     ///
-    /// A change to what the input already is changes nothing.
+    /// If the input already has the given message and delivery, nothing is written, and its revision stays the same.
     ///
     /// # Guarantees
     /// - If a change and a commit that consumes the input run at the same time, one of them succeeds (PI-12).

@@ -44,7 +44,7 @@ pub enum RunScope<'a> {
 }
 
 impl RunFilter {
-    /// Returns the shortest lists that together contain every run that the filter lets through (PR-15).
+    /// Returns the shortest lists that together contain every run that passes the filter (PR-15).
     ///
     /// Each of these runs is in exactly one of the lists.
     #[must_use]
@@ -61,9 +61,9 @@ impl RunFilter {
     }
 }
 
-/// A query for a list of runs, by creation.
+/// A query for a list of runs, ordered by creation.
 ///
-/// Ids decide between equal times (RU-10).
+/// Runs with equal times are ordered by id (RU-10).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct RunQuery {
@@ -76,7 +76,7 @@ pub struct RunQuery {
 }
 
 impl RunQuery {
-    /// Creates a query for the runs that `filter` lets through, oldest first.
+    /// Creates a query for the runs that pass `filter`, oldest first.
     #[must_use]
     pub fn new(filter: RunFilter) -> Self {
         Self { filter, ..Self::default() }

@@ -10,7 +10,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// One execution of an agent on a thread.
+/// One execution of an agent on a thread. Fields marked as fixed never change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Run {
@@ -26,7 +26,7 @@ pub struct Run {
     pub dispatches: Vec<DispatchId>,
     /// What was requested. Fixed.
     pub request: Option<Json>,
-    /// Which published definitions the run uses. Fixed once set.
+    /// Which published definitions the run uses. Fixed as soon as it is set.
     pub manifest: Option<String>,
     /// The status.
     pub status: RunStatus,
@@ -40,11 +40,11 @@ pub struct Run {
     pub usage: TokenCounts,
     /// The sum of the tokens that the entries of the run spent (EN-26).
     pub spent: TokenCounts,
-    /// The state of the run. It ends with the run.
+    /// The state of the run. Unlike the state of the thread, it belongs to this run only.
     pub state: JsonMap,
     /// When the run was created.
     pub created_at: Timestamp,
-    /// When the run was running for the first time.
+    /// When the run first got the status `Running`.
     pub started_at: Option<Timestamp>,
     /// When the run was written last.
     pub updated_at: Timestamp,
@@ -236,7 +236,7 @@ pub struct WaitingState {
 record!(WaitingState { reason: req, tickets: def, message: opt, dispatch: opt, resume_at: opt });
 
 impl WaitingState {
-    /// Creates the data of a run that waits for this reason.
+    /// Creates the data of a run that waits for what `reason` says.
     #[must_use]
     pub fn new(reason: WaitingReason) -> Self {
         Self { reason, tickets: Vec::new(), message: None, dispatch: None, resume_at: None, extra: Extra::default() }
@@ -255,7 +255,7 @@ pub struct Ticket {
     pub tool_use_id: Option<String>,
     /// The arguments of the call.
     pub arguments: Option<Json>,
-    /// How the run continues after the decision, in the application's own word.
+    /// How the run continues after the decision. The application chooses the word.
     pub resume_mode: Option<String>,
     /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
@@ -303,7 +303,7 @@ pub enum RunOutcome {
     NaturalEnd,
     /// Something stopped the run.
     Stopped {
-        /// What stopped the run, in the application's own word.
+        /// What stopped the run. The application chooses the word.
         code: String,
         /// Text for people.
         detail: Option<String>,

@@ -11,7 +11,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// The thread, the time and the limits that a run is written with.
+/// The thread, the time and the limits of the commit that changes a run.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct RunContext<'a> {
@@ -33,7 +33,7 @@ impl<'a> RunContext<'a> {
     }
 }
 
-/// Returns the run after `change`, or the reason for which it is refused (RU-3 to RU-7, RU-11, RU-12).
+/// Returns the run after `change`, or the error with which the change is refused (RU-3 to RU-7, RU-11, RU-12).
 ///
 /// # Errors
 /// `AlreadyExists` if a run of another thread has the id; `InvalidTransition`; `Invalid` for a fixed field that
@@ -138,7 +138,7 @@ fn changed(run: &Run, change: &RunChange, context: RunContext<'_>) -> Result<Run
     Ok(run)
 }
 
-/// Checks that a status may follow another one, by the table of the contract.
+/// Checks that a run may change from one status to the other, by the table of the contract.
 fn check_transition(id: &RunId, from: RunPhase, to: RunPhase) -> Result<()> {
     use RunPhase::{Created, Done, Running, Waiting};
     let allowed = match from {
@@ -150,7 +150,7 @@ fn check_transition(id: &RunId, from: RunPhase, to: RunPhase) -> Result<()> {
     if allowed { Ok(()) } else { Err(Error::invalid_transition("run", id, from.name(), to.name())) }
 }
 
-/// Adds ranges, and joins a range to the last one if they touch.
+/// Adds ranges. A range that continues the last one is merged with it.
 fn extend(ranges: &mut Vec<EntryRange>, more: &[EntryRange]) {
     for range in more {
         match ranges.last_mut() {

@@ -1,6 +1,6 @@
 //! The threads that a deletion changes, and the threads that a prune deletes.
 //!
-//! The caller must hold the lock on the families of the tenant, so that no thread gets or loses a parent meanwhile.
+//! The caller must hold the lock of the tenant's families, so that no thread gets or loses a parent meanwhile.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// The threads that a deletion changes (TH-17 to TH-20).
+/// The threads that a deletion changes: those that are deleted, and those that lose their parent (TH-17 to TH-20).
 ///
 /// ```
 /// use store_core::{ChildStrategy, thread::Family};
@@ -38,7 +38,7 @@ pub struct Family {
 }
 
 impl Family {
-    /// Creates the family of a thread with these children.
+    /// Begins the deletion of a thread that has these children.
     #[must_use]
     pub fn of(id: ThreadId, children: Vec<ThreadId>, strategy: ChildStrategy) -> Self {
         let mut family = Self { children: length(children.len()), deleted: vec![id], ..Self::default() };
@@ -50,9 +50,9 @@ impl Family {
         family
     }
 
-    /// Returns the next thread whose children belong to the family.
+    /// Returns the next thread whose children must be added, because they are deleted too.
     ///
-    /// Returns none if the family is complete, or if it has more than `most` threads.
+    /// Returns none if all threads were added, or if there are more than `most` of them.
     #[must_use]
     pub fn next(&mut self, most: u64) -> Option<ThreadId> {
         let thread = self.open.pop().filter(|_| self.changed() <= most)?;
@@ -91,7 +91,7 @@ impl Family {
         &self.detached
     }
 
-    /// Returns all threads of the family.
+    /// Returns all threads that the deletion changes.
     pub fn all(&self) -> impl Iterator<Item = &ThreadId> {
         self.deleted.iter().chain(&self.detached)
     }
@@ -120,7 +120,7 @@ impl PruneRequest {
     }
 }
 
-/// The choice of threads to prune: idle threads, children before their parents, the longest idle first (TH-26, TH-28).
+/// Selects the threads to prune: idle threads, children before their parents, the longest idle first (TH-26, TH-28).
 ///
 /// The caller offers threads in the order of their last activity. After each thread that is chosen,
 /// [`offer`](Self::offer) may ask for its parent.
@@ -130,12 +130,12 @@ pub struct PruneSelection {
     now: Timestamp,
     chosen: Vec<ThreadId>,
     more: bool,
-    /// The number of children that stay, for each thread of which a child was chosen.
+    /// For each thread of which a child was chosen: the number of its children that were not chosen.
     staying: HashMap<ThreadId, u64>,
 }
 
 impl PruneSelection {
-    /// Creates an empty choice at the time `now`.
+    /// Begins a selection at the time `now`.
     ///
     /// # Errors
     /// `Invalid` for a limit outside of 1 to 1,000.
@@ -152,13 +152,13 @@ impl PruneSelection {
         self.now.saturating_sub(self.request.idle)
     }
 
-    /// Returns whether a thread may be pruned, judged by that thread alone.
+    /// Returns whether a thread may be pruned as far as its own record tells. Its children are not considered.
     #[must_use]
     pub fn is_idle(&self, stored: &StoredThread) -> bool {
         rules::is_idle(stored, self.request.idle, self.now)
     }
 
-    /// Offers a thread of which no child stays.
+    /// Offers a thread that has no children besides chosen ones.
     ///
     /// If the thread is chosen and has a parent, the parent is returned. The caller then passes the number of the
     /// parent's children to [`is_childless`](Self::is_childless).
@@ -174,24 +174,24 @@ impl PruneSelection {
         stored.thread.parent_thread_id.clone()
     }
 
-    /// Counts one more chosen child of `parent`, and returns whether no child of it stays.
+    /// Counts one more chosen child of `parent`. Returns whether all of its children are now chosen.
     ///
-    /// In that case the caller offers the parent. A thread with children is therefore chosen directly after the last of
-    /// its children, whose last activity may be before or after its own. `children` is the number of children of
-    /// `parent`. It is used only as long as that number is not known ([`knows`](Self::knows)).
+    /// If they are, the caller offers the parent next. A parent is therefore chosen directly after the last of its
+    /// children, whether it was active before that child or after it. `children` is the number of children of `parent`.
+    /// It is used only if that number is not known yet ([`knows`](Self::knows)).
     pub fn is_childless(&mut self, parent: &ThreadId, children: u64) -> bool {
         let left = self.staying.entry(parent.clone()).or_insert(children);
         *left = left.saturating_sub(1);
         *left == 0
     }
 
-    /// Returns whether the number of children is already known and need not be counted.
+    /// Returns whether the number of the children of `parent` is known. If it is, the caller need not count them.
     #[must_use]
     pub fn knows(&self, parent: &ThreadId) -> bool {
         self.staying.contains_key(parent)
     }
 
-    /// Returns whether the choice takes no more threads.
+    /// Returns whether no more threads can be chosen.
     #[must_use]
     pub const fn is_full(&self) -> bool {
         self.more
@@ -203,7 +203,7 @@ impl PruneSelection {
         &self.chosen
     }
 
-    /// Returns the result of the prune, given those of the chosen threads that were deleted.
+    /// Returns the result of the prune. `threads` are those chosen threads that were deleted.
     #[must_use]
     pub fn pruned(&self, threads: Vec<ThreadId>) -> Pruned {
         Pruned::new(threads, self.more)

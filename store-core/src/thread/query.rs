@@ -69,7 +69,7 @@ impl<'a> ThreadScope<'a> {
 }
 
 impl ThreadFilter {
-    /// Returns the shortest list that contains every thread that the filter lets through (PR-15).
+    /// Returns the shortest list that contains every thread that passes the filter (PR-15).
     #[must_use]
     pub fn scope(&self) -> ThreadScope<'_> {
         match (&self.parent, &self.resource_id) {
@@ -83,7 +83,7 @@ impl ThreadFilter {
 
 /// The order of a list of threads.
 ///
-/// Ids decide between equal times, byte by byte (PG-8).
+/// Threads with equal times are ordered by their ids, byte by byte (PG-8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ThreadOrder {
     /// By `updated_at`.
@@ -119,7 +119,7 @@ impl Default for ThreadQuery {
 }
 
 impl ThreadQuery {
-    /// Creates a query for the threads that `filter` lets through, last active first.
+    /// Creates a query for the threads that pass `filter`, last active first.
     #[must_use]
     pub fn new(filter: ThreadFilter) -> Self {
         Self { filter, ..Self::default() }

@@ -30,9 +30,10 @@ pub struct Thread {
     pub created_at: Timestamp,
     /// The time of the last commit or update. It never goes back (PR-5).
     pub updated_at: Timestamp,
-    /// The number of entries in the log. A commit is guarded with it.
+    /// The number of entries in the log. A commit can be guarded with it.
     pub version: Version,
-    /// 1 at creation, and one more with each change of the thread's own fields. An update is guarded with it.
+    /// It is 1 at creation and grows by one with each change of the thread's own fields. An update can be guarded with
+    /// it.
     pub revision: Version,
     /// The parent of the next entry, if that entry names none.
     pub head: Option<EntryId>,
@@ -53,7 +54,8 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Returns the generation: 1, and one more each time the id is used again after a deletion (TH-24).
+    /// Returns the generation. It is 1 for the first thread with this id, and grows by one each time the id is used
+    /// again after a deletion (TH-24).
     #[must_use]
     pub const fn generation(&self) -> u64 {
         self.version.generation()
@@ -68,7 +70,8 @@ pub struct NewThread {
     pub id: ThreadId,
     /// The thread's own fields.
     pub fields: ThreadFields,
-    /// When the thread is stated to have been created, for imports and copies. Not later than store time (TH-29).
+    /// The time of creation that the caller states, for imports and copies. It must not be later than store time
+    /// (TH-29).
     pub at: Option<Timestamp>,
 }
 
@@ -109,7 +112,7 @@ pub struct ThreadFields {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ThreadPatch {
-    /// Sets or clears what the thread belongs to.
+    /// Sets or clears the resource that the thread belongs to.
     pub resource_id: Option<Option<ResourceId>>,
     /// Sets or clears the thread that started this one.
     pub parent_thread_id: Option<Option<ThreadId>>,

@@ -24,9 +24,10 @@ use crate::{
 /// The time for which deleted ids are remembered (TH-25).
 pub const REMEMBERED_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Returns the thread for `new`, or the reason for which it is refused (TH-1, TH-2, TH-24, TH-29).
+/// Returns the thread that `new` describes, or the error with which it is refused (TH-1, TH-2, TH-24, TH-29).
 ///
-/// Whether the parent exists is checked by [`check_parent`], not here.
+/// This function does not check whether the parent exists; [`check_parent`] does. `moment` is store
+/// time and the incarnation of the store.
 ///
 /// # Errors
 /// `AlreadyExists`; `Invalid` for a time later than store time; `LimitExceeded`.
@@ -88,13 +89,13 @@ pub enum ThreadChange {
     Changed(StoredThread),
 }
 
-/// Returns the thread after an update, or the reason for which it is refused (TH-4 to TH-8, TH-10, CM-32).
+/// Returns the thread after an update, or the error with which the update is refused (TH-4 to TH-8, TH-10, CM-32).
 ///
 /// The claim is checked first, the parent last.
 ///
-/// `before` holds the stored thread and the record of its id, in which the claim is noted. `claims` is the mailbox that
-/// the store keeps with its threads. `lineage` returns a thread and all its ancestors, in the form that
-/// [`check_parent`] expects.
+/// `before` holds the stored thread and the record of its id, in which the number of the claim is noted. `claims` is
+/// the mailbox of the same store. `lineage` returns a thread and all its ancestors, in the form that [`check_parent`]
+/// expects.
 ///
 /// # Errors
 /// `NotFound` for the thread or the parent, `ClaimLost`, `StaleEpoch`, `Conflict`, `LimitExceeded`, `Invalid`; any
@@ -180,7 +181,7 @@ pub(crate) fn check_fields(fields: &ThreadFields, limits: &Limits) -> Result<()>
         check_limit("title bytes", length(title.len()), limits.text_bytes)?;
     }
     if !fields.metadata.is_empty() {
-        // The sum of keys and values alone, so that metadata that is far too large is refused before it is encoded.
+        // A lower bound is checked first, so that metadata that is far too large is refused before it is encoded.
         let least = fields.metadata.iter().map(|(key, value)| length(key.len() + value.as_str().len())).sum();
         check_limit("metadata bytes", least, limits.metadata_bytes)?;
         check_limit("metadata bytes", length(fields.metadata.encode().len()), limits.metadata_bytes)?;
@@ -227,16 +228,16 @@ pub(super) fn check_deletion(
     check_limit("threads changed by a deletion", changed, limits.deletion_threads)
 }
 
-/// Returns the record of the id of a thread that is deleted (TH-23, TH-25).
+/// Returns the record of a thread's id after the thread is deleted (TH-23, TH-25).
 ///
-/// Even if the clock went back, the deletion is not earlier than the last write, so that the id is not forgotten too
-/// early (PR-22).
+/// The time of the deletion is never before the last write, even if the clock went back. The id is therefore not
+/// forgotten too early (PR-22).
 #[must_use]
 pub fn deleted_id(id: &IdRecord, stored: &StoredThread, now: Timestamp) -> IdRecord {
     IdRecord { deleted_at: Some(now.max(stored.last_time)), ..id.clone() }
 }
 
-/// Returns a child as it is after it lost its parent (TH-18).
+/// Returns the record of a child after it lost its parent (TH-18).
 #[must_use]
 pub fn detach(mut child: StoredThread, now: Timestamp) -> StoredThread {
     let now = now.max(child.last_time);
@@ -247,23 +248,23 @@ pub fn detach(mut child: StoredThread, now: Timestamp) -> StoredThread {
     child
 }
 
-/// Returns whether a thread may be pruned, judged by that thread alone (TH-26).
+/// Returns whether a thread may be pruned as far as its own record tells (TH-26).
 ///
-/// The time of a write is that of the store, not the time that an import states.
+/// Idle time counts from store time of the last write, not from the time that an import states.
 #[must_use]
 pub(super) fn is_idle(stored: &StoredThread, idle: Duration, now: Timestamp) -> bool {
     let written = stored.last_time.max(stored.thread.updated_at);
     stored.thread.open_runs.is_empty() && stored.queue.count == 0 && written < now.saturating_sub(idle)
 }
 
-/// Returns whether a deleted id need not be remembered any longer (TH-25).
+/// Returns whether the record of a deleted id need no longer be kept (TH-25).
 #[must_use]
 pub fn is_forgotten(id: &IdRecord, now: Timestamp) -> bool {
     id.deleted_at.is_some_and(|at| at < now.saturating_sub(REMEMBERED_FOR))
 }
 
 impl IdRecord {
-    /// Checks a claim and remembers its number (CM-32).
+    /// Checks that no later claim has written to the thread, and notes the number of this claim (CM-32).
     ///
     /// # Errors
     /// `StaleEpoch` if a later claim has already written.

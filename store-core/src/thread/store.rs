@@ -21,7 +21,7 @@ pub trait ThreadReader: Send + Sync {
     /// Lists threads page by page, last active first unless the query says otherwise.
     ///
     /// # Guarantees
-    /// - Filters and orders are those of TH-13 to TH-15. Ids decide between equal times (PG-8).
+    /// - The filters and orders are described in TH-13 to TH-15. Threads with equal times are ordered by id (PG-8).
     /// - By last activity, reading all pages returns every thread at most once, and every thread that was not written
     ///   meanwhile exactly once (PG-5). By creation, it returns every thread exactly once (PG-4).
     ///
@@ -53,8 +53,8 @@ pub trait ThreadAdmin: Send + Sync {
     ///
     /// # Guarantees
     /// - Of several concurrent creations with one id, exactly one succeeds (TH-2).
-    /// - Under a deleted id, the thread is a new one. Its generation is one higher, and it shows nothing of the old
-    ///   thread (TH-24).
+    /// - A thread that is created under a deleted id is a new thread. Its generation is one higher, and it has no data
+    ///   of the old thread (TH-24).
     ///
     /// # Errors
     /// `AlreadyExists` if the id is in use; `NotFound` for a parent that does not exist, which the error names (TH-10);
@@ -93,7 +93,8 @@ pub trait ThreadAdmin: Send + Sync {
     /// After an `Unknown` outcome, load the thread.
     async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion>;
 
-    /// Deletes threads that were not written for a while and that have no open runs and no children that stay (TH-26).
+    /// Deletes threads that were not written for a given time, that have no open runs, and whose children are all
+    /// deleted by the same call (TH-26).
     ///
     /// It also forgets deleted ids that are older than 30 days (TH-25).
     ///
@@ -120,7 +121,7 @@ pub trait ThreadAdmin: Send + Sync {
 
     /// Forgets the highest claim number that wrote to a thread.
     ///
-    /// This is the operator's remedy after a mailbox was replaced or restored (CM-42). An unknown thread is no error.
+    /// An operator calls this after a mailbox was replaced or restored (CM-42). An unknown thread is not an error.
     ///
     /// # Errors
     /// Any error of the write.

@@ -1,4 +1,4 @@
-//! What a store keeps of a thread: the thread, the counters that rules need, and the record of its id.
+//! What a store keeps about a thread: the thread, the counters that the rules need, and the record of its id.
 
 use super::Thread;
 use crate::{
@@ -26,7 +26,7 @@ pub struct StoredThread {
     pub state_bytes: u64,
     /// The queue of pending input, without the inputs themselves.
     pub queue: QueueState,
-    /// Store time of the last commit or update. The time of a later one is not before it (CM-35).
+    /// Store time of the last commit or update. Later ones never have an earlier time (CM-35).
     pub last_time: Timestamp,
     /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
@@ -55,14 +55,14 @@ impl StoredThread {
     }
 }
 
-/// What a store remembers of a thread id: before its thread exists, while it exists, and after it was deleted.
+/// What a store keeps about a thread id: before the thread exists, while it exists, and after it was deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IdRecord {
     /// The generation of the thread that has or had the id. It is 0 before the first thread.
     pub generation: u64,
     /// The highest claim number that wrote to the thread (CM-32).
     pub fence: Option<ClaimNumber>,
-    /// When the thread was deleted. Absent while the id has a thread (TH-25).
+    /// When the thread was deleted. Absent while there is a thread with this id (TH-25).
     pub deleted_at: Option<Timestamp>,
     /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
@@ -70,7 +70,8 @@ pub struct IdRecord {
 
 record!(IdRecord { generation: def, fence: opt, deleted_at: opt });
 
-/// Written as a document with the field names of the contract. A version is a number beside `generation`.
+/// Written as an object with the field names of the contract. `version` and `revision` are written as plain numbers.
+/// Their generation and incarnation are fields of their own.
 impl Codec for Thread {
     fn write(&self, out: &mut String) {
         let mut object = Object::open(out);

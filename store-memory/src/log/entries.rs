@@ -14,7 +14,7 @@ const STRIDE: u64 = 64;
 
 type Seqs<'a> = Box<dyn Iterator<Item = Result<u64>> + 'a>;
 
-/// Offers the entries that `query` asks for and that come after `after`.
+/// Offers to a page the entries that `query` asks for, beginning after the sequence number `after`.
 pub(super) fn fill(
     page: &mut PageBuilder<Arc<Entry>>,
     contents: &Contents,
@@ -62,8 +62,8 @@ impl Window {
     }
 }
 
-/// Returns the entries at the place in the tree that `query` names, in order. Returns `None` if it names an entry that
-/// does not exist.
+/// Returns the sequence numbers in the part of the log that `query` selects: the whole log, a path, or the children of
+/// an entry. They are in the order of the query. Returns `None` if `query` names an entry that does not exist.
 fn candidates<'a>(contents: &'a Contents, query: &EntryQuery, window: Window) -> Result<Option<Seqs<'a>>> {
     let named = |id| contents.derived.seq(id);
     let leaf = match &query.path_of {
@@ -93,7 +93,7 @@ fn candidates<'a>(contents: &'a Contents, query: &EntryQuery, window: Window) ->
     Ok(Some(Box::new(children.filter(is_on_path))))
 }
 
-/// Returns the path of `leaf` within a window.
+/// Returns the sequence numbers on the path of `leaf` that are in a window.
 fn path(contents: &Contents, leaf: Node, window: Window) -> Result<Seqs<'_>> {
     // Sequence numbers increase along a path.
     let first = node::depth_up_to(contents, &leaf, window.first.saturating_sub(1))? + 1;
@@ -114,7 +114,7 @@ fn path(contents: &Contents, leaf: Node, window: Window) -> Result<Seqs<'_>> {
     })))
 }
 
-/// Returns the entries from a start entry up to its ancestor at depth `top`.
+/// Returns the sequence numbers from a start entry up to its ancestor at depth `top`.
 fn upwards(contents: &Contents, start: Option<Node>, top: u64) -> impl Iterator<Item = Result<u64>> {
     let mut next = start.map(Ok);
     std::iter::from_fn(move || {

@@ -16,7 +16,7 @@ use crate::{
     threads::MemoryThreads,
 };
 
-/// A list of one thread: what its cursors are bound to, and where reading continues.
+/// A list of a thread while it is read: what its cursors are bound to, and where reading continues.
 struct List {
     scope: CursorScope,
     limit: usize,
@@ -24,8 +24,8 @@ struct List {
 }
 
 impl List {
-    /// Opens a list. Its cursors are also bound to the generation, so that a cursor does not work on a thread that was
-    /// deleted or created again (TH-24).
+    /// Opens a list. Its cursors are also bound to the generation, so that a cursor no longer works after its thread
+    /// was deleted, even if the id is used again (TH-24).
     fn open(tenant: &Tenant, slot: &Slot, name: (&'static str, &ThreadId, &str), page: &PageRequest) -> Result<Self> {
         let (method, thread, binding) = name;
         let binding = format!("{:?}", (thread, slot.generation(), binding));
@@ -132,10 +132,10 @@ impl LogReader for MemoryThreads {
     }
 }
 
-/// Returns the name and checkpoint after which a list of snapshots continues. A name is too long for a cursor, so the
-/// cursor contains the sequence number of the entry that gave the name.
+/// Returns the name and checkpoint after which a list of snapshots continues. A name may be too long for a cursor, so
+/// the cursor contains the sequence number of the entry that gave the name.
 fn named(contents: &Contents, after: &Position) -> Result<(String, u64)> {
-    // The cursor comes from a tenant that was deleted and created again.
+    // Such a cursor comes from a tenant that was deleted and created again.
     if after.bound > contents.last_seq() {
         return Err(Error::invalid_cursor("its entry does not exist"));
     }
@@ -149,7 +149,7 @@ fn leaf(logged: &Logged) -> Leaf {
 
 type Parts = Vec<(context::Piece, Arc<Entry>)>;
 
-/// Gathers all data of a context as of one moment, and the parts from which it is built.
+/// Loads all data of a context as of one moment, and the entries from which its messages are built.
 fn gather(contents: &Contents, request: &ContextRequest) -> Result<(ThreadContext, Parts)> {
     let thread = &contents.thread.thread;
     let mut found = ThreadContext::empty(thread.clone());

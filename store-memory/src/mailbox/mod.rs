@@ -17,7 +17,7 @@ use store_core::{
 
 use crate::tenant::Tenant;
 
-/// The largest number of expired leases that one claim ends. The next claim ends the remaining ones.
+/// The maximum number of expired leases that one claim ends. The next claim ends the remaining ones.
 const MAX_EXPIRED: usize = 1_000;
 
 /// The mailbox of a tenant.
@@ -31,7 +31,7 @@ impl MemoryMailbox {
         Self { tenant }
     }
 
-    /// Changes the mailbox under its exclusive lock, then wakes waiting claimers of newly claimable dispatches.
+    /// Changes the mailbox under its exclusive lock. Then wakes the waiting workers if a dispatch has become claimable.
     fn change<T>(&self, change: impl FnOnce(&mut MailboxMap, Setting<'_>) -> Result<T>) -> Result<T> {
         let tenant = self.tenant.check_open()?;
         let mut mailbox = tenant.mailbox.write();
@@ -105,13 +105,14 @@ impl MailboxConsumer for MemoryMailbox {
     }
 }
 
-/// Claims from one thread.
+/// Claims a dispatch of one thread.
 fn claim_of(mailbox: &mut MailboxMap, thread: &ThreadId, one: ClaimOne<'_>, setting: Setting<'_>) -> Result<Claims> {
     mailbox.promote_due_of(thread, setting.now);
     mailbox.change(|view| mailbox::claim(view, thread, one, setting))
 }
 
-/// Claims from ready threads, in their order. Expired leases are ended first, because their threads are ready, too.
+/// Claims dispatches of ready threads, in the order of the threads. Ends expired leases first, because a thread whose
+/// lease has expired is ready, too.
 fn claim_any(
     mailbox: &mut MailboxMap,
     request: &ClaimRequest,

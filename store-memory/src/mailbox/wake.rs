@@ -1,4 +1,4 @@
-//! Waiting for something to claim.
+//! Waiting for dispatches to claim.
 
 use std::{future::ready, time::Duration};
 
@@ -8,7 +8,7 @@ use store_core::{Result, Timestamp, Waited, WakeUps};
 use super::MemoryMailbox;
 
 impl MemoryMailbox {
-    /// Returns the earliest time at which a claim finds a dispatch.
+    /// Returns the earliest time at which a claim can find a dispatch.
     fn next_claim(&self) -> Result<Option<Timestamp>> {
         let tenant = self.tenant.check_open()?;
         let mut mailbox = tenant.mailbox.write();

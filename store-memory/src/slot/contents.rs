@@ -12,7 +12,7 @@ use store_core::{
 
 use super::{Derived, Queue};
 
-/// An entry, the data derived with it, and what later entries say about it.
+/// An entry of the log, its node, which is derived once, and its marks, which later entries determine.
 #[derive(Debug, Clone)]
 pub(crate) struct Logged {
     pub(crate) entry: Arc<Entry>,
@@ -88,7 +88,7 @@ impl Contents {
         self.keys.extend(plan.key.map(|record| (record.key.clone(), record)));
     }
 
-    /// The number of items to be removed one by one: entries, keys and pending input.
+    /// Returns the number of items that are removed one by one: entries, keys and pending input.
     pub(crate) fn size(&self) -> usize {
         self.log.len() + self.keys.len() + self.queue.size()
     }

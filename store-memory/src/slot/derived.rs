@@ -9,9 +9,9 @@ use store_core::{Body, BodyKind, EntryId, log::given_name};
 
 use super::{Logged, contents::at};
 
-/// Ordered sets over a log, so that the cost of a page of any list depends only on the page.
+/// Maps and ordered sets derived from a log. With them, the cost of a page of any list depends only on the page.
 ///
-/// They are updated with each append. Building them from the whole log gives the same result.
+/// They are updated with each append. Deriving them from the whole log gives the same result.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Derived {
     ids: HashMap<EntryId, u64>,
@@ -22,14 +22,14 @@ pub(crate) struct Derived {
     /// Entries with several children on paths. 0 stands for the position before the first entry.
     branches: BTreeSet<u64>,
     has_root: bool,
-    /// The sequence number of the entry that gave the name, by name and checkpoint.
+    /// For each name and checkpoint, the sequence number of the entry that gave the name.
     snapshots: BTreeMap<(String, u64), u64>,
     /// The current name of each checkpoint.
     names: HashMap<u64, String>,
 }
 
 impl Derived {
-    /// Derives everything from a whole log.
+    /// Derives everything from a log.
     pub(crate) fn of(log: &[Logged]) -> Self {
         let mut derived = Self::default();
         for logged in log {
@@ -95,7 +95,8 @@ impl Derived {
         self.branches.range(first..).copied()
     }
 
-    /// Returns each name with its checkpoint and the entry that gave the name, after this name and checkpoint.
+    /// Returns the names that come after the given name and checkpoint, each with its checkpoint and the entry that
+    /// gave the name.
     pub(crate) fn snapshots_after(&self, after: Option<(String, u64)>) -> impl Iterator<Item = (&str, u64, u64)> {
         let after = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.snapshots.range((after, Bound::Unbounded)).map(|((name, seq), giver)| (name.as_str(), *seq, *giver))
@@ -106,7 +107,7 @@ impl Derived {
         self.snapshots.range(first..=last).next_back().map(|((_, seq), _)| *seq)
     }
 
-    /// Removes an entry of a deleted thread that is removed in batches.
+    /// Removes the data of an entry. Its thread was deleted, and the entries of the thread are removed in batches.
     pub(crate) fn forget(&mut self, logged: &Logged) {
         let (seq, parent) = (logged.node.seq, logged.node.parent);
         self.ids.remove(&logged.entry.id);

@@ -12,7 +12,7 @@ pub(crate) use self::{
     queue::Queue,
 };
 
-/// The state of one thread id. It outlives its thread as long as the id is remembered (TH-25, CM-32).
+/// The state of one thread id. After a deletion of the thread it exists until the id is forgotten (TH-25, CM-32).
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     pub(crate) id: IdRecord,
@@ -20,12 +20,12 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Whether the slot can be dropped without losing data.
+    /// Returns whether the slot can be dropped without losing data.
     pub(crate) fn is_blank(&self) -> bool {
         self.contents.is_none() && self.id == IdRecord::default()
     }
 
-    /// The generation of the thread, for data bound to it. 0 without a thread.
+    /// Returns the generation of the thread, to which cursors are bound, or 0 if there is no thread.
     pub(crate) fn generation(&self) -> u64 {
         self.contents.as_ref().map_or(0, |contents| contents.thread.thread.generation())
     }

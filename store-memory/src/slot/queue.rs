@@ -7,7 +7,7 @@ use store_core::{
     pending::{DecisionRecord, QueueWrite, StoredInput},
 };
 
-/// Inputs ordered by rank, and found by id.
+/// Pending inputs in the order of their ranks, and the rank of each id.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     inputs: BTreeMap<u64, PendingInput>,
@@ -53,7 +53,7 @@ impl Queue {
         self.decisions.get(run)?.get(ticket)
     }
 
-    /// The number of items to be removed one by one.
+    /// Returns the number of items that are removed one by one.
     pub(crate) fn size(&self) -> usize {
         self.inputs.len() + self.decisions.len()
     }

@@ -26,7 +26,7 @@ struct Row {
     scopes: usize,
 }
 
-/// A scope with its events from the floor on.
+/// A scope, and the ids of its events that are not trimmed.
 #[derive(Debug, Default)]
 struct Log {
     state: ScopeState,
@@ -34,14 +34,14 @@ struct Log {
 }
 
 impl Log {
-    /// The index of the event after this sequence number.
+    /// Returns the index in `ids` of the event that follows this sequence number.
     fn behind(&self, seq: u64) -> usize {
         usize::try_from(seq.saturating_sub(self.state.floor)).unwrap_or(usize::MAX).min(self.ids.len())
     }
 }
 
 impl Events {
-    /// Whether there are no events.
+    /// Returns whether there are no events.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -58,7 +58,8 @@ impl Events {
         self.rows.get(id).map(|row| &row.stored)
     }
 
-    /// Returns the events of a scope with their sequence numbers, after one of them in the direction of the walk.
+    /// Returns the events of a scope with their sequence numbers, in the given direction, beginning after the sequence
+    /// number `after`.
     pub(crate) fn walk(
         &self,
         scope: &Scope,
@@ -110,7 +111,7 @@ impl Events {
         gone.len() as u64
     }
 
-    /// Notes that an event was removed from one of its scopes. An event without a scope is dropped.
+    /// Records that an event was removed from one of its scopes. An event that no scope contains any more is dropped.
     fn release(&mut self, id: &EventId, now: Timestamp) {
         let Some(row) = self.rows.get_mut(id) else { return };
         row.scopes -= 1;

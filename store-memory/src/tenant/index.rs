@@ -34,15 +34,15 @@ pub(crate) enum RunScope {
     Status(RunPhase),
 }
 
-/// A thread as the lists show it.
+/// A thread as lists return it.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub(crate) thread: Arc<StoredThread>,
-    /// The number of the change that wrote the row. A walk that began before this change leaves the row out (PG-5).
+    /// The number of the change that wrote the row. A list that was begun before this change leaves the row out (PG-5).
     pub(crate) changed: u64,
 }
 
-/// The data outside its own thread that the plan of a commit reads.
+/// The records outside of a commit's own thread that the plan of the commit reads.
 #[derive(Debug)]
 pub(crate) struct ExternalRecords {
     pub(crate) runs: BTreeMap<RunId, Arc<Run>>,
@@ -97,7 +97,7 @@ impl From<run::RunScope<'_>> for RunScope {
 }
 
 impl Index {
-    /// Whether the index holds nothing besides threads and their ids.
+    /// Returns whether the index contains no events and no outbox rows. Threads are not considered.
     pub(crate) fn is_empty(&self) -> bool {
         self.events.is_empty() && self.outbox.is_empty()
     }
@@ -106,7 +106,7 @@ impl Index {
         self.threads.get(id)
     }
 
-    /// The generation of a thread, for data bound to it. 0 if the thread does not exist.
+    /// Returns the generation of a thread, to which cursors are bound, or 0 if the thread does not exist.
     pub(crate) fn generation(&self, id: &ThreadId) -> u64 {
         self.threads.get(id).map_or(0, |row| row.thread.thread.generation())
     }
@@ -115,7 +115,7 @@ impl Index {
         self.runs.get(id)
     }
 
-    /// The number of changes of threads so far.
+    /// Returns the number of changes of threads so far.
     pub(crate) const fn changes(&self) -> u64 {
         self.changes
     }
@@ -176,7 +176,8 @@ impl Index {
         }
     }
 
-    /// Replaces what is remembered of the id of a slot, and notes when the id is to be forgotten (TH-25).
+    /// Replaces the record of a slot's thread id, and updates the list of deleted ids, which are forgotten later
+    /// (TH-25).
     pub(crate) fn put_id(&mut self, id: &ThreadId, slot: &mut Slot, record: IdRecord) {
         if let Some(at) = slot.id.deleted_at {
             self.deleted.remove(&(at, id.clone()));
@@ -190,19 +191,19 @@ impl Index {
         self.deleted.iter()
     }
 
-    /// Returns what the plan of a commit with these needs reads.
+    /// Returns the records outside of its own thread that the plan of a commit with these needs reads.
     pub(crate) fn external(&self, needs: &Needs) -> ExternalRecords {
         let has_parent = needs.parent_thread.as_ref().is_some_and(|parent| self.threads.contains_key(parent));
         ExternalRecords { has_parent, ..self.external_runs(&needs.runs) }
     }
 
-    /// Returns what the plan of a change of a queue reads.
+    /// Returns the records outside of the thread that the plan of a change of its queue reads.
     pub(crate) fn external_runs<'a>(&self, runs: impl IntoIterator<Item = &'a RunId>) -> ExternalRecords {
         let runs = runs.into_iter().filter_map(|id| Some((id.clone(), Arc::clone(self.runs.get(id)?))));
         ExternalRecords { runs: runs.collect(), has_parent: false }
     }
 
-    /// Whether the runs that the plan used, and no others, still exist on the same threads.
+    /// Returns whether each run that the plan looked up still belongs to the same thread, or still does not exist.
     pub(crate) fn is_unchanged(&self, needs: &Needs, seen: &ExternalRecords) -> bool {
         let owner = |run: &Arc<Run>| run.thread.clone();
         needs.runs.iter().all(|id| self.runs.get(id).map(owner) == seen.runs.get(id).map(owner))

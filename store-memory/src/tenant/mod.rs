@@ -32,12 +32,13 @@ use crate::{
 pub(crate) struct Common {
     pub(crate) config: MemoryConfig,
     pub(crate) cursors: CursorKey,
-    /// The incarnation given to the newest mailbox.
+    /// The incarnation of the newest mailbox.
     pub(crate) incarnations: Lock<u64>,
 }
 
 impl Common {
-    /// Returns an incarnation above all that this store gave to mailboxes, and above those of earlier stores (MB-25).
+    /// Returns an incarnation that is higher than those of all earlier mailboxes of this store and of earlier stores
+    /// (MB-25).
     fn next_incarnation(&self) -> u64 {
         let mut last = self.incarnations.lock();
         *last = self.config.clock.now().as_millis().max(*last + 1);
@@ -57,7 +58,7 @@ pub(crate) struct Tenant {
     pub(crate) index: Shared<Index>,
     pub(crate) trash: Trash,
     pub(crate) live: Arc<LiveHub>,
-    /// Rung when a dispatch may have become claimable. No lock is held meanwhile.
+    /// Notified when a dispatch may have become claimable. The caller holds no lock of the tenant meanwhile.
     pub(crate) notifier: Notifier,
     closed: Flag,
 }
@@ -91,8 +92,8 @@ impl Tenant {
         self.notifier.notify(Timestamp::MIN);
     }
 
-    /// Wakes waiting claimers if the mailbox has changed since the last call so that a dispatch is or becomes
-    /// claimable.
+    /// Wakes the waiting workers if the changes of the mailbox since the last call make a dispatch claimable, now or
+    /// later.
     pub(crate) fn notify_workers(&self) {
         let from = self.mailbox.write().take_claimable_from();
         if let Some(from) = from {
@@ -100,7 +101,7 @@ impl Tenant {
         }
     }
 
-    /// Returns store time. It must be read while the locks are held (PR-22).
+    /// Returns the store time. A caller reads it while it holds its locks (PR-22).
     pub(crate) fn now(&self) -> Timestamp {
         self.common.config.clock.now()
     }
@@ -115,7 +116,7 @@ impl Tenant {
         Setting::new(self.now(), &config.limits, &*config.ids)
     }
 
-    /// Whether nothing is stored for the tenant, not even an id.
+    /// Returns whether nothing is stored for the tenant, not even an id.
     pub(crate) fn is_empty(&self) -> bool {
         self.slots.is_empty() && self.mailbox.read().is_empty() && self.index.read().is_empty()
     }

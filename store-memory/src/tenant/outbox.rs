@@ -45,7 +45,7 @@ impl Outbox {
         self.lists.get(list).map_or(0, |places| length(places.len()))
     }
 
-    /// Returns the places of a list after a given place, in this direction.
+    /// Returns the places of a list after a given place, in the given direction.
     pub(crate) fn walk(
         &self,
         list: &OutboxList,

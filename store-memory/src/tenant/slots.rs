@@ -22,6 +22,7 @@ type Shard = Shared<HashMap<ThreadId, Arc<Shared<Slot>>>>;
 pub(crate) struct Slots {
     hasher: Hashing,
     shards: [Shard; SHARDS - 1],
+    /// The last shard. It is a field of its own, so that choosing a shard cannot fail.
     last: Shard,
 }
 
@@ -40,7 +41,7 @@ impl Slots {
         result
     }
 
-    /// Runs `act` on the slot of `id` with shared access. An unused id has a blank slot.
+    /// Runs `act` on the slot of `id` with shared access. For an unused id, `act` gets a blank slot.
     pub(crate) fn read<R>(&self, id: &ThreadId, act: impl FnOnce(&Slot) -> R) -> R {
         let slot = self.shard(id).read().get(id).map(Arc::clone);
         match slot {

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 
 use crate::{locks::Lock, slot::Contents};
 
-/// The number of entries and keys that one batch removes.
+/// The maximum number of entries, keys and inputs that one batch removes.
 const BATCH: usize = 1_000;
-/// The number of entries and keys that may stay here until a purge removes them.
+/// The number of entries, keys and inputs that may stay here until a purge removes them.
 const LARGE: usize = 10_000;
 
-/// The contents of deleted threads. They are unreachable and only have to be freed, batch by batch (TH-20).
+/// The contents of deleted threads. No call can reach them. They only have to be freed, batch by batch (TH-20).
 #[derive(Debug, Default)]
 pub(crate) struct Trash(Lock<Heap>);
 
@@ -65,7 +65,7 @@ mod tests {
     use super::{LARGE, Trash};
     use crate::{MemoryConfig, MemoryStore, slot::Contents};
 
-    /// Returns the contents of a thread with this number of entries, as far as removal uses them.
+    /// Returns the contents of a thread with this number of entries. Only the data that a removal uses is correct.
     async fn thread_of(entries: usize) -> Box<Contents> {
         let store = MemoryStore::open(MemoryConfig::default()).unwrap();
         let thread = ThreadId::new("t").unwrap();

@@ -34,7 +34,7 @@ pub(super) fn delete(tenant: &Tenant, id: &ThreadId, request: DeleteRequest) -> 
         let stored = slot.contents.as_ref().map(|contents| &*contents.thread);
         family.check(id, stored, request, limits)
     };
-    // A request that is refused whatever the other threads contain must not lock all of them.
+    // This check does not depend on the other threads, so a request that it refuses does not lock them.
     tenant.slots.read(id, check)?;
     let slots = tenant.slots.several(family.all());
     let mut locked: Locked<'_> = slots.iter().map(|(id, slot)| (id, slot.write())).collect();
@@ -45,7 +45,7 @@ pub(super) fn delete(tenant: &Tenant, id: &ThreadId, request: DeleteRequest) -> 
     Ok(Deletion::from(family))
 }
 
-/// Deletes and detaches threads, all of them locked, atomically for all readers.
+/// Deletes and detaches locked threads. Readers see all of these changes at once.
 pub(super) fn apply(tenant: &Tenant, locked: &mut Locked<'_>, deleted: &[ThreadId], detached: &[ThreadId]) {
     let now = tenant.now();
     let mut gone = Vec::new();

@@ -51,8 +51,9 @@ impl ThreadReader for MemoryThreads {
         let after = Position::open(&tenant.common.cursors, &scope, query.page.cursor.as_ref())?;
         let walk = walk(&query, after.as_ref())?;
         let index = tenant.index.read();
-        // An ascending walk by activity would meet threads again that are written in the meantime. So it is bound to
-        // the number of changes at its beginning. A time would not do, because a commit may state an earlier time.
+        // A list that ascends by activity would return a thread a second time if the thread is written in the meantime.
+        // So the list leaves out threads that have changed since its first page was read. It compares numbers of
+        // changes and not times, because a commit may state an earlier time.
         let ascends = (query.order, query.direction) == (ThreadOrder::LastActivity, Direction::Forward);
         let bound = if ascends { after.map_or_else(|| index.changes(), |after| after.bound) } else { u64::MAX };
         for (time, row) in index.walk_threads(&query.filter.scope().into(), query.order, &walk) {
@@ -87,7 +88,7 @@ impl ThreadReader for MemoryThreads {
     }
 }
 
-/// Returns the part of its order that a query walks.
+/// Returns the part of an order that a query reads, and the direction.
 fn walk(query: &ThreadQuery, after: Option<&Position>) -> Result<Walk<ThreadId>> {
     let filter = &query.filter;
     let (from, before) = match query.order {
@@ -100,7 +101,7 @@ fn walk(query: &ThreadQuery, after: Option<&Position>) -> Result<Walk<ThreadId>>
     Ok(Walk { direction: query.direction, after, from, before })
 }
 
-/// The size of the parts of a thread that may be large, in bytes.
+/// Returns the size in bytes of the parts of a thread that may be large.
 fn bytes(thread: &Thread) -> u64 {
     length(thread.metadata.iter().map(|(key, value)| key.len() + value.as_str().len()).sum())
 }

@@ -1,4 +1,4 @@
-//! Pruning threads that were not written for a while, and forgetting deleted ids.
+//! Pruning threads that were not written to for a while, and forgetting deleted ids.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use store_core::{
 use super::delete::{self, Locked};
 use crate::tenant::{Index, Tenant, ThreadScope};
 
-/// The number of ids that one batch forgets.
+/// The maximum number of ids that one batch forgets.
 const BATCH: usize = 1_000;
 
 pub(super) fn prune(tenant: &Tenant, request: PruneRequest) -> Result<Pruned> {
@@ -22,7 +22,8 @@ pub(super) fn prune(tenant: &Tenant, request: PruneRequest) -> Result<Pruned> {
     if !request.dry_run {
         let slots = tenant.slots.several(&chosen);
         let mut locked: Locked<'_> = slots.iter().map(|(id, slot)| (id, slot.write())).collect();
-        // A thread that was written before it was locked is no longer idle (TH-27). It stays, and so do its ancestors.
+        // A thread that was written to after it was chosen and before it was locked is no longer idle (TH-27). It
+        // stays, and so do its ancestors.
         let index = tenant.index.read();
         let mut gone = BTreeSet::new();
         chosen.retain(|id| {

@@ -12,8 +12,8 @@ fn every_size_up_to_the_default_limits_is_kept() {
     run(default_sizes(crate::fixture()));
 }
 
-/// SEC5. Shows ER-9: a refusal takes at most 64 MiB, beside its argument. It runs in a process of its own, in which no
-/// other test uses memory.
+/// SEC5. Shows ER-9: a refusal takes at most 64 MiB in addition to its argument. It runs in a process of its own, in
+/// which no other test uses memory.
 #[test]
 fn a_refusal_takes_little_memory() {
     let said = Process::begin(&[], "bounds::a_child_refuses", &[(TASK, "1")]).end();

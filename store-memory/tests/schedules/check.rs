@@ -19,7 +19,7 @@ use shuttle::{
 };
 
 const SEED: &str = "AGENTSTORE_SCHEDULE_SEED";
-/// One more than the maximum number of preemptions in a schedule. Most faults need no more preemptions than that.
+/// One more than the maximum number of preemptions in a schedule. Most faults need only a few preemptions.
 const DEPTH: usize = 3;
 /// The number of schedules that are run twice.
 const REPEATED: usize = 100;
@@ -35,17 +35,18 @@ impl Tally {
         *self.0.lock().unwrap().entry(what).or_default() += 1;
     }
 
-    /// Returns the counts as text. Panics if one of `wanted` never happened, because the scenario then shows nothing
-    /// about it.
+    /// Returns the counts as text. Panics if one of the situations in `wanted` never occurred, because the scenario
+    /// then shows nothing about it.
     fn text(&self, wanted: &[&'static str]) -> String {
         let counts = self.0.lock().unwrap();
         let missing: Vec<_> = wanted.iter().filter(|what| !counts.contains_key(*what)).collect();
-        assert!(missing.is_empty(), "no schedule has these: {missing:?}");
+        assert!(missing.is_empty(), "these situations occurred in no schedule: {missing:?}");
         counts.iter().map(|(what, count)| format!(", {what} {count}")).collect()
     }
 }
 
-/// Checks that a scenario holds under every schedule, and that each of `wanted` happens in at least one of them.
+/// Checks that a scenario succeeds under every schedule, and that each situation in `wanted` occurs in at least one of
+/// them.
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "the test prints its figures")]
 pub(crate) fn holds<F>(
     name: &str,
@@ -65,12 +66,12 @@ pub(crate) fn holds<F>(
     }
     let again = UncontrolledNondeterminismCheckScheduler::new(PctScheduler::new_from_seed(seed, DEPTH, REPEATED));
     if let Err((_, panic)) = search(again, move || scenario(Tally::default())) {
-        eprintln!("{SEED}={seed}: {name}: a repeated schedule took another course");
+        eprintln!("{SEED}={seed}: {name}: a schedule ran differently when it was repeated");
         resume_unwind(panic);
     }
 }
 
-/// Checks that the fault in a scenario is found, and that the panic contains `message`.
+/// Checks that the checker finds the fault in a scenario, and that the panic contains `message`.
 #[expect(clippy::print_stdout, reason = "the test prints its figures")]
 pub(crate) fn finds<F>(name: &str, message: &str, scenario: impl Fn() -> F + Send + Sync + 'static)
 where
@@ -84,7 +85,7 @@ where
     println!("{SEED}={seed}: {name}: found in schedule {at} of {schedules}");
 }
 
-/// Returns the seed that decides all schedules: the number in the environment variable, or 1.
+/// Returns the seed that determines all schedules: the number in the environment variable, or 1.
 fn seed() -> u64 {
     env::var(SEED).ok().map_or(1, |text| text.parse().unwrap())
 }
@@ -94,7 +95,8 @@ fn schedules() -> usize {
     if env::var("AGENTSTORE_TEST_LENGTH").is_ok_and(|length| length == "long") { 20_000 } else { 2_000 }
 }
 
-/// Returns how many schedules were run, or the number of the one that failed and its panic.
+/// Runs a scenario under the schedules of a scheduler. Returns their number, or the number of the schedule that failed,
+/// and its panic.
 fn search<F>(
     scheduler: impl Scheduler + 'static,
     scenario: impl Fn() -> F + Send + Sync + 'static,
@@ -104,7 +106,7 @@ where
 {
     let mut config = Config::new();
     config.stack_size = STACK_BYTES;
-    // The checker warns that it treats every memory order as the strongest one.
+    // Otherwise the checker warns that it treats every memory ordering as the strongest one.
     config.silence_warnings = true;
     if IS_QUIET.get() {
         config.failure_persistence = FailurePersistence::None;
@@ -123,11 +125,11 @@ thread_local! {
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs something that must fail, without printing the panic.
+/// Runs a function that is expected to panic, without printing the panic.
 fn quietly<T>(run: impl FnOnce() -> T) -> T {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
-        // The checker sets its own hook at its first run.
+        // The checker sets its own panic hook in its first run. So that run must come before the hook below is set.
         search(RoundRobinScheduler::new(1), || std::future::ready(())).ok();
         let hook = take_hook();
         set_hook(Box::new(move |panic| {

@@ -1,5 +1,5 @@
-//! Controls: scenarios with a fault that must be found. They reveal a checker that finds nothing. Each fault is found
-//! only if the locks of the crate that the scenario calls are those of the checker.
+//! Controls: scenarios with a fault that the checker must find. They fail if the checker can find nothing. Each fault
+//! is found only if the crate that the scenario calls uses the locks of the checker.
 
 use std::sync::{
     Arc,
@@ -32,7 +32,8 @@ fn a_counter_that_loses_an_update_is_found() {
     });
 }
 
-/// Each task reads a version and commits without expecting it. store-memory lets the other task run in between.
+/// Each task reads the version and then commits without a guard. At a lock of store-memory, the other task can run in
+/// between.
 #[test]
 fn a_writer_without_a_guard_is_found() {
     finds("a writer that expects nothing", "another writer was faster", || async {
@@ -53,7 +54,7 @@ fn a_writer_without_a_guard_is_found() {
     });
 }
 
-/// The task looks before it follows, and store-core lets the other task run in between.
+/// The main task reads the flag before it follows. At a lock of store-core, the other task can run in between.
 #[test]
 fn a_wake_up_that_is_lost_is_found() {
     finds("a wake-up that is lost", "deadlock", || async {

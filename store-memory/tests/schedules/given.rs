@@ -1,4 +1,4 @@
-//! A store whose time moves only when a scenario moves it, and what scenarios do with the store.
+//! A store whose time moves only when a scenario moves it, and helpers of the scenarios.
 
 use std::{
     pin::pin,
@@ -24,7 +24,7 @@ use store_memory::{MemoryConfig, MemoryStore};
 
 /// The lease of every claim.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
-/// The length of a wait that only a wake-up is expected to end.
+/// A timeout so long that only a wake-up is expected to end the wait.
 pub(crate) const LONG: Duration = Duration::from_hours(1);
 
 /// The store of one schedule.
@@ -80,7 +80,8 @@ impl Given {
     }
 }
 
-/// Makes ids that are the same in each run of a schedule. Its atomic is not the checker's, so no other task runs here.
+/// A source of ids that are the same in each run of a schedule. The counter is not an atomic of the checker, so no
+/// other task runs at this point.
 #[derive(Debug, Default)]
 struct Numbers(AtomicU64);
 
@@ -112,12 +113,13 @@ pub(crate) const fn ack() -> Settlement {
     Settlement::Ack { result: None }
 }
 
-/// Returns a number below `bound`. It is the same in each run of a schedule.
+/// Returns a random number below `bound`. It is the same in each run of a schedule.
 pub(crate) fn below(bound: usize) -> usize {
     thread_rng().gen_range(0..bound)
 }
 
-/// Polls a future at most `times` times, lets other tasks run in between, and drops the future.
+/// Polls a future at most `times` times, lets other tasks run in between, and drops the future. Returns its output if
+/// it has ended.
 pub(crate) async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
     let mut future = pin!(future);
     for _ in 0..times {

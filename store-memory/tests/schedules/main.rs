@@ -1,5 +1,5 @@
-//! The store in memory under a schedule checker, which decides at each lock and atomic which task runs next. It is
-//! built only with `--cfg shuttle`, as `cargo xtask test` does.
+//! The store in memory under a schedule checker, which decides at each lock and atomic which task runs next. It needs a
+//! build with `--cfg shuttle`, which `cargo xtask test` makes.
 
 #![cfg(shuttle)]
 #![expect(

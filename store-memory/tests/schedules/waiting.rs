@@ -59,7 +59,8 @@ async fn events(tally: Tally) {
     let (first, gone) = (spawn(first), spawn(polled(gone, times)));
     let (subscribed, is_subscribed) = channel();
     let late = spawn(follow_from_now(Arc::clone(&given), subscribed));
-    // No event follows the last one of the writers yet. So nothing else would wake a subscriber that missed it.
+    // Until here no event comes after the last one of the writers. So nothing else would wake a subscriber that missed
+    // that event.
     let seen = first.await.unwrap();
     is_subscribed.recv().unwrap();
     write(&given, END).await;
@@ -97,7 +98,8 @@ async fn next(events: &mut EventStream) -> String {
     event.payload.unwrap().to().unwrap()
 }
 
-/// Subscribes from now on. Returns the cursor at which the subscription began, and the events that it saw.
+/// Subscribes to the events from now on. Returns the cursor after which the subscription began, and the names of the
+/// events that it received.
 async fn follow_from_now(given: Arc<Given>, subscribed: Sender<()>) -> (Option<Cursor>, Vec<String>) {
     let mut begun = given.events.subscribe(Subscribe::new(scope(), Start::Now)).await.unwrap();
     subscribed.send(()).unwrap();
@@ -124,7 +126,7 @@ fn a_worker_misses_no_work() {
     holds("a worker misses no work", &["waits", "gone"], workers);
 }
 
-/// Each dispatch is enqueued after the one before has ended, so nothing else would wake a worker that missed it.
+/// Each dispatch is enqueued after the previous one has ended, so nothing else would wake a worker that missed it.
 async fn workers(tally: Tally) {
     let given = Arc::new(Given::new());
     let (done, is_done) = channel();
@@ -154,7 +156,7 @@ async fn workers(tally: Tally) {
     assert_eq!(given.mailbox.count_dispatches(None).await.unwrap().acked, 3 + WORKERS as u64);
 }
 
-/// Claims and acknowledges dispatches until one tells it to stop. Waits when there is none.
+/// Claims and acknowledges dispatches until one tells the worker to stop. Waits while there is nothing to claim.
 async fn serve(given: Arc<Given>, done: Sender<()>, tally: Tally) {
     loop {
         let Some(held) = given.mailbox.claim(claim()).await.unwrap().claimed.pop() else {

@@ -1,6 +1,6 @@
-//! Workers of a few threads run beside a task that interrupts or cancels, beside a worker that is dropped in the middle
-//! of its work, and while time moves and ends leases. Each dispatch ends once, no thread has two holders, and what a
-//! holder committed is in the log once.
+//! Workers process the dispatches of a few threads. Meanwhile another task interrupts or cancels, one worker is dropped
+//! in the middle of its work, and the time advances so that leases expire. Each dispatch ends once, no thread has two
+//! holders, and each commit of a holder is in the log once.
 
 use std::{
     collections::HashMap,
@@ -64,7 +64,8 @@ async fn dispatches(tally: Tally) {
         }
     });
     gone.await.unwrap();
-    // The dispatch that the dropped worker held can be claimed again. Workers that hold a claim now may lose it, too.
+    // From now on the dispatch that the dropped worker held can be claimed again. Workers that hold a claim may lose
+    // it, too.
     scene.given.clock.advance(LEASE);
     scene.look().await;
     meddler.await.unwrap();
@@ -82,7 +83,7 @@ struct Scene {
     book: Mutex<Book>,
 }
 
-/// What the tasks saw. It is locked only between two calls of the store.
+/// What the tasks have observed. It is locked only between two calls of the store.
 #[derive(Default)]
 struct Book {
     enqueued: Vec<DispatchId>,
@@ -120,7 +121,8 @@ impl Scene {
         }
     }
 
-    /// Claims a dispatch and works on it. Returns whether there was none, or `None` if the dispatch says to stop.
+    /// Claims a dispatch and works on it. Returns whether there was no dispatch, or `None` if the dispatch tells the
+    /// worker to stop.
     async fn serve_once(&self) -> Option<bool> {
         let Some(held) = self.given.mailbox.claim(claim()).await.unwrap().claimed.pop() else { return Some(true) };
         if held.dispatch.id.as_str().starts_with("stop") {
@@ -160,7 +162,7 @@ impl Scene {
                 return;
             }
             Ok(_) => ack(),
-            // A holder whose commit is refused releases what it may still hold.
+            // A holder whose commit is refused releases the claim, which it may still hold.
             Err(_) => Settlement::Release,
         };
         yield_now().await;
@@ -223,8 +225,9 @@ impl Scene {
         }
     }
 
-    /// Tells the workers to stop when every dispatch has ended and no more will come. Each task that ends a dispatch
-    /// calls this afterwards, and what has ended stays ended. So the last of these calls sees that all have ended.
+    /// Tells the workers to stop when every dispatch has ended and no more will be enqueued. Each task that ends a
+    /// dispatch calls this function afterwards, and a dispatch that has ended stays so. So the last of these calls
+    /// finds that all have ended.
     async fn stop_if_done(&self) {
         if self.is_meddling.load(Ordering::SeqCst) {
             return;
@@ -235,14 +238,14 @@ impl Scene {
                 return;
             }
         }
-        // One more than the workers need, because the worker that is dropped may claim one.
+        // The workers need one dispatch each. There is one more, because the worker that is dropped may claim one.
         for number in 0..=WORKERS {
             let name = format!("stop{number}");
             self.given.enqueue(work(&name, &name)).await;
         }
     }
 
-    /// Records a claim. Checks that each earlier claim of its thread ended before: its lease had expired, or an
+    /// Records a claim. Checks that each earlier claim of its thread had ended before: its lease had expired, or an
     /// interrupt had taken the thread over.
     fn take(&self, held: &ClaimedDispatch) {
         let mut book = self.book();
@@ -258,7 +261,7 @@ impl Scene {
         holders.push(held.clone());
     }
 
-    /// Records that a claim is about to be settled. From here on another worker may claim the thread.
+    /// Records that a claim is about to be settled. From now on another worker may claim the thread.
     fn give(&self, held: &ClaimedDispatch) {
         let mut book = self.book();
         book.holders.entry(held.dispatch.thread.clone()).or_default().retain(|other| other.number != held.number);

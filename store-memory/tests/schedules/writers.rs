@@ -18,8 +18,8 @@ fn each_version_has_one_commit() {
     holds("each version has one commit", &["conflicts", "refusals"], versions);
 }
 
-/// Writers expect the version that they read. Another writer expects a version that never exists: while the thread is
-/// new, the store drops again what the call of this writer opened.
+/// Writers expect the version that they read. Another writer expects a version that never exists. While the thread does
+/// not exist, each call of that writer makes the store create a slot and drop it again.
 async fn versions(tally: Tally) {
     let given = Arc::new(Given::new());
     let thread: ThreadId = id("t");
@@ -61,7 +61,8 @@ async fn versions(tally: Tally) {
     assert_eq!(texts.len(), WRITERS * COMMITS);
 }
 
-/// Reads the version and commits on it, until no other writer was faster. Returns the new version.
+/// Reads the version and commits if the version is still the same. Repeats this until no other writer was faster.
+/// Returns the new version.
 async fn write(given: &Given, thread: &ThreadId, text: &str, tally: &Tally) -> u64 {
     loop {
         let found = given.commits.threads().load_thread(thread).await.unwrap();
@@ -114,7 +115,8 @@ fn a_new_run_belongs_to_one_thread() {
     holds("a new run belongs to one thread", &["thread 0", "thread 1", "thread 2"], runs);
 }
 
-/// Writers of different threads. None of them holds a lock of another's thread while it looks for the run.
+/// Writers of different threads create the same run. None of them holds a lock on another writer's thread while it
+/// looks for the run.
 async fn runs(tally: Tally) {
     const NAMES: [&str; 3] = ["thread 0", "thread 1", "thread 2"];
     let given = Arc::new(Given::new());

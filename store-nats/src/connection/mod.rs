@@ -30,7 +30,7 @@ const OTHER_LOG: &str = "the log on the servers was created again after it was r
 /// The oldest server version that reports its time with the state of a stream.
 const OLDEST: (u64, u64) = (2, 10);
 
-/// A connection. The client restores it whenever it is lost.
+/// A connection. Whenever it is lost, the client restores it.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) client: Client,
@@ -39,7 +39,7 @@ pub(crate) struct Connection {
     pub(crate) deadline: Duration,
     /// The number of lost connections.
     lost: watch::Sender<u64>,
-    /// The creation time of the log that this connection has seen.
+    /// The time at which the log was created, as the leader first reported it to this connection.
     log_made: OnceLock<String>,
 }
 
@@ -87,8 +87,8 @@ pub(crate) enum Written {
     Accepted(u64),
     /// Another message was written to the subject. This message is not stored and never will be.
     Conflict,
-    /// The message is not stored and never will be. Another message on the subject is still being replicated, and its
-    /// fate is unknown.
+    /// The message is not stored and never will be. Another message on the subject is still being replicated, and it is
+    /// unknown whether that one will be stored.
     Busy,
 }
 
@@ -136,7 +136,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request to JetStream. A request without effect is repeated until the deadline.
+    /// Sends a request to the API of JetStream. A request that only reads is repeated until the deadline.
     pub(crate) async fn ask<T: DeserializeOwned>(
         &self,
         what: &str,
@@ -200,8 +200,8 @@ impl Connection {
         self.write_with(subject, expecting(last), text).await
     }
 
-    /// Writes a message like `write_behind`, with the time until which it must be in the stream. A later message does
-    /// not count.
+    /// Writes a message as `write_behind` does, with the time until which it must be in the stream. A message that is
+    /// stored later has no effect.
     pub(crate) async fn write_in_time(
         &self,
         subject: String,
@@ -278,27 +278,27 @@ impl Connection {
 /// request is sent again.
 pub(crate) const ATTEMPT: Duration = Duration::from_secs(1);
 
-/// Refuses a server whose messages cannot hold a record of a useful size besides the remaining content.
+/// Refuses a server whose messages are too small for a record of useful size and the other content of a message.
 fn check_max_payload(bytes: u64) -> Result<()> {
     let least = OVERHEAD + LEAST_RECORD;
     if bytes >= least {
         return Ok(());
     }
     let reason =
-        format!("the server has {bytes} bytes, but a mailbox needs at least {least}: raise it in its configuration");
+        format!("the server allows {bytes} bytes, a mailbox needs at least {least}: raise this limit of the server");
     Err(Error::invalid("max_payload", reason))
 }
 
-/// The bytes of a message besides the record: the record of its thread, and the ids, keys, texts and attempts of a
-/// dispatch.
+/// The number of bytes of a message that are reserved for content other than a payload or result: the record of a
+/// thread, and the ids, keys, texts and attempts of a dispatch.
 const OVERHEAD: u64 = 128 << 10;
-/// The smallest permitted value of the largest record, in bytes.
+/// The limit of the size of a record, in bytes, must not be below this value.
 const LEAST_RECORD: u64 = 64 << 10;
 
 /// The header with the time until which a message must be in the stream, in milliseconds since 1970.
 pub(crate) const DEADLINE_HEADER: &str = "Agentstore-Until";
 
-/// Returns the header that names the message that must be the last on the subject.
+/// Returns headers with the sequence number of the message that must be the last one on the subject.
 fn expecting(last: u64) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert("Nats-Expected-Last-Subject-Sequence", last.to_string());

@@ -1,15 +1,16 @@
-//! Enqueues, and ids given by callers.
+//! Enqueues, and ids that callers choose.
 //!
-//! A dispatch is enqueued in one message about its thread, and an id is used once in the whole tenant. So a caller that
-//! enqueues under its own id first writes on the subject of the id for which thread the id is reserved. The decision
-//! about the thread is made at a position of the log at which that still holds.
+//! A dispatch is enqueued by one message about its thread, but its id must be unique in the whole tenant. A caller that
+//! chooses the id therefore reserves it first: it writes a message about the id, which names the thread. The decision
+//! to enqueue is made at a position of the log at which the id is still reserved for that thread.
 //!
-//! If the thread that holds an id has no such dispatch, another thread may take the id over. A caller that has not
-//! enqueued yet must then no longer do so. So a message about the previous thread must follow the takeover, and one
-//! without content is written if no other comes. Its earlier decisions are then not accepted, and its later decisions
-//! are made with knowledge of the takeover.
+//! If an id is reserved for a thread that has no dispatch with this id, another thread may take over the id. From then
+//! on, a caller that has reserved the id for the previous thread must not enqueue under it any more. To ensure that, a
+//! message about the previous thread must follow the takeover in the log. If no other message does, one without changes
+//! is written. The server then refuses decisions about the previous thread that were made before the takeover.
+//! Decisions that are made after it take it into account.
 //!
-//! An id whose dispatch was purged is freed in the same way. After that the message about it is removed.
+//! An id whose dispatch was purged is freed in the same way. After that the message about the id is removed.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -46,9 +47,10 @@ const MAX_CONCURRENCY: usize = 32;
 enum ReservationStep {
     /// No step is needed.
     Nothing,
-    /// Write for which thread the id is reserved, after this message.
+    /// Write this record, if the message with this number is still the last one about the id.
     Reserve(IdRecord, u64),
-    /// Write a message about the thread that had the id before, after this message.
+    /// Write a message without changes about this thread, which had the id before, if the message with this number is
+    /// still the last one about the thread.
     Fence(ThreadId, u64),
 }
 
@@ -78,7 +80,7 @@ fn next(tenant_state: &TenantState, id: &DispatchId, thread: &ThreadId) -> Reser
     }
 }
 
-/// The preparation that reserves ids given by callers for their threads.
+/// The preparation of enqueues: reserves the ids that callers chose.
 pub(super) struct Ids;
 
 impl Prepare<NewDispatch> for Ids {
@@ -92,7 +94,7 @@ impl Prepare<NewDispatch> for Ids {
     }
 }
 
-/// A dispatch that is refused anyway needs no id.
+/// Whether the dispatch may be accepted. For one that will be refused, no id is reserved.
 fn is_acceptable(tenant: &Tenant, new: &NewDispatch) -> bool {
     let largest = tenant.common.config.limits.record_bytes;
     new.max_attempts > 0 && new.payload.as_ref().is_none_or(|payload| length(payload.as_str().len()) <= largest)
@@ -106,7 +108,7 @@ pub(super) async fn enqueue(tenant: &Tenant, dispatches: &[NewDispatch]) -> Resu
     if !is_twice {
         return Ok(grouped(tenant, dispatches, (thread, &Ids), rule).await);
     }
-    // If an id occurs twice, the first dispatch with it counts.
+    // If an id occurs twice, the dispatches are enqueued one after the other, so that the first one gets the id.
     let mut answers = Vec::new();
     for new in dispatches.chunks(1) {
         answers.extend(grouped(tenant, new, (thread, &Ids), rule).await);
@@ -156,7 +158,7 @@ fn steps(tenant: &Tenant, wanted: &[(DispatchId, ThreadId)]) -> Result<Option<(u
     )))
 }
 
-/// Makes a step. The log shows whether it was made, or whether another process wrote first.
+/// Executes a step. Afterwards the log shows whether the step took effect, or whether another process wrote first.
 async fn make(log: &Log, (tenant, incarnation): (&TenantId, u64), id: DispatchId, next: ReservationStep) -> Result<()> {
     match next {
         ReservationStep::Nothing => Ok(()),
@@ -228,7 +230,7 @@ pub(crate) async fn free(
     stream::iter(unused).map(remove).buffer_unordered(MAX_CONCURRENCY).collect::<Vec<_>>().await.into_iter().collect()
 }
 
-/// Makes a step for each id that needs one.
+/// Executes a step for each id that needs one.
 async fn each(
     log: &Log,
     of: (&TenantId, u64),

@@ -32,9 +32,9 @@ use crate::{
 
 /// The largest number of expired leases that one claim ends. The next claim ends the remaining ones.
 const MAX_EXPIRED: usize = 1_000;
-/// The largest number of threads that one call decides about concurrently.
+/// The largest number of threads about which one call makes decisions at the same time.
 const MAX_CONCURRENCY: usize = 16;
-/// The largest number of rounds of a claim. Further rounds are needed if others decide first about the ready threads.
+/// The largest number of rounds of a claim. A further round is needed if other callers change the ready threads first.
 const TRIES: u32 = 50;
 
 /// The mailbox of a tenant.
@@ -63,7 +63,8 @@ impl NatsMailbox {
     }
 }
 
-/// Decides about items of several threads. Each thread is decided about separately, in the order of its first item.
+/// Makes a decision about each item, with one call for each thread and several calls at the same time. The answers are
+/// in the order of the items.
 async fn grouped<I: Clone + Send + Sync, T: Answer>(
     tenant: &Tenant,
     items: &[I],
@@ -93,7 +94,7 @@ async fn grouped<I: Clone + Send + Sync, T: Answer>(
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-/// Decides about items that name dispatches, grouped by thread.
+/// Makes a decision about each item, which names a dispatch. The thread of the dispatch is looked up first.
 async fn by_dispatch<I: Clone + Send + Sync, T: Answer>(
     tenant: &Tenant,
     items: &[I],
@@ -218,7 +219,7 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
             break;
         }
         if ready.is_empty() {
-            // Others decided about all ready threads. Some of these threads may still be ready.
+            // Other callers changed all ready threads first. Some of these threads may still be ready.
             tried.clear();
             tenant.log().catch_up().await?;
             continue;
@@ -254,7 +255,7 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     Ok(claims)
 }
 
-/// Returns the first ready threads about which no other call of this process decides.
+/// Returns the first ready threads that are wanted.
 fn ready(tenant: &Tenant, wanted: usize, is_wanted: impl Fn(&ThreadId) -> bool) -> Result<Vec<ThreadId>> {
     let now = tenant.log().now()?;
     let Some(incarnation) =
@@ -269,7 +270,8 @@ fn ready(tenant: &Tenant, wanted: usize, is_wanted: impl Fn(&ThreadId) -> bool) 
     Ok(threads.filter(|thread| is_wanted(thread)).take(wanted).cloned().collect())
 }
 
-/// Claims from each of these threads, in their order. Returns `None` for a thread about which another caller decides.
+/// Claims from each of these threads. The results are in the order of the threads. The result is `None` for a thread
+/// that another caller is changing.
 async fn claim_each(
     tenant: &Tenant,
     request: &ClaimRequest,
@@ -315,7 +317,7 @@ async fn lapse(tenant: &Tenant, most: usize) -> Result<Reclaimed> {
         }
     }
     match failed {
-        // Some of the decisions have taken effect.
+        // If some leases were ended, they are reported and the error is dropped.
         Some(error) if reclaimed.is_empty() => Err(error),
         _ => Ok(reclaimed),
     }

@@ -8,7 +8,7 @@ use store_core::{Clock, Error, Result, Timestamp, Waited, WakeUps};
 use super::NatsMailbox;
 use crate::{log::Log, tenant::Tenant};
 
-/// The longest time that a waiting caller goes without asking for the end of the log (NA-4).
+/// The longest interval between two requests for the end of the log by a waiting caller (NA-4).
 const POLL: Duration = Duration::from_secs(1);
 
 /// The leader's time, as last received.
@@ -22,7 +22,7 @@ impl Clock for ServerClock<'_> {
     }
 
     async fn sleep_until(&self, time: Timestamp) {
-        // After a longer wait the caller looks again, and receives the current time.
+        // A longer wait ends early. The caller then looks again, and gets the current time of the leader.
         let left = time.as_millis().saturating_sub(self.now().as_millis());
         tokio::time::sleep(Duration::from_millis(left).min(POLL)).await;
     }

@@ -72,8 +72,8 @@ impl<'a> MailboxDraft<'a> {
         self.bytes
     }
 
-    /// Returns the message to be written, or `None` if nothing changed. Large parts that are already stored keep their
-    /// place.
+    /// Returns the message to be written, or `None` if nothing changed. It refers to the large parts that are already
+    /// stored.
     pub(crate) fn into_message(mut self, by: &str) -> Option<DecisionMessage> {
         let (_, mailbox) = self.record?;
         let row = |id: &DispatchId| {

@@ -1,10 +1,10 @@
-//! Finds the superseded messages of a thread: everything in such a message was written again in a later one.
+//! Finds the superseded messages of a thread: messages whose parts were all written again in later messages.
 //!
-//! A message that records a removal is needed as long as an older message still contains what was removed.
+//! A message that records a removal is needed until no older message contains what was removed.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// The subject of a part of a message.
+/// What a part of a message is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum PartKey {
     /// The record of the thread.
@@ -13,11 +13,11 @@ pub(crate) enum PartKey {
     Dispatch(u64),
     /// The interrupt that began an epoch.
     Interrupt(u64),
-    /// Unknown: this message cannot be read.
+    /// The unknown content of a message that cannot be read, by the sequence number of the message.
     Unreadable(u64),
 }
 
-/// The messages about one record, oldest first.
+/// The messages with a part about the same record, oldest first.
 #[derive(Debug, Default)]
 struct Versions {
     messages: Vec<u64>,
@@ -34,7 +34,7 @@ pub(crate) struct Messages {
 }
 
 impl Messages {
-    /// The last message.
+    /// Returns the sequence number of the last message.
     pub(crate) const fn last(&self) -> u64 {
         self.last
     }
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(messages.add(2, vec![(Dispatch(1), false)]), [0; 0]);
         assert_eq!(messages.add(3, vec![(Dispatch(1), true)]), [2]);
         assert_eq!(messages.add(4, vec![]), [0; 0]);
-        assert_eq!(messages.remove(2), [0; 0], "the first message has it, too");
+        assert_eq!(messages.remove(2), [0; 0], "the first message contains the dispatch, too");
         assert_eq!(messages.add(5, vec![(Dispatch(2), false)]), [1, 4]);
         assert_eq!(messages.remove(1), [3]);
     }

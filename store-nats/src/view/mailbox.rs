@@ -19,7 +19,7 @@ use crate::codec::{DecisionMessage, LargeParts};
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     pub(crate) map: MailboxMap,
-    /// The places of the large parts of dispatches that have such parts.
+    /// Where the large parts of dispatches are stored.
     large_parts: HashMap<DispatchId, LargeParts>,
     messages: HashMap<ThreadId, Messages>,
     /// Unreadable messages, by thread.
@@ -32,12 +32,12 @@ impl Mailbox {
         Self { map: MailboxMap::new(incarnation), ..Self::default() }
     }
 
-    /// Returns the places of the large parts of a dispatch.
+    /// Returns where the large parts of a dispatch are stored.
     pub(crate) fn large_parts(&self, id: &DispatchId) -> LargeParts {
         self.large_parts.get(id).copied().unwrap_or_default()
     }
 
-    /// Returns the last message about a thread. 0 if there is none.
+    /// Returns the sequence number of the last message about a thread, or 0 if there is none.
     pub(crate) fn last_message(&self, thread: &ThreadId) -> u64 {
         self.messages.get(thread).map_or(0, Messages::last)
     }
@@ -80,8 +80,8 @@ impl Mailbox {
         change.claimable_from = self.map.take_claimable_from();
     }
 
-    /// Returns the message with which a damaged thread continues without its unreadable messages. `None` if all
-    /// messages can be read.
+    /// Returns the message to be written so that a damaged thread continues without its unreadable messages, or `None`
+    /// if all its messages can be read.
     pub(crate) fn repair(&self, thread: &ThreadId, by: &str, now: Timestamp) -> Option<DecisionMessage> {
         let without = self.unreadable.get(thread)?.clone();
         let mailbox = Some(self.map.without(thread, length(without.len()), now));

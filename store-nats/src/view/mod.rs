@@ -2,7 +2,7 @@
 //! same state.
 //!
 //! A decision is made at one position of the log, and accepted only if its thread has not changed since that position.
-//! So an outdated view costs another attempt and nothing else. A call that answers without writing first asks for the
+//! So an outdated view costs another attempt and nothing else. Before a call answers without writing, it asks for the
 //! end of the log.
 
 mod draft;
@@ -25,15 +25,15 @@ use crate::{
 /// The known state of a tenant.
 #[derive(Debug)]
 pub(crate) struct TenantState {
-    /// The message with the record of the tenant.
+    /// The sequence number of the message with the record of the tenant.
     pub(crate) sequence: u64,
     pub(crate) record: TenantRecord,
     pub(crate) mailbox: Mailbox,
-    /// The threads that may enqueue under ids given by callers: the record of each id, and its message.
+    /// The reservations of ids that callers chose: the record of each id, and the sequence number of its message.
     pub(crate) ids: HashMap<DispatchId, (IdRecord, u64)>,
 }
 
-/// The changes of one message.
+/// What one message changed.
 #[derive(Debug, Default)]
 pub(crate) struct Change {
     /// The tenant that the message is about.
@@ -46,19 +46,21 @@ pub(crate) struct Change {
     pub(crate) data: Vec<DataRef>,
     /// Ids of this incarnation of the tenant under which no dispatch exists any more.
     pub(crate) ids: Vec<DispatchId>,
-    /// The name of the decision, as given by the process that wrote it.
+    /// The name that the process which wrote the decision gave to it.
     pub(crate) by: Option<String>,
 }
 
 /// The state of the log up to a position.
 #[derive(Debug, Default)]
 pub(crate) struct View {
-    /// The last message that was read.
+    /// The sequence number of the last message that was read.
     pub(crate) position: u64,
     /// The time set by tests.
     pub(crate) clock: Option<Timestamp>,
     pub(crate) tenants: BTreeMap<TenantId, TenantState>,
+    /// The last message with a time set by tests.
     clock_at: u64,
+    /// The last message without content.
     touched_at: u64,
 }
 
@@ -68,7 +70,7 @@ impl View {
         self.tenants.get(name).filter(|tenant| !tenant.record.is_deleted)
     }
 
-    /// Returns one incarnation of a tenant.
+    /// Returns a tenant if it exists in this incarnation.
     pub(crate) fn tenant_state(&self, name: &TenantId, incarnation: u64) -> Option<&TenantState> {
         self.tenant(name).filter(|tenant| tenant.record.incarnation == incarnation)
     }
@@ -125,7 +127,7 @@ impl View {
     }
 
     fn apply_tenant(&mut self, sequence: u64, name: TenantId, text: &str, change: &mut Change) {
-        // An unreadable record closes the tenant, because it is unknown which of its data counts.
+        // An unreadable record closes the tenant, because it is unknown whether its data was deleted.
         let record = TenantRecord::read(text).unwrap_or(TenantRecord { incarnation: u64::MAX, is_deleted: true });
         change.tenant = Some(name.clone());
         let found = self.tenants.get_mut(&name);

@@ -1,4 +1,4 @@
-//! Authentication of clients and servers, also when a connection is made again (NA-8).
+//! Authentication of clients and servers, also when a client connects again (NA-8).
 
 use std::{fs, path::Path, time::Duration};
 
@@ -92,7 +92,7 @@ fn certificate(folder: &Path, name: &str) -> [String; 2] {
     })
 }
 
-/// Servers and clients show certificates. A certificate that the other side does not trust is refused.
+/// Servers and clients present certificates. A certificate that the other side does not trust is refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_and_clients_are_verified() {
     let folder = std::env::temp_dir().join(format!("agentstore-nats-tls-{}", std::process::id()));

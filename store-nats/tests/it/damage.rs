@@ -31,13 +31,14 @@ async fn an_unreadable_thread_does_not_block_claims_of_other_threads() {
     assert_eq!(claimed, ["other"]);
     let unreadable: Vec<_> = claims.unreadable.iter().map(|of| (of.thread.as_str(), of.error.kind())).collect();
     assert_eq!(unreadable, [("damaged", ErrorKind::Corrupt)]);
-    // Neither the open store nor one that is opened now decides about the thread.
+    // Calls about the thread are refused, by the store that was open and by one that is opened now.
     let beside = place.store().await.unwrap();
     for store in [&store, &beside] {
         let refused = enqueue(&*crate::given::mailbox(&**store), work("damaged")).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
     }
-    // A repair ends this for every store. The unreadable message may have been a claim, so its number stays unused.
+    // After a repair, every store accepts such calls. The unreadable message may have been a claim, so the next claim
+    // number is not used.
     let repair = async |dry_run| store.inspector().unwrap().repair(dry_run, &Silent).await.unwrap().findings.len();
     assert_eq!((repair(true).await, repair(false).await, repair(false).await), (1, 1, 0));
     enqueue(&*crate::given::mailbox(&*beside), work("damaged")).await.unwrap();

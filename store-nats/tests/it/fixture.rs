@@ -30,7 +30,7 @@ fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("set {name}, or use `cargo xtask test`, which starts servers"))
 }
 
-/// Returns the settings of a store in a test. Nothing that a test stores has to survive the server.
+/// Returns the settings of a store in a test. Its data need not survive a failure of the server.
 pub(crate) fn config() -> NatsConfig {
     at(&server(), 1)
 }
@@ -75,7 +75,7 @@ fn place(opened: &Opened) -> &TestPrefix {
     &place.0
 }
 
-/// The largest record: the default message size of 1 MiB, without the space for what else a message contains.
+/// The largest record, in bytes: the default limit of a message, 1 MiB, minus the space for its other content.
 const LARGEST: u64 = (1 << 20) - (128 << 10);
 
 #[async_trait]
@@ -95,7 +95,7 @@ impl Fixture for OnNats {
     fn lack(&self, need: Need) -> Option<Lack> {
         match need {
             Need::Threads => Some(Lack::Unsupported("it keeps mailboxes only")),
-            Need::Damage => Some(Lack::Unsupported("the server keeps the bytes")),
+            Need::Damage => Some(Lack::Unsupported("only the server can change the stored bytes")),
             _ => None,
         }
     }

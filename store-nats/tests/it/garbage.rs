@@ -1,4 +1,5 @@
-//! The log after many decisions: it holds only what is needed, and a store that reads it anew sees the same (NA-10).
+//! After many decisions the log contains only messages that are needed, and a store that reads it from the beginning
+//! shows the same data (NA-10).
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -10,7 +11,8 @@ use crate::{
     given::{MINUTE, all, claim, enqueue, mailbox, stream, work},
 };
 
-/// Only the last message about a dispatch stays, which may be that of its claim.
+/// Of the messages about a dispatch only the last one is kept. It contains the dedupe key, also if it is the message of
+/// a claim.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dedupe_key_stays_taken_after_its_message_was_removed() {
     let mut config = config();
@@ -92,7 +94,7 @@ async fn act(place: &Place, mailbox: &dyn MailboxStore, numbers: &mut Numbers, a
     Ok(())
 }
 
-/// Returns every dispatch by its id, and the counts.
+/// Returns all dispatches by their ids, and the counts.
 async fn seen(store: &dyn Store) -> (BTreeMap<String, Dispatch>, String) {
     let mailbox = mailbox(store);
     let counts = mailbox.count_dispatches(None).await.unwrap();
@@ -100,7 +102,7 @@ async fn seen(store: &dyn Store) -> (BTreeMap<String, Dispatch>, String) {
     (all.map(|found| (found.id.to_string(), found)).collect(), format!("{counts:?}"))
 }
 
-/// Checks that the store shows what is expected. A failure lists in short the dispatches that differ.
+/// Checks that the store shows the expected dispatches and counts. A failure lists the dispatches that differ.
 async fn sees(store: &dyn Store, expected: &(BTreeMap<String, Dispatch>, String), when: String) {
     let found = seen(store).await;
     let ids = found.0.keys().chain(expected.0.keys()).filter(|id| found.0.get(*id) != expected.0.get(*id));
@@ -111,6 +113,7 @@ async fn sees(store: &dyn Store, expected: &(BTreeMap<String, Dispatch>, String)
     assert!(differ.is_empty() && found.1 == expected.1, "{when}: {differ:?} {} {}", found.1, expected.1);
 }
 
+/// Returns the number of messages in a stream of a store.
 async fn messages(place: &Place, suffix: &str) -> u64 {
     let client = async_nats::connect(crate::fixture::server()).await.unwrap();
     let name = format!("{}{suffix}", place.0.config().prefix());
@@ -130,8 +133,8 @@ async fn the_log_keeps_only_needed_messages_and_reads_the_same() {
             act(&place, &*mailbox, &mut numbers, round * 1_000 + at).await.unwrap();
         }
         let expected = seen(&*store).await;
-        // A store that reads the log while garbage is removed sees the same as the store that wrote it. So does a store
-        // that reads the log afterwards.
+        // A store that reads the log while garbage is removed shows the same as the store that wrote it. So does a
+        // store that reads the log afterwards.
         let beside = place.store().await.unwrap();
         sees(&*beside, &expected, format!("round {round}, during the removal")).await;
         beside.close().await.unwrap();
@@ -143,8 +146,8 @@ async fn the_log_keeps_only_needed_messages_and_reads_the_same() {
     }
     let there = all(&*mailbox(&*store)).await.len() as u64;
     let begun = Instant::now();
-    // Beside the dispatches there may be: for each of four threads its last message and an interrupt; the messages of
-    // the tenant, the clock and the like; and ids.
+    // Besides a message for each dispatch, the log may contain the last message and an interrupt of each of the four
+    // threads, the messages about the tenant and the clock, and messages about ids.
     while messages(&place, "").await > there + 40 || messages(&place, "-data").await > there {
         let (log, data) = (messages(&place, "").await, messages(&place, "-data").await);
         assert!(begun.elapsed() < Duration::from_secs(20), "{log} log and {data} data messages for {there} dispatches");

@@ -10,7 +10,7 @@ use test_servers::Nats;
 
 use crate::access::{is_refused, works_twice};
 
-/// Returns the same key for the same number.
+/// Returns a key of a kind. The same number always gives the same key.
 fn key(of: KeyPairType, number: u8) -> KeyPair {
     KeyPair::new_from_raw(of, [number; 32]).unwrap()
 }
@@ -65,7 +65,7 @@ fn jwt(issuer: &KeyPair, subject: &KeyPair, about: &Value) -> String {
     format!("{signed}.{}", BASE64.encode(signature))
 }
 
-/// Returns the limits of an account for which nothing is limited.
+/// Returns the limits of an account, all of them unlimited.
 fn limits() -> Value {
     let names = ["subs", "data", "payload", "imports", "exports", "conn", "leaf"];
     let jetstream = ["mem_storage", "disk_storage", "streams", "consumer"];

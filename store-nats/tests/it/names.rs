@@ -1,4 +1,4 @@
-//! Ids of any kind in subjects (NA-2, ID-3 to ID-5), and ids that several threads want.
+//! Ids with any characters in subjects (NA-2, ID-3 to ID-5), and ids under which several threads enqueue.
 
 use store_core::{ErrorKind, Limits, TenantId};
 
@@ -85,7 +85,7 @@ async fn an_id_wanted_by_several_threads_goes_to_one_of_them() {
     assert_eq!(mailboxes[1].count_dispatches(None).await.unwrap().queued, 30);
 }
 
-/// An id that a process reserved for a thread, before it died without enqueuing, can be used by another thread.
+/// If a process reserved an id for a thread and died before it enqueued, another thread can use the id.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_reserved_without_an_enqueue_can_be_used() {
     let place = Place::new(Limits::default()).await.unwrap();

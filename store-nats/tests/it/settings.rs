@@ -1,4 +1,4 @@
-//! Settings of servers and streams with which accepted data may be lost (NA-5), and stores of other releases (NA-9).
+//! Settings of servers and streams with which accepted data may be lost (NA-5), and stores of newer releases (NA-9).
 
 use store_core::{Detail, ErrorKind, IdSource, Uuids};
 use store_nats::{NatsConfig, NatsStore};

@@ -60,7 +60,7 @@ async fn new_work_wakes_waiting_workers_of_another_process() {
     remove(&config).await;
 }
 
-/// NA-4: a process that gets no more notifications, because the server lost its consumer, finds the work all the same.
+/// NA-4: if the server loses the consumer of a process, the process gets no more notifications, but still finds work.
 #[tokio::test(flavor = "multi_thread")]
 async fn work_whose_signal_was_lost_is_found_soon() {
     let (one, other, config) = two().await;
@@ -136,7 +136,7 @@ async fn claims_of_two_processes_never_collide() {
     remove(&config).await;
 }
 
-/// MB-29, MB-34: leases end by the leader's clock.
+/// MB-29, MB-34: leases expire by the leader's clock.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_expired_lease_goes_to_another_process() {
     let (one, other, config) = two().await;
@@ -177,7 +177,7 @@ async fn commands_reach_receivers_of_another_process() {
             tokio::join!(there.deliver(cancel()), async { receiver.next().await.unwrap().unwrap().accept() });
         assert_eq!((delivered.unwrap(), received), (LiveDelivery::Delivered, Some(LiveCommand::Cancel)));
     }
-    // The receiver that is opened last gets the commands, in whichever process it is.
+    // The receiver that was opened last gets the commands, in whichever process it is.
     let mut later = there.open_live(target.clone()).await.unwrap();
     assert!(receiver.next().await.unwrap().is_none());
     let (delivered, ()) = tokio::join!(here.deliver(cancel()), async { drop(later.next().await) });

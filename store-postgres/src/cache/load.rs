@@ -1,4 +1,4 @@
-//! Loads missing facts in one statement.
+//! Loads missing records in one statement.
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ use crate::{
     pages::{int, text},
 };
 
-/// Loads missing facts and adds them to the known ones. Facts about the thread that were known before are kept only if
-/// no other call wrote to the thread since.
+/// Loads missing records and adds them to the cache. Records of the thread that are already in the cache are kept only
+/// if no other call has written to the thread since they were loaded.
 pub(crate) async fn look(connection: &mut Connection<'_>, cache: &mut RecordCache, look: Lookup) -> Result<()> {
     let arguments = arguments(cache, &look)?;
     let rows = connection.read(|sql| &sql.look, arguments).await?;
@@ -90,7 +90,7 @@ pub(crate) fn event(record: &str, thread_seq: i64, run_seq: i64) -> Result<Store
     Ok(StoredEvent::new(decode::<Event>("event", record)?, place(thread_seq)?, place(run_seq)?))
 }
 
-/// Records requested facts as absent. Those that are found are recorded afterwards.
+/// Marks the requested records as absent. The records that were found are added afterwards.
 fn absent(cache: &mut RecordCache, look: &Lookup) {
     cache.threads.extend(look.threads.iter().map(|id| (id.clone(), false)));
     cache.lineages.extend(look.lineage.iter().map(|id| (id.clone(), Vec::new())));
@@ -109,8 +109,8 @@ fn absent(cache: &mut RecordCache, look: &Lookup) {
     }
 }
 
-/// Loads the nodes on the way from an entry up to a depth or a sequence number, and those before the last of them. Core
-/// determines the way, and asks for nodes that are still missing.
+/// Loads the nodes that a search for an ancestor visits, from an entry up to a depth or a sequence number, and some of
+/// the nodes in front of the last of them. The rules of core do the search. They ask for nodes that are still missing.
 pub(crate) async fn way_up(
     connection: &mut Connection<'_>,
     cache: &mut RecordCache,
@@ -128,7 +128,7 @@ pub(crate) async fn way_up(
     Ok(())
 }
 
-/// A row of the answer.
+/// A row of the server's answer.
 struct Found {
     kind: String,
     i: Option<i64>,
@@ -159,7 +159,7 @@ impl Found {
         let a = self.a.as_deref().unwrap_or_default();
         let b = self.b.as_deref().unwrap_or_default();
         let seq = unsigned(self.i.unwrap_or_default())?;
-        // `j` is the index of the requested fact, counted from 1.
+        // `j` is the index of the requested record, counted from 1.
         let at = self.j.and_then(|at| usize::try_from(at - 1).ok()).unwrap_or(usize::MAX);
         match self.kind.as_str() {
             "exists" => _ = cache.threads.insert(a.parse()?, true),

@@ -1,4 +1,4 @@
-//! What is known of the mailbox, and a view of the mailbox during decisions.
+//! The cached records of the mailbox, and a view of the mailbox during decisions.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -25,20 +25,20 @@ use crate::{
 /// The maximum number of threads with due dispatches that a claim makes ready at once.
 const MAX_PROMOTED: i64 = 1_000;
 
-/// The facts to be loaded.
+/// The records to be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct MailboxLookup {
     pub(crate) threads: BTreeSet<ThreadId>,
     pub(crate) dispatches: BTreeSet<DispatchId>,
     pub(crate) keys: BTreeSet<(ThreadId, DedupeKey)>,
     pub(crate) interrupts: BTreeSet<(ThreadId, u64)>,
-    /// How many threads with claimable work to find at most.
+    /// The maximum number of threads with claimable dispatches to find.
     pub(crate) claim: u32,
-    /// How many threads with expired leases to find at most.
+    /// The maximum number of threads with expired leases to find.
     pub(crate) lapse: u32,
-    /// The parts of the mailbox that need not be searched for these.
+    /// The parts of the mailbox that the search for these threads can skip.
     pub(crate) watermarks: Watermarks,
-    /// Whether the decision may number claims.
+    /// Whether the decision may make claims, which need numbers.
     pub(crate) numbers: bool,
 }
 
@@ -50,25 +50,27 @@ pub(crate) struct CachedClaim {
     pub(crate) dispatch: StoredDispatch,
 }
 
-/// The known facts.
+/// The cached records. A record that is not in a map was not loaded. `None` means that it does not exist.
 #[derive(Debug, Default)]
 pub(crate) struct MailboxCache {
     incarnation: u64,
-    /// Whether the facts are remembered from this process's own writes, and not loaded.
+    /// Whether the records are from claims that this process made, and were not loaded.
     is_from_claims: bool,
     threads: HashMap<ThreadId, Option<StoredMailbox>>,
     dispatches: HashMap<DispatchId, Option<StoredDispatch>>,
     keys: HashMap<(ThreadId, DedupeKey), Option<DispatchId>>,
     interrupts: HashMap<(ThreadId, u64), Option<StoredInterrupt>>,
+    /// The first available dispatch of each thread and epoch.
     firsts: HashMap<(ThreadId, u64), Option<DispatchId>>,
     /// The threads that were chosen for a claim, in the order of the claim.
     pub(crate) ready: Vec<ThreadId>,
+    /// The threads whose leases have expired.
     pub(crate) lapsed: Vec<ThreadId>,
-    /// The search that found the threads.
+    /// The search that found these threads.
     pub(crate) search: Option<Search>,
 }
 
-/// Loads missing facts. With `locks`, no other call can decide about them before the transaction ends.
+/// Loads missing records. With `locks`, no other call can decide about them before the transaction ends.
 pub(crate) async fn look(
     connection: &mut Connection<'_>,
     cache: &mut RecordCache,
@@ -128,8 +130,8 @@ impl MailboxCache {
                 let newest = optional::<String>(row, 5)?;
                 let newest = newest.map(|text| decode::<StoredInterrupt>("interrupt", &text)).transpose()?;
                 self.interrupts.insert(place.clone(), newest);
-                // Facts loaded earlier belong to the mailbox as it was then. If it has changed since, the write is
-                // refused.
+                // A mailbox that was loaded earlier is kept, because other records may have been loaded together with
+                // it. If it has changed since, the write is refused.
                 self.threads.entry(place.0.clone()).or_default().get_or_insert(stored);
                 let first = self.dispatch(row, 6)?;
                 self.firsts.insert(place, first);
@@ -150,7 +152,7 @@ impl MailboxCache {
         Ok(())
     }
 
-    /// Returns facts from what this process wrote before. Other processes may have written since.
+    /// Returns a cache that contains claims of this process. Other processes may have written to the mailbox since.
     pub(crate) fn from_claims(claimed: Vec<CachedClaim>) -> Self {
         let mut known = Self { is_from_claims: !claimed.is_empty(), ..Self::default() };
         for CachedClaim { incarnation, mailbox, dispatch } in claimed {
@@ -161,7 +163,7 @@ impl MailboxCache {
         known
     }
 
-    /// Returns the number above which claims are numbered, if the facts are remembered.
+    /// Returns the number above which the claims are numbered, if the records are from claims that this process made.
     pub(crate) fn claims_numbered_above(&self) -> Option<u64> {
         self.is_from_claims.then_some(self.incarnation)
     }
@@ -228,7 +230,8 @@ impl MailboxView for RecordCache {
         let named = (thread.clone(), epoch);
         match self.mailbox.firsts.get(&named) {
             Some(first) => Ok(first.clone()),
-            // The answer contains the first dispatch of the thread's own epoch only. Other epochs have none.
+            // The answer contains the first dispatch of the thread's current epoch only. In other epochs no dispatch is
+            // available.
             None if self.mailbox.threads.contains_key(thread) => Ok(None),
             None => Err(self.lacks(|look| _ = look.mailbox.threads.insert(thread.clone()))),
         }
@@ -240,7 +243,7 @@ impl MailboxView for RecordCache {
     }
 }
 
-/// The mailbox during decisions: the known facts, and the changes of the decisions made so far.
+/// The mailbox during decisions: the cached records, and the changes of the decisions made so far.
 #[derive(Debug)]
 pub(crate) struct MailboxDraft<'a> {
     pub(crate) cache: &'a RecordCache,
@@ -257,11 +260,11 @@ pub(crate) struct MailboxChanges {
     pub(crate) threads: BTreeMap<ThreadId, (u64, StoredMailbox)>,
     pub(crate) dispatches: BTreeMap<DispatchId, DispatchChange>,
     pub(crate) interrupts: BTreeMap<(ThreadId, u64), Option<StoredInterrupt>>,
-    /// The time from which a claim may find what these changes bring.
+    /// The time from which on a claim may find dispatches of these changes.
     pub(crate) claimable_from: Option<Timestamp>,
 }
 
-/// A dispatch before and after all decisions. `None` if it does not exist.
+/// A dispatch before and after all decisions. `None` means that it does not exist.
 #[derive(Debug)]
 pub(crate) struct DispatchChange {
     pub(crate) before: Option<StoredDispatch>,
@@ -311,7 +314,8 @@ impl<'a> MailboxDraft<'a> {
         Self { cache, changes: MailboxChanges::default(), keys: BTreeMap::new(), changed: HashMap::new() }
     }
 
-    /// Makes one decision. The next decision sees its changes.
+    /// Makes one decision. The next decision sees its changes. The inner result is the answer for the caller. An outer
+    /// error means that the decision could not be made, for example because a record is not in the cache.
     pub(crate) fn change<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<Result<T>> {
         let change = decide(self)?;
         if let Some(plan) = change.plan {
@@ -326,7 +330,7 @@ impl<'a> MailboxDraft<'a> {
         Ok(change.answer)
     }
 
-    /// Returns the claims made by these decisions, as they will be written.
+    /// Returns the claims that these decisions made or changed, as they will be written.
     pub(crate) fn claimed(&self) -> Vec<CachedClaim> {
         let changed = self.changes.dispatches.values().filter_map(|change| change.after.as_ref());
         let claimed = changed.filter(|stored| stored.state.status == DispatchStatus::Claimed).filter_map(|stored| {

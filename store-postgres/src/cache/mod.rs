@@ -1,8 +1,8 @@
-//! What is known of a thread and its surroundings: the facts about which the rules of core decide.
+//! The cache: records of a thread and of what it refers to, by which the rules of core decide.
 //!
-//! A rule asks for facts one by one. A missing fact is noted and ends the rule. The noted facts are loaded in one
-//! statement, and the rule runs again. Facts that no other call has changed since are kept from one decision to the
-//! next.
+//! A rule asks for records one by one. If a record is not in the cache, it is noted as missing and the rule ends. The
+//! missing records are loaded in one statement, and the rule runs again. Records that no other call has changed are
+//! kept from one decision to the next.
 
 mod load;
 mod mailbox;
@@ -36,13 +36,14 @@ pub(crate) use self::{
     outbox::{OutboxCache, OutboxChanges, OutboxDraft, OutboxLookup, look as load_outbox},
 };
 
-/// The facts to be loaded.
+/// The records to be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Lookup {
     /// The thread itself.
     pub(crate) thread: bool,
     /// Its head, with the parts of the log that the next entry needs.
     pub(crate) head: bool,
+    /// Threads whose existence must be known.
     pub(crate) threads: BTreeSet<ThreadId>,
     /// Threads whose ancestors are needed.
     pub(crate) lineage: BTreeSet<ThreadId>,
@@ -72,7 +73,8 @@ pub(crate) struct TenantConstants {
     pub(crate) cursors: CursorKey,
 }
 
-/// The known facts about a thread.
+/// The cached records of a thread and of what it refers to. A record that is not in a map was not loaded. `None` means
+/// that it does not exist.
 #[derive(Debug)]
 pub(crate) struct RecordCache {
     pub(crate) fixed: Arc<TenantConstants>,
@@ -99,13 +101,13 @@ pub(crate) struct RecordCache {
     missing: RefCell<Lookup>,
     /// The ids that were generated for this decision. No stored record has them.
     pub(crate) made: Arc<GeneratedIds>,
-    /// Whether all facts were loaded since the decision began. If not, they may be outdated.
+    /// Whether all records were loaded after the decision began. If not, they may be outdated.
     pub(crate) is_fresh: bool,
-    /// Whether a record that may exist was assumed to be absent. If it exists, the write is refused.
+    /// Whether a record that may exist was assumed to be absent. If it exists, the server refuses the write.
     assumed: Cell<bool>,
 }
 
-/// The row of a thread when it was loaded.
+/// The row of a thread as it was when it was loaded.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Row {
     /// The number of the transaction that wrote the row last; 0 if there is no row.
@@ -115,13 +117,13 @@ pub(crate) struct Row {
     pub(crate) id: IdRecord,
 }
 
-/// The known marks of an entry.
+/// The cached marks of an entry: the properties that later entries determine.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CachedMarks {
     pub(crate) marks: Marks,
     /// Whether the marks have a row of their own.
     pub(crate) has_row: bool,
-    /// Whether the next entry of the log is a child of this one, and no side entry.
+    /// Whether the next entry of the log is a child of this one and not a side entry.
     pub(crate) hangs: bool,
 }
 
@@ -155,25 +157,25 @@ impl RecordCache {
         }
     }
 
-    /// Forgets all facts.
+    /// Removes all records from the cache.
     pub(crate) fn forget(&mut self) {
         let made = Arc::clone(&self.made);
         *self = Self::new(Arc::clone(&self.fixed), self.id.take());
         self.made = made;
     }
 
-    /// Returns the facts that a rule asked for and that are missing, if any.
+    /// Returns the records that a rule asked for and that are missing, if there are any.
     pub(crate) fn take_missing(&mut self) -> Option<Lookup> {
         let missing = self.missing.take();
         (missing != Lookup::default()).then_some(missing)
     }
 
-    /// Notes facts to be loaded together with those that the rule asks for when it runs again.
+    /// Notes records that will be loaded together with those that are missing when the rule runs again.
     pub(crate) fn note(&mut self, look: Lookup) {
         self.missing = RefCell::new(look);
     }
 
-    /// Prepares another run of the rule.
+    /// Prepares the cache for the next run of the rule.
     pub(crate) fn rewind(&self) {
         self.made.rewind();
         self.assumed.set(false);
@@ -184,11 +186,13 @@ impl RecordCache {
         self.assumed.get()
     }
 
-    /// Returns whether an answer or an error can be relied on: no fact is outdated and none was assumed.
+    /// Returns whether an answer or an error is certain: no record can be outdated, and no record was assumed to be
+    /// absent.
     pub(crate) fn is_certain(&self) -> bool {
         self.is_fresh && !self.assumed.get()
     }
 
+    /// Returns a value of the cache. If it is not there, it is noted as missing and the error ends the rule.
     fn find<K: Eq + Hash, V: Clone>(
         &self,
         known: &HashMap<K, V>,
@@ -198,8 +202,8 @@ impl RecordCache {
         known.get(key).cloned().ok_or_else(|| self.lacks(note))
     }
 
-    /// Does the same for a record that most often does not exist, and that a unique key refuses if it does. Until it is
-    /// loaded, it is assumed to be absent.
+    /// Returns a record that usually does not exist. If it is not in the cache, it may be assumed to be absent, because
+    /// the server refuses the write by a unique key if the record exists. Only a fresh cache notes it as missing.
     fn find_new<K: Eq + Hash, V: Clone>(
         &self,
         known: &HashMap<K, Option<V>>,
@@ -234,7 +238,7 @@ impl RecordCache {
         self.row().map(|row| row.log.is_some())
     }
 
-    /// Replaces all facts by the row that another call wrote, because the other facts are outdated.
+    /// Replaces all records by the row that another call has written, because the other records may be outdated.
     pub(crate) fn renew(&mut self, row: Row, keys: Vec<(CommitKey, Option<KeyRecord>)>) {
         self.forget();
         self.keys.extend(keys);
@@ -242,12 +246,12 @@ impl RecordCache {
         self.is_fresh = true;
     }
 
-    /// Sets the row of the thread after a write, and forgets the facts that the write does not determine.
+    /// Sets the row of the thread after a write, and removes the records that the write does not determine.
     fn after(&mut self, stamp: i64, log: Option<i64>, thread: Option<StoredThread>, id: IdRecord) {
         self.row = Some(Row { stamp, log, thread, id });
         self.is_fresh = false;
         self.assumed.set(false);
-        // These also depend on other threads or writers.
+        // These records also depend on other threads or other writers.
         self.threads.clear();
         self.lineages.clear();
         self.keys.clear();
@@ -259,14 +263,14 @@ impl RecordCache {
         self.event_keys.clear();
     }
 
-    /// Starts a decision. The known facts are older than it.
+    /// Starts a decision. The records in the cache are older than the decision.
     pub(crate) fn begin(&mut self) {
         self.is_fresh = false;
         self.assumed.set(false);
         self.made = Arc::default();
     }
 
-    /// Updates the facts after a write.
+    /// Updates the cache after a write.
     pub(crate) fn wrote(&mut self, place: (i64, Option<i64>), after: CacheUpdate) {
         let (stamp, log) = place;
         match after {
@@ -306,13 +310,13 @@ impl RecordCache {
         self.after(stamp, log, plan.thread, plan.id);
     }
 
-    /// Updates the facts about scopes after an append of events.
+    /// Updates the states of scopes after an append of events.
     fn appended(&mut self, plan: Option<EventPlan>) {
         self.scopes.clear();
         self.scopes.extend(plan.into_iter().flat_map(|plan| plan.scopes).map(|(scope, state)| (scope, Some(state))));
     }
 
-    /// Takes over the states of scopes that other calls wrote.
+    /// Replaces the states of scopes by those that other calls have written.
     pub(crate) fn renew_scopes(&mut self, scopes: Vec<(Scope, ScopeState)>) {
         self.scopes.extend(scopes.into_iter().map(|(scope, state)| (scope, Some(state))));
     }
@@ -322,7 +326,7 @@ impl RecordCache {
         self.scopes.get(scope).cloned().flatten().unwrap_or_default()
     }
 
-    /// Keeps the nodes that the next entry needs: the head and those reached by its jumps.
+    /// Keeps only the nodes that the next entry needs: the head, and those that are reached from it by jump pointers.
     fn keep_around(&mut self, head: Option<u64>) {
         let mut kept = BTreeMap::new();
         let mut next = head;
@@ -333,7 +337,7 @@ impl RecordCache {
         self.nodes = kept.into_iter().collect();
     }
 
-    /// Updates the facts after a change of the queue.
+    /// Updates the cache after a change of the queue.
     fn queued(&mut self, stamp: i64, log: Option<i64>, plan: QueuePlan) {
         for stored in plan.write.put {
             if let Some((decision, record)) = stored.input.decision() {
@@ -345,7 +349,7 @@ impl RecordCache {
         self.after(stamp, log, Some(plan.thread), plan.id);
     }
 
-    /// Returns the marks of an entry after a plan, or `None` if they are not known.
+    /// Returns the marks of an entry after a plan, or `None` if they are not in the cache.
     pub(crate) fn marks_after(&self, seq: u64, plan: &Plan) -> Option<CachedMarks> {
         let node = |seq: u64| plan.entries.iter().map(|planned| &planned.node).find(|node| node.seq == seq);
         let before = match (self.marks.get(&seq), node(seq)) {
@@ -360,7 +364,7 @@ impl RecordCache {
         Some(CachedMarks { marks, has_row, hangs })
     }
 
-    /// Returns whether an entry is a side entry, if that is known.
+    /// Returns whether an entry is a side entry, or `None` if the entry is not in the cache.
     pub(crate) fn is_side(&self, seq: u64) -> Option<bool> {
         self.nodes.get(&seq).map(|(node, _)| node.side)
     }
@@ -370,7 +374,7 @@ impl RecordCache {
     }
 }
 
-/// The ids generated for a decision. Each run of its rule gets the same ids again.
+/// The ids that are generated for a decision. Each run of its rule gets the same ids again.
 #[derive(Debug, Default)]
 pub(crate) struct GeneratedIds(Mutex<Made>);
 
@@ -379,7 +383,7 @@ struct Made {
     ids: Vec<String>,
     /// The same ids, for lookups.
     known: HashSet<String>,
-    /// How many ids the present run has used.
+    /// The number of ids that the current run of the rule has used.
     given: usize,
 }
 

@@ -1,4 +1,5 @@
-//! What is known of the outbox: rows, the beginnings of lists, and the stamps of groups.
+//! The cached records of the outbox: rows, the beginnings of lists, and the stamps of groups. The stamp of a group is
+//! the number of the transaction that wrote to it last.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -18,21 +19,21 @@ use crate::{
     pages::{int, number, optional, text},
 };
 
-/// How many places of a list are loaded at once.
+/// The number of places of a list that are loaded at once.
 const CHUNK: usize = 128;
 
-/// The facts to be loaded.
+/// The records to be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct OutboxLookup {
     pub(crate) rows: BTreeSet<OutboxId>,
     pub(crate) groups: BTreeSet<OrderGroup>,
-    /// Lists, each with the last known place. Loading continues after it.
+    /// Lists, each with the last place that was loaded. Loading continues after it.
     pub(crate) lists: BTreeMap<OutboxList, Option<OutboxPlace>>,
     /// Groups whose last row is needed.
     pub(crate) lasts: BTreeSet<OrderGroup>,
 }
 
-/// The known facts.
+/// The cached records.
 #[derive(Debug, Default)]
 pub(crate) struct OutboxCache {
     rows: HashMap<OutboxId, Option<StoredOutboxRow>>,
@@ -42,14 +43,14 @@ pub(crate) struct OutboxCache {
     groups: HashMap<OrderGroup, i64>,
 }
 
-/// The known beginning of a list.
+/// The beginning of a list, as far as it was loaded.
 #[derive(Debug, Default)]
 struct ListPrefix {
     places: BTreeSet<OutboxPlace>,
     is_whole: bool,
 }
 
-/// Loads missing facts. With `locks`, no other call can decide about them before the transaction ends.
+/// Loads missing records. With `locks`, no other call can decide about them before the transaction ends.
 pub(crate) async fn look(
     connection: &mut Connection<'_>,
     cache: &mut RecordCache,
@@ -172,9 +173,9 @@ fn parts(list: &OutboxList) -> Parts<'_> {
 }
 
 impl RecordCache {
-    /// Returns the number of the transaction that wrote to a group last; 0 if there is none. It must be loaded before
-    /// the rows of the group, or together with them: a write is refused if the group was written to after it, and this
-    /// check must cover the rows that were read.
+    /// Returns the stamp of a group: the number of the transaction that wrote to it last, or 0 if there is none. A
+    /// write is refused if the stamp has changed. So that this check covers the rows of the group, the stamp must be
+    /// loaded before the rows or together with them.
     fn group(&self, group: &OrderGroup) -> Result<i64> {
         self.find(&self.outbox.groups, group, |look| {
             look.outbox.groups.insert(group.clone());
@@ -208,7 +209,7 @@ impl OutboxRows for RecordCache {
                 return Ok(found.cloned());
             }
         } else if matches!(list, OutboxList::Keyed(..)) && !self.is_fresh {
-            // If there is another row with the key, a unique key refuses the write.
+            // If another row has this dedupe key, the server refuses the write by a unique key.
             self.assumed.set(true);
             return Ok(None);
         }
@@ -223,7 +224,7 @@ impl OutboxRows for RecordCache {
     }
 }
 
-/// The outbox during a decision: the known facts, and the changes made so far.
+/// The outbox during a decision: the cached records, and the changes made so far.
 #[derive(Debug)]
 pub(crate) struct OutboxDraft<'a> {
     pub(crate) cache: &'a RecordCache,
@@ -235,9 +236,10 @@ pub(crate) struct OutboxDraft<'a> {
 /// The changes to the outbox.
 #[derive(Debug, Default)]
 pub(crate) struct OutboxChanges {
-    /// Changed rows, each with its previous revision (0 if it is new), and whether it can be claimed, if that changes.
+    /// Changed rows, each with its previous revision (0 if the row is new), and with whether it can be claimed, if that
+    /// changes.
     pub(crate) rows: Vec<(u64, StoredOutboxRow, Option<bool>)>,
-    /// Rows of which only that last property changes.
+    /// Rows of which only that last property changes, with its new value.
     pub(crate) ready: Vec<(OutboxId, bool)>,
     pub(crate) deleted: Vec<(OutboxId, u64)>,
     pub(crate) groups: Vec<(OrderGroup, i64)>,

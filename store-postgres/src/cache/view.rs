@@ -1,4 +1,4 @@
-//! Answers the questions of the rules of core from the known facts.
+//! The views through which the rules of core read the cached records.
 
 use store_core::{
     CommitKey, CursorKey, EntryId, Error, EventId, EventKey, Json, Result, Run, RunId, Scope, TenantId, ThreadId,

@@ -1,4 +1,4 @@
-//! Checks of what a tenant has apart from its threads: events and the mailbox.
+//! Checks of the data of a tenant outside of its threads: events, the mailbox, and rows without an owner.
 
 use sqlx::postgres::PgArguments;
 use store_core::{
@@ -12,7 +12,7 @@ use crate::{
     tenant::Tenant,
 };
 
-/// Returns the problems found there.
+/// Returns the problems that were found.
 pub(super) async fn inspect(tenant: &Tenant, name: &TenantId) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let mut find = |kind, place: String, detail: String| {

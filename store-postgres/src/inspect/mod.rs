@@ -14,7 +14,7 @@ use store_core::{
 
 use crate::{db::add, pages::text, store::PostgresStore, tenant::Tenant};
 
-/// How many thread ids of a tenant are read at once.
+/// The number of thread ids of a tenant that are read at once.
 const CHUNK: i64 = 256;
 
 #[async_trait]
@@ -32,7 +32,7 @@ impl Inspector for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Checks every thread of every tenant, each in one snapshot, and the data apart from threads.
+    /// Checks every thread of every tenant, each in one snapshot, and the data outside of threads.
     async fn inspect(&self, repairs: bool, progress: &dyn Progress) -> Result<Inspection> {
         let mut inspection = Inspection::default();
         let mut page = PageRequest::first(1_000);

@@ -24,7 +24,7 @@ use crate::{
     write::{Batch, Written},
 };
 
-/// How many entries are read at once.
+/// The number of entries that are read at once.
 const CHUNK: i64 = 1_000;
 
 /// The columns of a thread's row that repeat parts of its record.
@@ -65,7 +65,7 @@ impl Columns {
     }
 }
 
-/// The names of checkpoints, each with the entry that gave it, by the entry of the checkpoint.
+/// The name of each checkpoint, with the entry that gave the name, by the sequence number of the checkpoint.
 type Names = BTreeMap<u64, (String, u64)>;
 
 /// Everything that is stored of a thread.
@@ -75,8 +75,9 @@ struct Contents {
     has_parent: bool,
     entries: Vec<Result<(Arc<Entry>, Node)>>,
     marks: BTreeMap<u64, Marks>,
-    /// Entries whose next entry in the log is their child, and no side entry.
+    /// Entries whose next entry in the log is their child and not a side entry.
     hangs: BTreeSet<u64>,
+    /// The leaves except the head.
     tips: BTreeSet<u64>,
     names: Names,
     runs: BTreeMap<RunId, Arc<Run>>,
@@ -258,7 +259,7 @@ async fn rebuild(tenant: &Tenant, id: &ThreadId, contents: &Contents, checked: &
         batch.right_name(n, seq, names.get(&seq))?;
     }
     let moment = tenant.db().clock.moment()?;
-    // A transaction of its own: it can be dropped without an effect on the writes of other calls.
+    // The repair has a transaction of its own, so that dropping it has no effect on the writes of other calls.
     let mut connection = tenant.db().transaction().await?;
     match Arc::new(batch).write(&mut connection, tenant, moment).await.map_err(|failed| failed.error)? {
         Written::Done(_) => connection.finish(true).await,

@@ -1,4 +1,4 @@
-//! Pages of entries: of the whole log, of a path, of the children of an entry.
+//! Pages of entries: of the whole log, of a path, and of the children of an entry.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     pages::int,
 };
 
-/// How many entries are read at once.
+/// The number of entries that are read at once.
 const CHUNK: u64 = 64;
 
 /// Returns the entries that `query` asks for.
@@ -45,7 +45,7 @@ pub(super) async fn list(mut reader: Reader<'_>, query: &EntryQuery) -> Result<P
 /// The part of the log that is still to be read.
 struct Walk {
     over: Over,
-    /// The first and last place left: sequence numbers, or depths of a path.
+    /// The first and the last position that are still to be read: sequence numbers, or depths on a path.
     left: (u64, u64),
     direction: Direction,
     /// Set for a walk on a path that returns only children of this entry.
@@ -80,8 +80,8 @@ impl Walk {
             return Ok(Some(Self { over, left: window, direction, parent: None }));
         };
         let Some(seq) = named(reader, id).await? else { return Ok(None) };
-        // Sequence numbers increase along a path, so the window is a part of the path. A side entry is on no path, so
-        // its parent counts instead.
+        // Sequence numbers increase along a path, so a window of them is a section of the path. A side entry is on no
+        // path, so the path of its parent is used instead.
         for bound in [window.0 - 1, window.1] {
             if bound > 0 && bound < last {
                 reader.go_up(seq, (1, bound)).await?;
@@ -136,7 +136,7 @@ impl Walk {
         }
     }
 
-    /// Returns the next part of what is left.
+    /// Returns the first and the last position of the next part to be read.
     fn part(&self, chunk: u64) -> (u64, u64) {
         let (first, last) = self.left;
         match self.direction {
@@ -152,7 +152,7 @@ impl Walk {
         }
     }
 
-    /// Continues after `last`. `None` means that nothing is left.
+    /// Continues after `last`. `None` means that nothing is left to be read.
     const fn pass(&mut self, last: Option<u64>) {
         match (last, self.direction) {
             (Some(last), Direction::Forward) => self.left.0 = last + 1,
@@ -208,8 +208,8 @@ async fn children(
     rows.iter().map(|row| int(row, 0)).collect()
 }
 
-/// Returns the nodes between two depths of a path, the least deep first. One ancestor is searched for; the others are
-/// its parents.
+/// Returns the nodes of a path between two depths, beginning at the lower depth. Only the deepest of them is searched
+/// for. The others are its ancestors.
 fn up_the_path(cache: &RecordCache, leaf: &Node, (from, to): (u64, u64)) -> Result<Vec<Node>> {
     let broken = || corrupt("the path of an entry does not lead to a root");
     let mut node = node::ancestor(cache, leaf, to)?.ok_or_else(broken)?;

@@ -95,7 +95,7 @@ impl LogReader for PostgresThreads {
     }
 }
 
-/// A reader of a log. All its reads see one snapshot, and it keeps the facts that it has loaded.
+/// A reader of a log. All its reads see one snapshot, and it caches the records that it has loaded.
 struct Reader<'a> {
     tenant: &'a Tenant,
     connection: Connection<'a>,
@@ -108,7 +108,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Opens a reader. Returns `None` for an unknown thread, whose cursors are no longer valid.
+    /// Opens a reader. Returns `None` if the thread does not exist. A cursor of a thread that was deleted is refused.
     async fn open(
         tenant: &'a Tenant,
         id: &ThreadId,
@@ -122,8 +122,8 @@ impl<'a> Reader<'a> {
         cache::look(&mut connection, &mut cache, Lookup { thread: true, ..Lookup::default() }).await?;
         let row = cache.row.clone().unwrap_or_default();
         let (method, binding) = list;
-        // The cursor contains the generation, so that it does not work for a thread that was deleted or created again
-        // (TH-24).
+        // Cursors are bound to the generation, so that a cursor no longer works after its thread was deleted, even if
+        // the id is used again (TH-24).
         let generation = row.thread.as_ref().map(|stored| stored.thread.generation());
         let scope = CursorScope::new(&tenant.fixed.tenant, method, &format!("{:?}", (id, generation, binding)));
         let after = Position::open(&tenant.fixed.cursors, &scope, page.cursor.as_ref())?;
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
         Ok(Some(Self { tenant, connection, cache, stored, log, scope, limit, after }))
     }
 
-    /// Runs a rule, loading missing facts, until it needs no more.
+    /// Runs a rule, and loads the records that are missing, until no more are missing.
     async fn ask<T>(&mut self, rule: impl Fn(&RecordCache) -> Result<T>) -> Result<T> {
         loop {
             let answer = rule(&self.cache);
@@ -145,7 +145,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Loads the way from an entry up to a depth, or to the entry at a sequence number or the last one before it.
+    /// Loads the nodes that lead from an entry up to its ancestor at a depth, or to its last ancestor up to a sequence
+    /// number.
     async fn go_up(&mut self, from: u64, to: (u64, u64)) -> Result<()> {
         cache::way_up(&mut self.connection, &mut self.cache, (self.log, from), to).await
     }
@@ -201,7 +202,7 @@ impl<'a> Reader<'a> {
 
     async fn branches(mut self) -> Result<Page<BranchPoint>> {
         let mut page = PageBuilder::new(self.limit);
-        // The position 0 stands for the point before the first entry.
+        // Position 0 stands for the point before the first entry.
         if self.after.is_none() && self.stored.roots > 1 {
             page.offer(Position::new(0, ""), 64, Some(BranchPoint::new(None, self.stored.roots)));
         }
@@ -220,7 +221,8 @@ impl<'a> Reader<'a> {
 
     async fn snapshots(mut self) -> Result<Page<Snapshot>> {
         let mut page = PageBuilder::new(self.limit);
-        // A name can be too long for a cursor. The cursor therefore contains the entry that gave the name.
+        // A name can be too long for a cursor. The cursor therefore contains the sequence number of the entry that gave
+        // the name.
         let after = match self.after.clone() {
             Some(after) if after.bound > self.stored.thread.version.number() => {
                 return Err(Error::invalid_cursor("its entry does not exist"));

@@ -14,12 +14,12 @@ use store_core::DispatchId;
 
 use crate::cache::CachedClaim;
 
-/// The maximum number of claims remembered.
+/// The maximum number of claims in the cache.
 const CLAIMS: usize = 2_048;
-/// The maximum size of a payload in bytes. Claims with larger ones are not remembered.
+/// The maximum size of a payload in bytes. Claims with larger payloads are not cached.
 const PAYLOAD_BYTES: usize = 4 * 1024;
 
-/// The remembered claims of a tenant.
+/// The cached claims of a tenant.
 #[derive(Debug, Default)]
 pub(crate) struct ClaimCache(Mutex<HashMap<DispatchId, CachedClaim>>);
 
@@ -28,8 +28,8 @@ impl ClaimCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds claims that were made. If there are too many, the earlier ones are forgotten: most of them will have ended
-    /// in other processes.
+    /// Adds claims. If there are too many, removes the earlier ones, most of which have probably ended in other
+    /// processes.
     pub(crate) fn put(&self, claims: Vec<CachedClaim>) {
         let mut cached = self.cached();
         if cached.len() + claims.len() > CLAIMS {
@@ -41,9 +41,9 @@ impl ClaimCache {
         cached.extend(claims.into_iter().filter(is_small).map(|claim| (claim.dispatch.id().clone(), claim)));
     }
 
-    /// Removes and returns claims on which their holders act. Returns none if one of them is not known, or if they were
-    /// numbered in different incarnations. Also returns none if two belong to one thread, because at most one of the
-    /// two is still valid.
+    /// Removes and returns the claims of these dispatches. Returns none if one of them is not in the cache, or if they
+    /// were numbered in different incarnations. Also returns none if two of them belong to one thread, because at most
+    /// one of the two is still valid.
     pub(crate) fn take(&self, ids: &[&DispatchId]) -> Vec<CachedClaim> {
         let mut cached = self.cached();
         let taken: Vec<Option<CachedClaim>> = ids.iter().map(|id| cached.remove(*id)).collect();

@@ -16,12 +16,13 @@ use crate::{
     tenant::Tenant,
 };
 
-/// How long a call waits for other calls of its process, but no longer than half of the time that it has to get a
-/// connection. After that it waits for their locks, as it does for those of other processes.
+/// The maximum time that a call waits for other calls of its process. It also waits at most half of the time that it
+/// has to get a connection. After that it is decided by itself and waits for the locks of the other calls, as it does
+/// for those of other processes.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// The maximum number of dispatches that are decided together.
 const MAX_DISPATCHES: usize = 1_000;
-/// The maximum size of their payloads in bytes.
+/// The maximum size in bytes of the payloads that are decided together.
 const BYTES: usize = 1024 * 1024;
 
 type Answers = Vec<Result<Enqueued>>;
@@ -41,8 +42,7 @@ pub(super) async fn enqueue(tenant: &Tenant, dispatches: Vec<NewDispatch>) -> Re
     }
 }
 
-/// Decides about a group. If the decision fails, the cause may be one call alone, so each call is then decided by
-/// itself.
+/// Makes the decision of a group. If it fails, a single call may be the cause, so each call is then decided by itself.
 async fn lead(tenant: &Tenant, mut group: Group) -> Result<Answers> {
     let (call, others) = (Arc::clone(&group.call), std::mem::take(&mut group.others));
     let calls: Vec<&Call> = std::iter::once(&*call).chain(others.iter().map(|other| &*other.call)).collect();
@@ -89,7 +89,8 @@ async fn decide(tenant: &Tenant, calls: &[&Call]) -> Result<Answers> {
     let is_alone = calls.len() == 1 && first.threads.len() <= 1;
     let rule = |draft: &mut MailboxDraft<'_>, setting: Setting<'_>| {
         let one = |new: &&NewDispatch| draft.change(|view| mailbox::enqueue(view, new, setting));
-        // All are tried before the first failure is returned, so that the missing facts of all are loaded together.
+        // The rule runs for all dispatches before the first failure is returned, so that the missing records of all are
+        // loaded together.
         let all: Vec<_> = dispatches.iter().map(one).collect();
         all.into_iter().collect::<Result<Vec<_>>>()
     };
@@ -148,15 +149,15 @@ fn send_reply(all: Vec<Waiting>, reply: impl Fn() -> EnqueueOutcome) {
 
 /// What happens to a call.
 enum EnqueueOutcome {
-    /// It runs now, together with the others of the group.
+    /// It is decided now, together with the others of the group.
     Lead(Group),
     /// It was decided together with another call.
     Done(Answers),
-    /// The same, but the decision failed without an effect.
+    /// It was decided together with another call, but the decision failed and had no effect.
     Unavailable,
-    /// The same, but the outcome is unknown.
+    /// It was decided together with another call, and the outcome is unknown.
     Unknown,
-    /// It runs by itself.
+    /// It is decided by itself.
     Alone,
 }
 
@@ -219,7 +220,7 @@ impl Enqueues {
     }
 }
 
-/// Calls that are decided together. Dropping it starts the calls that wait for it.
+/// Calls that are decided together. When the group is dropped, the calls that wait for it start.
 struct Group {
     of: Arc<Enqueues>,
     call: Arc<Call>,
@@ -234,8 +235,8 @@ impl Group {
         Self { of: Arc::clone(of), call: Arc::clone(call), others: Vec::new(), dispatches, bytes }
     }
 
-    /// Returns whether a call may join. It must be about no other threads than the first call, so that no call waits
-    /// for the locks of more threads than it would by itself (PR-12).
+    /// Returns whether a call may join. All of its threads must be threads of the first call, so that the first call
+    /// waits for no more locks than it would by itself (PR-12).
     fn takes(&self, call: &Call) -> bool {
         call.threads.is_subset(&self.call.threads)
             && self.dispatches + call.dispatches.len() <= MAX_DISPATCHES
@@ -251,7 +252,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // These calls were not decided with the group.
+        // The calls that are still in the group were not decided with it.
         send_reply(std::mem::take(&mut self.others), || EnqueueOutcome::Alone);
         for (reply, group) in self.of.next(&self.call.threads) {
             let _gone = reply.send(EnqueueOutcome::Lead(group));

@@ -97,7 +97,7 @@ async fn change<T: Send>(
     decide_alone(tenant, first, |cache, setting| decided(cache, setting, &rule)).await
 }
 
-/// Does the same, and locks everything it loads. Repeats as long as there is no answer.
+/// Does the same as `change`, and locks all rows that it loads. The rule runs again as long as it returns no answer.
 async fn change_locked<T: Send>(
     tenant: &Tenant,
     first: MailboxLookup,
@@ -111,7 +111,7 @@ fn of_dispatches<'a>(ids: impl IntoIterator<Item = &'a DispatchId>) -> MailboxLo
     MailboxLookup { dispatches: ids.into_iter().cloned().collect(), ..MailboxLookup::default() }
 }
 
-/// Makes decisions for holders of claims. Claims that this process remembers are not loaded first.
+/// Makes decisions for holders of claims. Claims in the cache of this process are not loaded first.
 async fn act<T: Send>(
     tenant: &Tenant,
     ids: &[&DispatchId],
@@ -129,8 +129,8 @@ async fn act<T: Send>(
     Ok(answer)
 }
 
-/// Makes one decision about a claim. A refusal that rests on remembered facts is not returned as an answer, because
-/// they may be outdated.
+/// Makes one decision about a claim. The inner result is the answer. A refusal that is based on cached records is
+/// returned as an outer error instead, because the records may be outdated.
 fn certain<T>(
     draft: &mut MailboxDraft<'_>,
     decide: impl FnOnce(&MailboxDraft<'_>) -> Result<MailboxChange<T>>,
@@ -234,7 +234,7 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     Ok(claims)
 }
 
-/// Claims work of a thread, or one dispatch.
+/// Claims the dispatch that the request names, or a dispatch of the thread that it names.
 fn claim_named(draft: &mut MailboxDraft<'_>, request: &ClaimRequest, setting: Setting<'_>) -> Result<Claims> {
     let thread = match (&request.thread, &request.dispatch) {
         (Some(thread), _) => Some(thread.clone()),
@@ -246,8 +246,8 @@ fn claim_named(draft: &mut MailboxDraft<'_>, request: &ClaimRequest, setting: Se
     draft.change(|view| mailbox::claim(view, &thread, one, setting))?
 }
 
-/// Claims the first ready work among the threads that no other call decides about. If there are expired leases, this
-/// ends them and returns `None`. The next decision then includes their threads.
+/// Claims dispatches of the first ready threads, except threads that other calls have locked. If there are expired
+/// leases, this function ends them instead and returns `None`. The next decision then includes their threads.
 fn claim_any(draft: &mut MailboxDraft<'_>, request: &ClaimRequest, setting: Setting<'_>) -> Result<Option<Claims>> {
     if !draft.cache.mailbox.lapsed.is_empty() {
         lapse(draft, setting)?;

@@ -126,8 +126,8 @@ impl<'a> Reader<'a> {
         Self { tenant, connection, cache }
     }
 
-    /// Returns a reader after making everything due available. In a store opened for reading only, this is rolled back
-    /// in the end.
+    /// Makes all due dispatches available, then returns a reader. In a store that is opened for reading only, this
+    /// change is rolled back in the end.
     async fn turned(tenant: &'a Tenant) -> Result<Self> {
         let mut with = PgArguments::default();
         add(&mut with, tenant.fixed.tenant.as_str())?;
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
         cache::load_mailbox(&mut self.connection, &mut self.cache, look, false).await
     }
 
-    /// Runs a rule, loading missing facts, until it needs no more.
+    /// Runs a rule, and loads the records that are missing, until no more are missing.
     async fn ask<T>(&mut self, rule: impl Fn(&RecordCache) -> Result<T>) -> Result<T> {
         loop {
             let answer = rule(&self.cache);
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
         Ok(positions.into_iter().zip(found.await?).collect())
     }
 
-    /// Returns dispatches as callers see them. The missing facts of all are loaded together.
+    /// Returns dispatches in the form in which callers get them. The missing records of all are loaded together.
     async fn seen(&mut self, rows: Vec<(Position, StoredDispatch)>) -> Result<Vec<(Position, Dispatch)>> {
         self.ask(|cache| {
             let seen: Vec<_> = rows.iter().map(|(_, stored)| mailbox::seen(cache, stored)).collect();
@@ -228,7 +228,7 @@ async fn rows(
     add(&mut with, tenant.fixed.tenant.as_str())?;
     add(&mut with, thread)?;
     add(&mut with, statuses)?;
-    // The order of claims is by priority first.
+    // In the order of claims, the priority comes first.
     let of_claims = query.order == DispatchOrder::Claim;
     let first = after.map_or(Ok(end), |at| signed(if of_claims { at.bound } else { at.rank }))?;
     add(&mut with, first)?;

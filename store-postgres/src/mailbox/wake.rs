@@ -13,7 +13,7 @@ use crate::{
     tenant::{Common, Tenant},
 };
 
-/// The maximum time that a caller waits before it polls for work that other processes brought.
+/// The maximum time that a caller waits before it polls for dispatches of other processes.
 const POLL: Duration = Duration::from_secs(1);
 
 /// The server's time, as this process estimates it.
@@ -33,7 +33,7 @@ impl Clock for ServerClock<'_> {
     }
 }
 
-/// Returns the time from which a claim finds work, but no later than the next poll.
+/// Returns the time from which on a claim finds a dispatch, or the time of the next poll if that is earlier.
 async fn next_claim(tenant: &Tenant) -> Result<Option<Timestamp>> {
     let mut with = PgArguments::default();
     add(&mut with, tenant.fixed.tenant.as_str())?;

@@ -1,10 +1,11 @@
-//! Parts of the mailbox's indexes that claims can skip. A dead row stays in the indexes as long as any transaction may
-//! still see it, so claims do not search again where they found nothing.
+//! Parts of the mailbox's indexes that claims can skip. Old versions of rows stay in an index as long as any
+//! transaction may still see them, which makes searches slow. So claims do not search again where earlier claims found
+//! nothing.
 //!
-//! A writer flags a row that it adds to a skipped part. It cannot do so if the row was written shortly before the
-//! search and not visible yet, so the last moments before a search are always searched again. A row that stays
-//! invisible for longer, such as one of a transaction that was suspended or rolled back, is found when all parts are
-//! searched, which happens from time to time.
+//! A writer that adds a row to a part that may already be skipped sets its column `is_passed`. It cannot know this
+//! about a row that it wrote shortly before a search and that the search could not see yet, so the last moments before
+//! a search are always searched again. A row that a search cannot see for longer, for example because a transaction was
+//! suspended or rolled back, is found when all parts are searched, which happens from time to time.
 
 #![expect(clippy::disallowed_methods, reason = "the interval between full searches is real time")]
 
@@ -19,7 +20,8 @@ use store_core::Result;
 
 use crate::db::{add, signed};
 
-/// How many milliseconds before a search never count as searched. Rows written before that are visible.
+/// The number of milliseconds before a search that never count as searched. Rows that were written before that are
+/// visible to the search.
 const VISIBILITY_LAG_MS: u64 = 750;
 /// The minimum time between two searches of all parts.
 const FULL_SCAN_INTERVAL: Duration = Duration::from_millis(500);
@@ -31,16 +33,16 @@ const FULL_SCAN_FACTOR: u32 = 20;
 pub(crate) struct Watermarks {
     /// The server's time at the last search.
     at: u64,
-    /// For threads with dispatches that become due.
+    /// The time for threads with dispatches that become due.
     due: u64,
-    /// For leases.
+    /// The time for threads with leases.
     lease: u64,
-    /// For ready threads, by each priority that occurred.
+    /// The times for ready threads, one for each priority that has occurred.
     ready: BTreeMap<u8, u64>,
 }
 
 impl Watermarks {
-    /// Adds the five arguments of a statement.
+    /// Adds the five arguments for the watermarks to those of a statement.
     pub(crate) fn add_to(&self, arguments: &mut PgArguments) -> Result<()> {
         add(arguments, (self.at > 0).then(|| signed(self.at)).transpose()?)?;
         add(arguments, signed(self.due)?)?;
@@ -50,7 +52,7 @@ impl Watermarks {
     }
 }
 
-/// Kinds of candidates for which the query hit its limit, so that more may exist.
+/// The kinds of threads of which a search found as many as its limit allows, so that more may exist.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LimitReached {
     pub(crate) due: bool,
@@ -58,10 +60,10 @@ pub(crate) struct LimitReached {
     pub(crate) ready: bool,
 }
 
-/// A search for something to claim, and its result.
+/// A search for dispatches to claim, and its result.
 #[derive(Debug, Clone)]
 pub(crate) struct Search {
-    /// The time of the search whose results this one relied on; 0 if it searched all parts.
+    /// The time of the search whose watermarks this search used, or 0 if it searched all parts.
     watermarks_at: u64,
     began: Instant,
     took: Duration,
@@ -93,7 +95,8 @@ impl Search {
     /// Returns the parts that the next search can skip, given those known before.
     fn watermarks(&self, known: &Watermarks) -> Watermarks {
         let seen = self.clock.saturating_sub(VISIBILITY_LAG_MS);
-        // If the clock was set back, the known times are useless. A concurrent search that ended first may know more.
+        // If the clock was set back, the known watermarks are useless. Otherwise they are kept, because a concurrent
+        // search that ended first may have found out more.
         let is_full_scan = self.watermarks_at == 0 || self.watermarks_at > self.clock;
         let mut watermarks = if is_full_scan && known.at > self.clock { Watermarks::default() } else { known.clone() };
         watermarks.at = watermarks.at.max(self.clock);
@@ -106,7 +109,7 @@ impl Search {
         for (priority, _) in &self.ready {
             watermarks.ready.entry(*priority).or_default();
         }
-        // The last priority found, and those after it, were not searched completely.
+        // The last priority that was found and the priorities after it were not searched completely.
         let last = self.full.ready.then(|| self.ready.last().map_or(0, |(last, _)| *last));
         for (priority, since) in &mut watermarks.ready {
             let first = self.ready.iter().find(|(found, _)| found == priority).map(|(_, since)| *since);
@@ -145,7 +148,7 @@ impl ScanState {
         self.state().watermarks.clone()
     }
 
-    /// Records the search of a claim that was written.
+    /// Updates the watermarks after a search whose claims were written.
     pub(crate) fn record(&self, search: &Search) {
         let mut state = self.state();
         if search.watermarks_at == 0 {

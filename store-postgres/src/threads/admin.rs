@@ -91,7 +91,7 @@ impl ThreadAdmin for PostgresThreads {
     }
 }
 
-/// The maximum number of logs that a step of a removal is about, as in the function `purge_step`.
+/// The maximum number of logs that one step of a removal processes. The SQL function `purge_step` has the same limit.
 const STEP_LOGS: usize = 256;
 
 impl PostgresThreads {

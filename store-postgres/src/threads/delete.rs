@@ -1,4 +1,4 @@
-//! Deleting threads in one atomic step over all threads concerned, and pruning threads without recent writes.
+//! Deleting threads in one atomic step over all affected threads, and pruning threads without recent writes.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,12 +17,12 @@ use crate::{
     write::{Batch, Written},
 };
 
-/// How often a deletion is repeated because of concurrent writes.
+/// The maximum number of times that a deletion is repeated because of concurrent writes.
 const ROUNDS: usize = 64;
-/// How many ids a batch forgets at most.
+/// The maximum number of ids that one batch forgets.
 const BATCH: u64 = 1_000;
 
-/// The transaction of a deletion. Until it ends, no other call of the tenant changes parents or deletes.
+/// The transaction of a deletion. Until it ends, no other call of the tenant changes parents or deletes threads.
 struct At<'a> {
     tenant: &'a Tenant,
     connection: Connection<'a>,
@@ -69,8 +69,8 @@ impl<'a> At<'a> {
         rows.iter().map(read).collect()
     }
 
-    /// Deletes and detaches threads, in one step for every reader. Returns whether no other call wrote to them
-    /// meanwhile.
+    /// Deletes and detaches threads. Readers see all of these changes at once. If another call has written to one of
+    /// the threads in the meantime, writes nothing and returns `false`.
     async fn write(
         &mut self,
         rows: &BTreeMap<ThreadId, Row>,
@@ -94,7 +94,7 @@ impl<'a> At<'a> {
     }
 }
 
-/// Deletes a thread. Returns also the logs whose data is to be removed.
+/// Deletes a thread. Also returns the logs whose data must be removed.
 pub(super) async fn delete(tenant: &Tenant, id: &ThreadId, request: DeleteRequest) -> Result<(Deletion, Vec<i64>)> {
     for _ in 0..ROUNDS {
         let mut at = At::begin(tenant).await?;
@@ -128,7 +128,7 @@ fn logs(rows: &BTreeMap<ThreadId, Row>, deleted: &[ThreadId]) -> Vec<i64> {
     deleted.iter().filter_map(|id| rows.get(id)?.log).collect()
 }
 
-/// Prunes threads. Returns also the logs whose data is to be removed.
+/// Prunes threads. Also returns the logs whose data must be removed.
 pub(super) async fn prune(tenant: &Tenant, request: PruneRequest) -> Result<(Pruned, Vec<i64>)> {
     request.check()?;
     let pruned = prune_idle(tenant, request).await?;
@@ -185,7 +185,7 @@ async fn choose(at: &mut At<'_>, mut choice: PruneSelection) -> Result<PruneSele
     Ok(choice)
 }
 
-/// Forgets a batch of ids that were deleted long enough ago (TH-25). Returns how many.
+/// Forgets a batch of ids that were deleted long enough ago (TH-25). Returns their number.
 async fn forget(tenant: &Tenant) -> Result<u64> {
     let before = tenant.db().clock.now()?.saturating_sub(thread::REMEMBERED_FOR);
     let mut with = PgArguments::default();

@@ -59,8 +59,9 @@ impl ThreadReader for PostgresThreads {
             let after = Position::open(&tenant.fixed.cursors, &scope, query.page.cursor.as_ref())?;
             let mut connection = tenant.db().snapshot().await?;
             let ascends = (query.order, query.direction) == (ThreadOrder::LastActivity, Direction::Forward);
-            // A forward walk in the order of activity would meet threads again that are written meanwhile. It therefore
-            // ignores the transactions that began after it.
+            // A list that ascends by activity would return a thread a second time if the thread is written in the
+            // meantime. So the list leaves out threads that were written by transactions that began after its first
+            // page was read.
             let bound = match &after {
                 _ if !ascends => u64::MAX,
                 Some(after) => after.bound,
@@ -151,7 +152,7 @@ async fn transactions(connection: &mut Connection<'_>) -> Result<u64> {
     rows.first().map_or(Ok(0), |row| int(row, 0))
 }
 
-/// A walk over threads in the order of a time.
+/// A walk over threads in the order of their last activity or of their creation.
 struct Walk<'a> {
     tenant: &'a Tenant,
     query: &'a ThreadQuery,

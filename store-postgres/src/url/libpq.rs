@@ -1,5 +1,5 @@
-//! Parameters that libpq knows and the driver does not. Each is accepted if what it asks for holds here. Otherwise it
-//! is refused, and the error names it.
+//! Parameters that libpq knows and the driver does not know. A parameter is accepted if the driver can do as it asks.
+//! Otherwise it is refused, and the error names it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::invalid;
 /// What a parameter asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// Something that holds in any case.
+    /// Something that the driver does in any case.
     Nothing,
     /// A limit on the time for connecting.
     ConnectWithin(Duration),
@@ -31,7 +31,7 @@ pub(crate) enum Target {
     ReadWrite,
 }
 
-/// Returns what `key=value` asks for, or `None` if libpq does not know the key either.
+/// Returns what `key=value` asks for, or `None` if libpq does not know the key.
 pub(super) fn asked(key: &str, value: &str) -> Option<Result<Asked>> {
     let asked = match (key, value) {
         ("connect_timeout", _) => connect_timeout(value),
@@ -83,7 +83,7 @@ pub(super) fn asked(key: &str, value: &str) -> Option<Result<Asked>> {
             | "sslpassword"
             | "sslsni",
             _,
-        ) => refused(key, "the driver does not support it, or not this value: leave it out"),
+        ) => refused(key, "the driver does not support this parameter or this value: leave it out"),
         _ => return None,
     };
     Some(asked)
@@ -93,7 +93,7 @@ fn refused(key: &str, why: &str) -> Result<Asked> {
     Err(invalid(&format!("`{key}`: {why}")))
 }
 
-/// Reads a number of whole seconds. No limit is refused, because a call could then wait forever.
+/// Reads a number of whole seconds. In libpq, 0 means no limit. It is refused, because a call could then wait forever.
 fn connect_timeout(value: &str) -> Result<Asked> {
     match value.parse() {
         Ok(seconds @ 1..=3_600) => Ok(Asked::ConnectWithin(Duration::from_secs(seconds))),

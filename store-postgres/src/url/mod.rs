@@ -68,7 +68,7 @@ pub(crate) fn parse(text: &str) -> Result<Parts> {
             parts.set(key, &decoded(value)?)?;
         }
     }
-    // The query is read as libpq reads it: a plus sign stands for itself.
+    // The query is read as libpq reads it: a plus sign is not decoded as a space.
     for pair in url.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         parts.set(&decoded(key)?, &decoded(value)?)?;
@@ -149,7 +149,7 @@ impl Parts {
     }
 }
 
-/// Stands in for a missing host, because the parser requires a host after a user.
+/// Replaces a missing host, because the parser requires a host after a user.
 const NO_HOST: &str = "host-is-a-parameter.invalid";
 
 const SEVERAL: &str = "`host` and `port` name several servers: name only the one that accepts writes";
@@ -187,7 +187,7 @@ pub(crate) fn schema(name: &str) -> Result<String> {
     Err(invalid("`schema` must have 1 to 63 lowercase letters, digits and `_`, and not begin with a digit or `pg_`"))
 }
 
-/// Returns whether the server is reached by a socket or on this machine, so that no network lies between.
+/// Returns whether the server is reached by a socket or on this machine, and not over a network.
 fn is_here(options: &PgConnectOptions) -> bool {
     let host = options.get_host();
     options.get_socket().is_some()

@@ -20,10 +20,10 @@ pub(crate) type Stamped = (i64, Option<i64>);
 pub(crate) enum Written {
     /// The batch was written.
     Done(Vec<Stamped>),
-    /// Not written: other calls have changed threads of the batch since the decision. Contains the present rows and
+    /// Not written: other calls have changed threads of the batch since the decision. Contains the current rows and
     /// commit keys.
     Stale(Vec<Row>, Vec<(CommitKey, Option<KeyRecord>)>),
-    /// Not written: other calls have appended to scopes of the batch since the decision. Contains their present states.
+    /// Not written: other calls have appended to scopes of the batch since the decision. Contains their current states.
     Scopes(Vec<(Scope, ScopeState)>),
     /// Not written: other calls have changed rows of the outbox or mailboxes since the decision.
     Others,
@@ -34,6 +34,7 @@ pub(crate) enum Written {
 /// A row of the answer to a write.
 pub(super) struct Answer {
     pub(super) status: String,
+    /// The number of the thread, scope or batch that the row is about.
     pub(super) n: i32,
     pub(super) clock: Duration,
     pub(super) stamp: i64,

@@ -1,4 +1,4 @@
-//! Encodes a batch as the arguments of the function that writes it.
+//! Encodes a batch as the arguments of the SQL function `write`.
 
 use serde::Serialize;
 use sqlx::{
@@ -10,7 +10,7 @@ use store_core::{DedupeKey, Error, Result, TenantId, Thread, ThreadId, Timestamp
 use super::{Batch, rows::NameRow};
 use crate::{cache, db::add};
 
-/// Returns all that a batch writes.
+/// Returns the arguments for a batch, except the time at which it is sent.
 pub(super) fn arguments(batch: &Batch, tenant: &TenantId) -> Result<PgArguments> {
     let mut arguments = PgArguments::default();
     let to = &mut arguments;
@@ -207,8 +207,8 @@ pub(super) fn time(at: Timestamp) -> i64 {
     number(at.as_millis())
 }
 
-/// Adds the numbers of the threads to which rows belong. Adds a null if there are no rows, because each array costs the
-/// server time.
+/// Adds the numbers of the threads to which rows belong. Adds a null if there are no rows, because each array takes the
+/// server some time.
 fn numbers(to: &mut PgArguments, of: impl Iterator<Item = i32>) -> Result<()> {
     let numbers: Vec<i32> = of.collect();
     add(to, (!numbers.is_empty()).then_some(numbers))

@@ -20,13 +20,14 @@ use crate::{
     error::corrupt,
 };
 
-/// How many statements run at once before further batches wait.
+/// The maximum number of statements that run at once. Further batches wait.
 const MAX_IN_FLIGHT: usize = 2;
 /// The maximum number of batches in one statement.
 const MAX_BATCHES: usize = 64;
-/// How often a batch lets other tasks run first at most, since some of them may bring more batches.
+/// The maximum number of times that a batch lets other tasks run before it is written, because they may bring more
+/// batches.
 const MAX_YIELDS: usize = 16;
-/// The maximum time for that.
+/// The maximum time for which a batch lets other tasks run.
 const LINGER: Duration = Duration::from_micros(300);
 
 /// The waiting batches of a tenant.
@@ -39,7 +40,7 @@ struct State {
     waiting: Vec<Waiting>,
     /// The number of batches that wait or are being written.
     active: usize,
-    /// The highest such number in the recent past. It decreases by at most one with each statement.
+    /// The highest number of active batches in the recent past. It decreases by at most one with each statement.
     usual: usize,
 }
 
@@ -114,8 +115,8 @@ impl GroupCommit {
     }
 
     /// Returns the waiting batches to be written together with this one. A caller that has just been answered often
-    /// writes again at once. If there are usually several batches, this therefore waits briefly for the share of one
-    /// statement.
+    /// writes again at once. So if there usually are several batches, this function waits briefly until there are as
+    /// many as one statement should take.
     async fn group_members(&self, batch: &Batch, moment: Moment) -> Vec<Waiting> {
         let began = Instant::now();
         for _ in 0..MAX_YIELDS {
@@ -129,7 +130,7 @@ impl GroupCommit {
         group_members(batch, moment, &mut state.waiting)
     }
 
-    /// Returns whether as many batches wait as one of the running statements should take.
+    /// Returns whether as many batches wait as one statement should take.
     fn is_share(&self) -> bool {
         let state = self.state();
         (state.waiting.len() + 1) * MAX_IN_FLIGHT >= state.usual
@@ -144,7 +145,7 @@ impl GroupCommit {
     }
 }
 
-/// Lets the next batch go when a statement has its answer, whatever the answer is.
+/// Lets the next waiting batch lead when it is dropped: as soon as a statement has its answer, whatever the answer is.
 struct NextLeader<'a>(&'a GroupCommit);
 
 impl Drop for NextLeader<'_> {
@@ -193,8 +194,8 @@ fn group_members(batch: &Batch, moment: Moment, waiting: &mut Vec<Waiting>) -> V
     taken
 }
 
-/// Writes a batch together with others. If one is not written, the cause may be another one, so each is then written by
-/// itself.
+/// Writes a batch together with others. If a batch is not written, another batch may be the cause, so it is then
+/// written by itself.
 async fn lead(
     connection: &mut Connection<'_>,
     tenant: &TenantId,
@@ -222,7 +223,7 @@ async fn lead(
             others.into_iter().for_each(|other| _ = other.reply.send(GroupReply::Unknown));
             Err(failed)
         }
-        // This call has waited as long as it may, so its failure is returned and not retried.
+        // This call has waited as long as it may, so its failure is returned and it is not tried again.
         Err(failed) if !failed.was_asked() => {
             others.into_iter().for_each(|other| _ = other.reply.send(GroupReply::Alone));
             Err(failed)

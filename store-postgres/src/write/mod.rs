@@ -71,7 +71,8 @@ pub(crate) struct Batch {
     unended: Vec<EndedRow>,
     ended: Vec<EndedRow>,
     interrupts: Vec<InterruptRow>,
-    /// The number above which claims of the tenant must still be numbered, if it was not loaded for this batch.
+    /// The number above which the claims of the tenant must still be numbered. Set if the batch is based on claims from
+    /// the cache.
     first_claim: Option<u64>,
     claimable_from: Option<Timestamp>,
 }
@@ -87,7 +88,8 @@ impl Batch {
         i32::try_from(self.threads.len()).unwrap_or(i32::MAX)
     }
 
-    /// Adds everything that a commit writes. The facts from before the commit determine what changes.
+    /// Adds everything that a commit writes. The records in the cache are those from before the commit. They determine
+    /// what changes.
     pub(crate) fn commit(&mut self, id: &ThreadId, cache: &RecordCache, plan: &Plan) -> Result<()> {
         if let Some(settled) = &plan.mailbox {
             let mut changes = MailboxChanges::default();
@@ -166,7 +168,7 @@ impl Batch {
                 self.unqueued.extend(old);
                 self.queued.extend(new.map(|row| {
                     let mailbox = after.as_ref().and_then(|stored| changes.threads.get(&stored.body.thread));
-                    // A dispatch that is put back for an old epoch is never available.
+                    // A dispatch that returns to the queue of an old epoch is never available.
                     let is_at =
                         |mailbox: &StoredMailbox| row.at.epoch == mailbox.epoch && row.at.due <= mailbox.last_time;
                     (mailbox.is_some_and(|(_, mailbox)| is_at(mailbox)), row)
@@ -208,19 +210,19 @@ impl Batch {
         self.claimable_from = changes.claimable_from;
     }
 
-    /// Makes the batch valid only as long as claims are numbered as they were.
+    /// Makes the batch take effect only if the claims of the tenant are still numbered above this number.
     pub(crate) const fn if_claims_are_numbered_above(&mut self, first: Option<u64>) {
         self.first_claim = first;
     }
 
-    /// Makes the batch valid only if the claims of a thread do not change until it is written.
+    /// Makes the batch take effect only if the claims of a thread do not change until it is written.
     pub(crate) fn guard_claims(&mut self, cache: &RecordCache, thread: &ThreadId) -> Result<()> {
         let before = MailboxView::mailbox(cache, thread)?.map_or(0, |stored| stored.revision);
         self.mailboxes.push(MailboxRow { thread: thread.to_string(), before, ..MailboxRow::default() });
         Ok(())
     }
 
-    /// Returns the time from which a claim may find what the batch brings.
+    /// Returns the time from which on a claim may find dispatches of this batch.
     pub(crate) const fn claimable_from(&self) -> Option<Timestamp> {
         self.claimable_from
     }
@@ -293,7 +295,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds the changes of the list of leaves. The head is not in that list.
+    /// Adds the changes of the list of leaves, which does not contain the head.
     fn leaves(&mut self, n: i32, heads: (Option<u64>, Option<u64>), cache: &RecordCache, plan: &Plan) -> Result<()> {
         let (old, new) = heads;
         let children = |seq: u64| match plan.marks.get(&seq) {
@@ -375,7 +377,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Returns whether the batch contains parts of the log that few commits have.
+    /// Returns whether the batch contains rows of the log of a kind that few commits have.
     fn has_parts(&self) -> bool {
         let of_log = !(self.marks.is_empty() && self.tips.is_empty() && self.names.is_empty());
         let of_state = !(self.clears.is_empty() && self.values.is_empty());
@@ -394,8 +396,8 @@ impl Batch {
         self.fits_fast_path() && self.bytes() <= MAX_GROUPED_BYTES
     }
 
-    /// Returns whether the batch is about one thread that exists and stays, clears no state, and apart from the thread
-    /// changes nothing that other calls can change as well.
+    /// Returns whether the batch concerns one thread, which exists and is not deleted, does not clear its state, and
+    /// changes no other record that other calls can change as well.
     fn fits_fast_path(&self) -> bool {
         let is_thread_that_stays = |row: &ThreadRow| row.stamp > 0 && !row.makes && row.thread.is_some();
         matches!(&*self.threads, [row] if is_thread_that_stays(row))
@@ -447,7 +449,7 @@ async fn write(
             Err(failed) => return Err(failed),
         }
     }
-    // The function also reports why nothing was written.
+    // The SQL function `write` also reports why nothing was written.
     let mut arguments = arguments::arguments(batch, tenant)?;
     let sent = || {
         add(&mut arguments, signed(moment.later().as_millis())?)?;

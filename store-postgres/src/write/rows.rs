@@ -40,7 +40,7 @@ pub(super) struct MarkRow {
     pub(super) record: String,
 }
 
-/// The present name of a checkpoint. `None` removes the name that it had.
+/// The current name of a checkpoint. `None` removes the name that it had.
 #[derive(Debug)]
 pub(super) struct NameRow {
     pub(super) thread: i32,
@@ -100,8 +100,8 @@ impl OutboxChange {
     }
 }
 
-/// The mailbox of a thread. `before` is its previous revision; 0 if it is new. Without a record, the mailbox must stay
-/// unchanged.
+/// The mailbox of a thread. `before` is its previous revision; 0 if it is new. Without a record, the mailbox is not
+/// written, but must be unchanged.
 #[derive(Debug, Default)]
 pub(super) struct MailboxRow {
     pub(super) thread: String,

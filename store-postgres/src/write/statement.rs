@@ -1,4 +1,4 @@
-//! Composes a statement from the rows that a write has.
+//! Composes a statement from the rows that are to be written.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use store_core::Result;
 
 use crate::db::add;
 
-/// A statement made of named parts, each a statement of its own, and of the answers that it returns.
+/// A statement that consists of named parts (the queries of a `WITH` clause) and of queries that return the answers.
 #[derive(Debug, Default)]
 pub(super) struct Statement {
     text: String,
@@ -21,7 +21,7 @@ pub(super) struct Statement {
 }
 
 impl Statement {
-    /// Adds an argument. Returns how it is written in the statement.
+    /// Adds an argument. Returns the placeholder for it in the statement.
     pub(super) fn value<'q, T: Encode<'q, Postgres> + Type<Postgres>>(&mut self, value: T) -> Result<String> {
         let kind = T::type_info();
         add(&mut self.arguments, value)?;
@@ -35,14 +35,14 @@ impl Statement {
         _ = write!(self.text, "{before} {name} AS ({sql})");
     }
 
-    /// Adds an answer after the first.
+    /// Adds a query whose answer is returned after the first answer.
     pub(super) fn answer(&mut self, select: String) {
         self.answers.push(select);
     }
 
-    /// Returns the whole statement and its arguments. `$sent$` stands for one more argument, which the caller must add.
-    /// The first answer is returned only if every part changed the expected number of rows. Otherwise the statement
-    /// fails and has no effect.
+    /// Returns the text of the statement and its arguments. `$sent$` stands for one more argument, which the caller
+    /// must add. The first answer is returned only if every part changed the expected number of rows. Otherwise the
+    /// statement fails and has no effect.
     pub(super) fn end(mut self, first: &str) -> (String, PgArguments) {
         _ = write!(self.text, " {first}");
         if !self.checks.is_empty() {
@@ -57,8 +57,8 @@ impl Statement {
     }
 }
 
-/// Rows for one table, each with the number of its thread. A single row is passed as plain values. Several rows are
-/// passed as arrays, because each array costs the server some time.
+/// Rows for one table, each with the number of its thread. Several rows are passed as arrays. A single row is passed as
+/// plain values, because each array takes the server some time.
 pub(super) struct Rows<'s, 'q, R> {
     to: &'s mut Statement,
     rows: Vec<&'q R>,
@@ -137,9 +137,9 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
     }
 
     /// Returns a statement that updates or deletes, for each row of `from`, the row of a table with the same key if it
-    /// is unchanged. Each is looked up by its key, whatever the planner knows of the table. Whether a row is unchanged
-    /// is checked on the row that is updated or deleted, because the server may continue with the new version of a row
-    /// that another transaction changed meanwhile.
+    /// is unchanged. Each row is looked up by its key, whatever statistics the planner has of the table. The condition
+    /// that a row is unchanged is part of the update or the deletion itself: if another transaction changes the row in
+    /// the meantime, the server checks this condition again on the new version of the row.
     pub(super) fn each(
         &self,
         (verb, table, rest): (&str, &str, &str),
@@ -168,14 +168,14 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
         columns.iter().map(|name| format!("x.{name} = {}", self.value(name))).collect::<Vec<_>>().join(" AND ")
     }
 
-    /// Adds a part that inserts the rows into a table. `first` has the names and the values of the columns before
-    /// theirs.
+    /// Adds a part that inserts the rows into a table. `first` has the names and the values of the columns in front of
+    /// those of the rows.
     pub(super) fn insert(self, part: &str, table: &str, first: (&str, &str), end: &str) {
         let insert = self.inserting(table, first, end);
         self.part(part, &insert);
     }
 
-    /// Does the same, and requires that each row is inserted.
+    /// Does the same as `insert`, and requires that each row is inserted.
     pub(super) fn insert_all(self, part: &str, table: &str, first: (&str, &str), end: &str) {
         let insert = self.inserting(table, first, end);
         self.part_all(part, &insert);
@@ -194,7 +194,7 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
         self.to.part(part, sql);
     }
 
-    /// Does the same, and requires that it changes something for each row.
+    /// Does the same as `part`, and requires that it changes something for each row.
     pub(super) fn part_all(self, part: &str, sql: &str) {
         let wanted = self.count();
         self.to.checks.push(format!("(SELECT count(*) FROM {part}) = {wanted}"));

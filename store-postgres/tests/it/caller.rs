@@ -1,4 +1,4 @@
-//! Commits inside of a caller's transaction (PO-5).
+//! Commits in a transaction of the caller (PO-5).
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use store_core::{
@@ -9,7 +9,7 @@ use store_postgres::PostgresStore;
 
 use crate::fixture::{Place, server};
 
-/// A store, and a caller with a table of its own in the same database.
+/// A store, and a caller with a table of its own in the same schema.
 struct Caller {
     place: Place,
     store: PostgresStore,
@@ -34,7 +34,8 @@ impl Caller {
         Self { place, store, connection }
     }
 
-    /// Writes a row and the commits in one transaction, and commits or rolls it back. Returns the answers.
+    /// Inserts an order and makes the commits in one transaction. Then commits the transaction or rolls it back.
+    /// Returns the answers of the commits.
     async fn write(&mut self, order: i64, commits: &[Commit], ends_well: bool) -> Vec<Result<Receipt>> {
         let mut transaction = self.connection.begin().await.unwrap();
         let insert = format!("INSERT INTO {}.orders VALUES ({order})", self.place.0.config().schema());

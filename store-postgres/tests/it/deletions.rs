@@ -1,4 +1,4 @@
-//! What a deletion leaves on the server (TH-20).
+//! The data that a deletion leaves on the server (TH-20).
 
 use std::{
     sync::{
@@ -85,7 +85,7 @@ async fn process(place: &Place) -> (PostgresStore, Arc<dyn ThreadAdmin>, TenantS
     (store, stores.threads.clone().unwrap(), stores)
 }
 
-/// Prevents every process from removing entries until the connection is closed.
+/// Prevents all processes from removing entries until the returned connection is closed.
 async fn no_entry_goes(place: &Place) -> PgConnection {
     let mut connection = PgConnection::connect(&server()).await.unwrap();
     let locked = format!("BEGIN; LOCK TABLE {}.entry IN SHARE MODE", place.0.config().schema());
@@ -96,7 +96,7 @@ async fn no_entry_goes(place: &Place) -> PgConnection {
 /// How long a test waits for something that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until this many removals in the schema wait for locks. Panics if a removal does not wait.
+/// Waits until this many removals in the schema wait for locks. Panics if they do not wait in time.
 async fn removals_wait(place: &Place, count: i64) {
     let mut connection = PgConnection::connect(&server()).await.unwrap();
     let waiting = format!(
@@ -110,11 +110,11 @@ async fn removals_wait(place: &Place, count: i64) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(PATIENCE, all_wait).await.expect("the removals wait for locks");
+    timeout(PATIENCE, all_wait).await.expect("the removals do not wait for locks");
 }
 
-/// Shows TH-20: what an interrupted deletion has left is invisible, and `purge_deleted` of another process removes it,
-/// also while a step of the first process is still running.
+/// Shows TH-20: the data that an interrupted deletion has left is invisible. `purge_deleted` of another process removes
+/// it, also while a step of the first process is still running.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_purge_removes_the_rest_of_a_cut_deletion() {
     let place = Place::new(Limits::default()).await.unwrap();
@@ -145,7 +145,8 @@ async fn the_next_purge_removes_the_rest_of_a_cut_deletion() {
     second.close().await.unwrap();
 }
 
-/// Shows TH-20: what is left of a family of many small threads is removed in a few steps, not in one for each thread.
+/// Shows TH-20: the data that is left of a family of many small threads is removed in a few steps, not in one step for
+/// each thread.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_small_threads_are_removed_in_few_steps() {
     const CHILDREN: usize = 300;

@@ -9,10 +9,10 @@ use tokio::{task::JoinHandle, time::timeout};
 use crate::{fixture::server, mailbox::Given};
 
 const CALLS: usize = 64;
-/// A call that takes longer than this hangs.
+/// A call that takes longer than this is regarded as blocked.
 const FOR_EVER: Duration = Duration::from_secs(20);
 
-/// Enqueues some work in one call. The task returns, for each dispatch, its thread or why it was refused.
+/// Enqueues dispatches in one call. For each dispatch, the task returns its thread, or the error if it was refused.
 fn enqueue(given: &Given, works: Vec<NewDispatch>) -> JoinHandle<Vec<Result<ThreadId>>> {
     let mailbox = Arc::clone(&given.mailbox);
     tokio::spawn(async move {
@@ -21,7 +21,7 @@ fn enqueue(given: &Given, works: Vec<NewDispatch>) -> JoinHandle<Vec<Result<Thre
     })
 }
 
-/// Returns how many transactions wrote the dispatches that exist.
+/// Returns the number of transactions that wrote the existing dispatches.
 async fn transactions(given: &Given) -> i64 {
     let mut server = PgConnection::connect(&server()).await.unwrap();
     let count = format!("SELECT count(DISTINCT xmin::text) FROM {}.dispatch", given.place.0.config().schema());

@@ -1,4 +1,4 @@
-//! Commits that share one statement with others, while another process changes what they depend on.
+//! Commits that share one statement with others, while another process changes records on which they depend.
 
 use std::{sync::Arc, time::Duration};
 
@@ -80,7 +80,8 @@ async fn a_claim_lost_in_another_process_refuses_only_its_own_commits() {
     }
 }
 
-/// TN-8, CM-5: what another process deleted does not come back because this process still has it in its cache.
+/// TN-8, CM-5: threads that another process deleted do not come back, although this process still has them in its
+/// cache.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_deleted_by_another_process_stays_deleted() {
     let given = Given::new().await;
@@ -98,7 +99,7 @@ async fn a_tenant_deleted_by_another_process_stays_deleted() {
     assert_eq!(threads.count_threads(&ThreadFilter::default()).await.unwrap(), 0);
 }
 
-/// CM-5, PO-4: what another transaction writes to a thread is not overwritten by commits that wait for the thread.
+/// CM-5, PO-4: commits that wait for a thread do not overwrite what another transaction writes to it.
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_of_others_while_commits_wait_are_not_overwritten() {
     const ROUNDS: u64 = 5;
@@ -147,8 +148,8 @@ async fn rows_of_an_order_key_are_numbered_across_threads_and_processes() {
     assert_eq!(rows.iter().filter(|row| row.order_key.is_some()).count(), THREADS * ROUNDS);
 }
 
-/// PO-4: in a schema for which the server has no statistics yet, a group commit looks up by key what it changes. It
-/// reads no other rows.
+/// PO-4: in a schema for which the server has no statistics yet, a group commit looks up the rows that it changes by
+/// their keys, and reads no other rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_commit_reads_only_the_rows_that_it_changes() {
     const MANY: usize = 1_000;
@@ -175,8 +176,8 @@ async fn a_group_commit_reads_only_the_rows_that_it_changes() {
     assert!(each < 20, "each commit read {each} rows");
 }
 
-/// Returns how many rows of threads, runs and scopes were read through indexes in total. Waits until the connections
-/// that read them have ended.
+/// Returns the total number of rows of threads, runs and scopes that were read through indexes. Waits until the
+/// connections that read them have ended, because the server may count their rows only then.
 async fn rows_read(place: &Place) -> i64 {
     const ARE_THERE: &str =
         "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND strpos(query, $1) > 0)";

@@ -62,7 +62,7 @@ fn config(url: &str) -> PostgresConfig {
     config
 }
 
-/// A schema that is removed or given back when this value is dropped.
+/// A schema that is removed when this value is dropped, or kept for the next test if it is leased.
 pub(crate) struct Place(pub(crate) TestSchema);
 
 impl Place {
@@ -72,7 +72,7 @@ impl Place {
         TestSchema::create(config).await.map(Self)
     }
 
-    /// Takes a schema that an earlier test may have left.
+    /// Leases a schema that an earlier test may have left.
     async fn at(url: &str, limits: Limits) -> Result<Self> {
         let mut config = config(url);
         config.limits = limits;

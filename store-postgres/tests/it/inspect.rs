@@ -41,7 +41,7 @@ fn kinds(inspection: &Inspection) -> Vec<FindingKind> {
     inspection.findings.iter().map(|finding| finding.kind).collect()
 }
 
-/// Changes rows by hand, and returns what an inspection finds after that.
+/// Changes rows with a statement, and returns what an inspection finds afterwards.
 async fn after(sql: &str) -> (Place, PostgresStore, Vec<FindingKind>) {
     let (place, store) = store().await;
     let mut connection = PgConnection::connect(&server()).await.unwrap();

@@ -61,7 +61,7 @@ async fn a_thread_that_becomes_urgent_is_found_below_the_watermark() {
     given.place.0.advance(MINUTE).await.unwrap();
     given.enqueue("new", 10).await;
     assert_eq!(given.work().await.as_deref(), Some("new"));
-    // The thread has been ready for a minute. Claims have passed that time among the urgent dispatches.
+    // The thread has been ready for a minute. The watermark of the more urgent priority is already later than that.
     given.enqueue("waiting", 10).await;
     given.enqueue("newer", 10).await;
     for thread in ["waiting", "newer", "patient", "waiting"] {

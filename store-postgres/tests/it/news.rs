@@ -1,4 +1,4 @@
-//! A process is notified of what another process writes, also if both keep only handles of a tenant (EV-14, LV-8,
+//! A process is notified of the writes of another process, also if both keep only handles of a tenant (EV-14, LV-8,
 //! PO-13, PR-8).
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::{faults::given::stores, fixture::Place};
 
-/// Opens a store twice. Returns the handles of both, and their place.
+/// Opens a store twice. Returns the schema, and the handles of both stores.
 async fn two() -> (Place, [TenantStores; 2]) {
     let place = Place::new(Limits::default()).await.unwrap();
     let (one, other) = (place.store().await.unwrap(), place.store().await.unwrap());
@@ -34,7 +34,7 @@ async fn events_reach_subscribers_of_another_process() {
         assert_eq!(heard.kind.as_str(), format!("n-{number}"));
         slow += u32::from(begun.elapsed() > Duration::from_millis(700));
     }
-    // A subscriber that is not notified looks once a second.
+    // A subscriber that is not notified polls once a second.
     assert!(slow < 10, "{slow} of 20 events were found by polling");
 }
 
@@ -63,7 +63,7 @@ async fn commands_reach_receivers_of_another_process() {
         let receiving = async { receiver.next().await.unwrap().unwrap().accept() };
         assert_eq!(tokio::join!(delivering, receiving).1, Some(LiveCommand::Cancel));
     }
-    // The receiver that is opened last gets the commands, in whichever process it is.
+    // The receiver that was opened last gets the commands, whatever process it is in.
     let mut later = there.open_live(target.clone()).await.unwrap();
     assert!(receiver.next().await.unwrap().is_none());
     let (delivered, ()) = tokio::join!(here.deliver(cancel()), async { drop(later.next().await) });

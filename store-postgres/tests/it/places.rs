@@ -1,5 +1,5 @@
-//! The places of threads in the mailbox: the server, which makes due dispatches available, and the rule of core must
-//! agree (MB-22).
+//! The places of threads in the lists of the mailbox. The SQL functions, which make due dispatches available, and the
+//! rule of core must compute the same places (MB-22).
 
 use conformance_tests::{Random, seed};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
@@ -12,7 +12,7 @@ use store_core::{
 use crate::fixture::{Place, server};
 
 const CASES: usize = 200;
-/// How often the time of a case changes. It may also go back.
+/// The number of times that the clock of a case is set. It may also be set back.
 const TIMES: usize = 5;
 
 fn time(at: usize) -> Timestamp {

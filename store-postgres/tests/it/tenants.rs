@@ -20,7 +20,8 @@ async fn write(stores: &TenantStores) -> store_core::Result<()> {
     stores.threads.as_ref().unwrap().create_thread(NewThread::new(thread())).await.map(drop)
 }
 
-/// Every call on the tenant waits for the deletion, although its caller has dropped it. What the call writes is kept.
+/// Every later call on the tenant waits for the deletion, although the caller of the deletion has dropped it. The data
+/// that such a call writes is kept.
 #[tokio::test]
 async fn writes_after_a_dropped_tenant_deletion_are_kept() {
     let place = Place::new(Limits::default()).await.unwrap();

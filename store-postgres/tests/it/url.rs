@@ -37,7 +37,7 @@ async fn url_parameters_of_hosting_providers_are_applied() {
     place.remove().await.unwrap();
 }
 
-/// `options` are applied to the sessions, and `target_session_attrs` looks at the result.
+/// `options` are applied to the sessions before `target_session_attrs` is checked.
 #[tokio::test]
 async fn read_only_sessions_are_refused_if_the_url_requires_writes() {
     let read_only = "options=-c%20default_transaction_read_only%3Don&target_session_attrs=";
@@ -50,7 +50,7 @@ async fn read_only_sessions_are_refused_if_the_url_requires_writes() {
     assert_ne!(refused.kind(), ErrorKind::Invalid, "{refused}");
 }
 
-/// A listener that accepts the connection and sends nothing.
+/// The server is a listener that accepts the connection and sends nothing.
 #[tokio::test]
 async fn connecting_is_bounded() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! The messages that are sent to the server, and what they leave in the database.
+//! The messages that a store sends to the server, and their effects in the database.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,8 +18,8 @@ use crate::{
     fixture::{Place, server},
 };
 
-/// PO-4: once the statement is prepared, a commit with everything in it takes one round trip. So does a commit that
-/// conflicts with one of another process.
+/// PO-4: once the statement is prepared, a commit with one record of each kind takes one round trip. So does a commit
+/// that conflicts with a commit of another process.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_is_one_round_trip() {
     let place = Place::new(Limits::default()).await.unwrap();
@@ -62,7 +62,8 @@ async fn concurrent_commits_share_statements() {
     }
     let mut fewest = usize::MAX;
     for round in 0..ROUNDS {
-        // The cache of the first thread is outdated. The second thread gets an id that it has from the second round on.
+        // The cached records of the first thread are outdated. The commit to the second thread adds an entry with a
+        // fixed id, so it is refused from the second round on.
         let _elsewhere = there.commit(saying(&ids[0], &format!("elsewhere-{round}"))).await.unwrap();
         quiet(&proxy).await;
         let commit = |(at, id): (usize, &ThreadId)| {
@@ -93,7 +94,8 @@ async fn concurrent_commits_share_statements() {
     }
 }
 
-/// PO-4: a decision loads everything that it looks at in one round trip, however much it is, also for a cached thread.
+/// PO-4: a decision loads all records that it needs in one round trip, however many there are, also for a cached
+/// thread.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_inputs_take_one_round_trip() {
     let place = Place::new(Limits::default()).await.unwrap();
@@ -112,13 +114,13 @@ async fn many_inputs_take_one_round_trip() {
         quiet(&proxy).await;
         let _receipt = commits.commit(commit).await.unwrap();
         let consumed = proxy.round_trips();
-        // One round trip to load and one to write, and what preparing these two statements takes.
+        // One round trip loads and one writes. Preparing these two statements takes up to two more.
         assert!(appended <= 4 && consumed <= 4, "{number} inputs: {appended} to append, {consumed} to consume");
     }
 }
 
 /// PO-4: each call of the holder of a claim takes one round trip, also after the claim was extended. Its answer is
-/// right, also if others changed the thread's mailbox meanwhile.
+/// correct, also if another process has changed the thread's mailbox in the meantime.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_call_of_a_claim_holder_is_one_round_trip() {
     const MINUTE: Duration = Duration::from_secs(60);
@@ -155,7 +157,7 @@ async fn each_call_of_a_claim_holder_is_one_round_trip() {
     assert_eq!(usual(trips), 1);
 }
 
-/// MB-25, TN-8: a claim belongs to the tenant that it was made in, and not to one that was created in its place.
+/// MB-25, TN-8: a claim that was made before its tenant was deleted is not valid in a new tenant of the same name.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_does_not_outlive_its_tenant() {
     const MINUTE: Duration = Duration::from_secs(60);
@@ -178,7 +180,7 @@ async fn a_claim_does_not_outlive_its_tenant() {
     there.settle(ack(&after)).await.unwrap().pop().unwrap().unwrap();
 }
 
-/// Opens a store in this place, with this many connections, all of them through the proxy.
+/// Opens a store in this schema, with this many connections, all of them through the proxy.
 async fn through(proxy: &Proxy, place: &Place, connections: u32) -> PostgresStore {
     let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(place.0.config().schema()).unwrap();
     (config.connections, config.clock_is_fixed) = (connections, true);

@@ -1,4 +1,4 @@
-//! The check of one thread: its rows can be read, and the columns stored beside them agree with them.
+//! The check of one thread: whether its records can be read, and whether the columns agree with the records.
 
 use rusqlite::{Connection, Row, params};
 use store_core::{
@@ -53,7 +53,7 @@ impl Default for Seen {
 }
 
 impl Seen {
-    /// Checks the next dispatches of a thread and, with the last of them, the record of the thread as a whole.
+    /// Checks the next dispatches of a thread and, after the last one, the record of the thread.
     pub(super) fn batch(&mut self, rows: &Rows<'_>, place: &Place) -> Result<Vec<Finding>> {
         let mut findings = Vec::new();
         let ids = rows.ids_of(place.no, &self.after)?;
@@ -82,10 +82,10 @@ fn check(rows: &Rows<'_>, id: &str) -> Result<Option<Finding>> {
         Ok(Ok(None)) | Err(_) => return Ok(Some(damaged(place(), &"an index names it, but it does not exist"))),
     };
     let columns_match = rows.columns_match(&known)?;
-    Ok((!columns_match).then(|| Finding::new(FindingKind::StaleIndex, place(), "it is not listed where it belongs")))
+    Ok((!columns_match).then(|| Finding::new(FindingKind::StaleIndex, place(), "its columns differ from its record")))
 }
 
-/// Checks the record of the thread as a whole.
+/// Checks the record of the thread: its counts, its running dispatch, its columns and its interrupts.
 fn whole(rows: &Rows<'_>, place: &Place) -> Result<Vec<Finding>> {
     let name = || format!("mailbox of thread `{}`", place.thread);
     let thread = match place.thread.parse() {
@@ -111,7 +111,7 @@ fn whole(rows: &Rows<'_>, place: &Place) -> Result<Vec<Finding>> {
         findings.push(Finding::new(FindingKind::DanglingReference, name(), detail));
     }
     if !rows.is_placed(place.no, &record)? {
-        findings.push(Finding::new(FindingKind::StaleIndex, name(), "it is not listed where it belongs"));
+        findings.push(Finding::new(FindingKind::StaleIndex, name(), "its columns differ from its record"));
     }
     for epoch in rows.interrupts_of(place.no)? {
         match rows.interrupt(&thread, unsigned(epoch)?) {
@@ -124,7 +124,7 @@ fn whole(rows: &Rows<'_>, place: &Place) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Repairs the columns of some dispatches of a thread and, with the last of them, those of the thread.
+/// Repairs the columns of some dispatches of a thread and, after the last dispatch, those of the thread.
 ///
 /// An unreadable dispatch is put aside: it is kept, but no longer blocks claims of others (MB-55). Returns where to
 /// continue.

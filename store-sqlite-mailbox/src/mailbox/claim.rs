@@ -11,13 +11,14 @@ use store_core::{
 
 use crate::{rows::Rows, writer::Decided};
 
-/// The largest number of expired leases that one claim ends, and of threads that it makes available. The next claim
-/// handles the remaining ones.
+/// The largest number of expired leases that one claim ends, and of threads whose due dispatches it makes available.
+/// The next claim handles the remaining ones.
 const MAX_EXPIRED: u32 = 1_000;
-/// The number of ready threads read at once.
+/// The largest number of ready threads that one statement reads.
 const AHEAD: u32 = 64;
 
-/// Claims the dispatch or from the thread that the request names.
+/// Claims the dispatch that the request names, or a dispatch of the thread that it names. If the request names neither,
+/// claims from the ready threads.
 pub(super) fn claim(rows: &Rows<'_>, request: &ClaimRequest, setting: Setting<'_>) -> Decided<Claims> {
     rows.read_payloads();
     let thread = match (&request.thread, &request.dispatch) {
@@ -51,12 +52,13 @@ fn claim_of(rows: &Rows<'_>, thread: &ThreadId, one: ClaimOne<'_>, setting: Sett
     rows.change(|view| mailbox::claim(view, thread, one, setting))
 }
 
-/// Returns a damaged record as the answer for its thread, and any other error as the error of the call.
+/// Returns damage as the inner error, which is the answer for one thread, and any other error as the outer error.
 fn damaged<T>(error: Error) -> Decided<T> {
     if error.kind() == ErrorKind::Corrupt { Ok(Err(error)) } else { Err(error) }
 }
 
-/// Returns a thread that is left out because it is damaged (MB-55). Any other error is an error of the call.
+/// Returns a thread that a claim leaves out because its data is damaged (MB-55). Any other error is returned as an
+/// error.
 fn readable(thread: ThreadId, error: Error) -> Result<Unreadable> {
     if error.kind() == ErrorKind::Corrupt { Ok(Unreadable::new(thread, error)) } else { Err(error) }
 }
@@ -99,7 +101,7 @@ fn claim_any(rows: &Rows<'_>, request: &ClaimRequest, setting: Setting<'_>) -> D
         let Some(last) = places.last().cloned() else { break };
         for (_, _, thread) in places {
             match claim_of(rows, &thread, one, setting)? {
-                // The thread was made available at a time that now lies in the future: the clock was set back.
+                // No dispatch of the thread is due any more, because the clock was set back.
                 Ok(found) if found.claimed.is_empty() => rows.promote_due(&thread, setting.now, true)?,
                 Ok(found) => claims.claimed.extend(found.claimed),
                 Err(error) => leave_out(&mut claims, thread, error)?,

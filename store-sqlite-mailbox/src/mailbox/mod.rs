@@ -40,7 +40,7 @@ impl TenantMailbox {
     }
 }
 
-/// Makes a decision for each item. A write error ends all of them. Otherwise each item has its own answer.
+/// Makes a decision about each item. Each item has its own answer, except that an outer error ends the whole call.
 fn each<I, T>(items: &[I], mut decide: impl FnMut(&I) -> Decided<T>) -> Decided<Vec<Result<T>>> {
     let answers: Result<Vec<_>> = items.iter().map(&mut decide).collect();
     answers.map(Ok)

@@ -20,7 +20,7 @@ use crate::{
 
 /// The priority value of threads with expired leases. It sorts after all others.
 const LEASED: u64 = 256;
-/// The number of threads that are made available at once.
+/// The number of threads whose due dispatches are made available in one call.
 const MAX_PROMOTED: u32 = 1_000;
 
 #[async_trait]
@@ -66,7 +66,7 @@ impl TenantMailbox {
                 Ok(Ok(()))
             };
             match self.tenant.write(None, promote_due).await {
-                // The store no longer writes. What is already available can still be read.
+                // The store no longer writes, but it still lists what is already available.
                 Err(error) if error.kind() == ErrorKind::Poisoned => break,
                 turned => turned?,
             }
@@ -93,7 +93,7 @@ fn list(tenant: &Tenant, rows: &Rows<'_>, query: &DispatchQuery) -> Result<Page<
     Ok(page.finish(|at| at.seal(cursors, &scope)))
 }
 
-/// Which dispatches a call that changes them selects.
+/// A selection of dispatches, for a call that changes them.
 pub(super) struct Listing<'a> {
     pub(super) filter: &'a DispatchFilter,
     pub(super) order: DispatchOrder,
@@ -140,7 +140,7 @@ fn malformed(e: Error) -> Error {
     Error::invalid_cursor("it is malformed").with_source(e)
 }
 
-/// The list of ready threads after a position: first the free threads, then those whose lease has expired.
+/// The list of ready threads after a position: first threads that are not claimed, then those whose lease has expired.
 struct ReadyThreads {
     free: Option<ReadyPlace>,
     leased: Option<(Timestamp, ThreadId)>,

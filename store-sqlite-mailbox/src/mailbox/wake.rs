@@ -7,7 +7,7 @@ use store_core::{Result, Timestamp, Waited, WakeUps};
 
 use super::TenantMailbox;
 
-/// The longest time that a waiting caller goes without looking for changes by other processes.
+/// The longest interval at which a waiting caller looks for changes by other processes.
 const POLL: Duration = Duration::from_secs(1);
 
 impl TenantMailbox {
@@ -18,7 +18,7 @@ impl TenantMailbox {
         if !fixed.is_shared {
             return Ok(next);
         }
-        // A lost notification of another process costs a delay of a second and nothing else (LV-11).
+        // If a notification of another process is lost, the caller waits at most this much longer (LV-11).
         let soon = fixed.clock.now().saturating_add(POLL);
         Ok(Some(next.map_or(soon, |next| next.min(soon))))
     }

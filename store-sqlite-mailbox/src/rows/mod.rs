@@ -1,4 +1,4 @@
-//! The stored data of a tenant as the rules read it: rows of one transaction.
+//! The stored data of a tenant, as one transaction sees it. The rules of core read it as a `MailboxView`.
 
 mod read;
 mod row_cache;
@@ -35,28 +35,28 @@ pub(crate) struct Rows<'c> {
     conn: &'c Connection,
     statements: &'c dyn Statements,
     tenant: &'c TenantId,
-    /// `None` if nothing of the tenant is written yet.
+    /// `None` if nothing was written for the tenant yet.
     known: Cell<Option<TenantRow>>,
     /// The incarnation that the tenant gets with its first row.
     next_incarnation: Cell<u64>,
     /// Whether dispatches are read with their payloads. Most decisions do not need them.
     with_payloads: Cell<bool>,
     row_cache: &'c RowCache,
-    /// The tenant and the time for which this transaction found nothing due and no expired lease.
+    /// The tenant and the time for which this transaction found no due dispatch and no expired lease.
     nothing_due_at: Option<&'c Cell<Option<(i64, Timestamp)>>>,
-    /// The earliest time at which a claim may find something that was written.
+    /// The earliest time at which a claim may find something that these rows wrote.
     claimable_from: Cell<Option<Timestamp>>,
     has_written: Cell<bool>,
 }
 
-/// The kinds of records that a stored text belongs to.
+/// The kinds of stored texts. The kind is part of the checksum of a text, and of the error if the text is damaged.
 const BODY: &str = "dispatch";
 const STATE: &str = "state of dispatch";
 const PAYLOAD: &str = "payload of dispatch";
 const MAILBOX: &str = "mailbox of thread";
 const INTERRUPT: &str = "interrupt";
 
-/// The usual upper bound of the length of a record, in bytes.
+/// A length that most encoded records do not exceed, in bytes.
 const USUAL: usize = 512;
 
 /// The row of a thread.
@@ -72,7 +72,7 @@ pub(super) struct MailboxRow {
 type PlaceColumns = [Option<i64>; 4];
 
 impl MailboxRow {
-    /// Returns when a dispatch becomes available next, according to the row.
+    /// Returns the next time at which a dispatch becomes due, according to the row.
     fn due(&self) -> Result<Option<Timestamp>> {
         let [.., due, _] = self.columns;
         maybe_time(due)
@@ -118,13 +118,13 @@ impl<'c> Rows<'c> {
         Ok(rows)
     }
 
-    /// Whether this transaction looked for due dispatches and expired leases at this time before and found none. Then
-    /// there are still none.
+    /// Whether this transaction has already looked for due dispatches and expired leases at this time and found none.
+    /// If so, there are still none.
     pub(crate) fn is_nothing_due(&self, now: Timestamp) -> bool {
         self.nothing_due_at.is_some_and(|nothing_due_at| nothing_due_at.get() == Some((self.no(), now)))
     }
 
-    /// Notes that nothing is due and no lease has expired.
+    /// Notes that no dispatch is due and no lease has expired.
     pub(crate) fn nothing_is_due(&self, now: Timestamp) {
         if let Some(nothing_due_at) = self.nothing_due_at {
             nothing_due_at.set(Some((self.no(), now)));
@@ -152,12 +152,13 @@ impl<'c> Rows<'c> {
         self.claimable_from.get()
     }
 
-    /// Returns the number by which the rows of the tenant are found. No tenant has the number -1.
+    /// Returns the number of the row of the tenant, which its other rows contain. It is -1, which no row has, if the
+    /// tenant does not exist.
     fn no(&self) -> i64 {
         self.known.get().map_or(-1, |known| known.no)
     }
 
-    /// Returns what a text of the tenant belongs to.
+    /// Returns the owner of a stored text of the tenant.
     fn whose<'a>(&self, part: &'static str, name: &'a str) -> Whose<'a> {
         Whose { part, tenant: self.no(), name }
     }
@@ -250,7 +251,8 @@ pub(crate) fn get<T: rusqlite::types::FromSql>(row: &Row<'_>, at: usize) -> Resu
     row.get(at).map_err(sql)
 }
 
-/// What a text belongs to. A checksum covers both, so that a text in the wrong place is detected like a changed one.
+/// The record that a stored text belongs to. The checksum of a text covers its owner, too. So a text that was moved to
+/// another record is detected in the same way as a changed text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Whose<'a> {
     part: &'static str,

@@ -42,7 +42,7 @@ impl MailboxView for Rows<'_> {
         let with = (found.no, signed(epoch)?, signed(now.as_millis())?);
         self.one(sql::FIRST, with, |row| {
             let id = id(&get::<String>(row, 5)?)?;
-            // Kept as recent, so that the next read of the dispatch finds it.
+            // This puts the dispatch into the cache, where the next read finds it.
             if self.row_cache.dispatch(self.no(), &id, self.with_payloads.get()).is_none() {
                 self.stored(row, &id)?;
             }
@@ -170,7 +170,7 @@ impl Rows<'_> {
         })
     }
 
-    /// Returns threads with a lease that has expired at `now`, by the end of the lease, after a position.
+    /// Returns threads whose lease has expired at `now`, in the order of the ends of the leases, after a position.
     pub(crate) fn lapsed(
         &self,
         now: Timestamp,
@@ -191,7 +191,8 @@ impl Rows<'_> {
         self.all(sql::DUE, (self.no(), signed(now.as_millis())?, most), |row| thread(&get::<String>(row, 0)?))
     }
 
-    /// Returns the earliest time at which a claim finds a dispatch, or `None` if that requires a change.
+    /// Returns the earliest time at which a claim may find a dispatch, or `None` if no claim finds one until something
+    /// is written.
     pub(crate) fn next_claim(&self) -> Result<Option<Timestamp>> {
         let read = |row: &Row<'_>| {
             let times: [Option<i64>; 3] = [get(row, 0)?, get(row, 1)?, get(row, 2)?];

@@ -1,5 +1,5 @@
-//! A cache of rows that were read or written recently: a claimed dispatch is settled soon, and known rows need not be
-//! read again.
+//! A cache of rows that were read or written recently. For example, a claimed dispatch is usually settled soon, and its
+//! row then need not be read again.
 
 use std::{cell::RefCell, collections::HashMap, hash::Hash};
 
@@ -10,10 +10,10 @@ use store_core::{
 
 use super::MailboxRow;
 
-/// The largest number of threads, and of dispatches, in the cache. One thread more clears all threads, and one dispatch
-/// more all dispatches.
+/// The largest number of threads in the cache, and of dispatches. When there are more threads, all of them are removed
+/// from the cache. The same holds for dispatches.
 const MAX_ROWS: usize = 4_096;
-/// The longest payload that is kept, in bytes.
+/// The largest payload in the cache, in bytes.
 const LONGEST: usize = 4_096;
 
 /// The current content of rows. The owner clears the cache when another connection has written or a write is rolled
@@ -22,14 +22,14 @@ const LONGEST: usize = 4_096;
 pub(crate) struct RowCache {
     threads: RefCell<HashMap<(i64, ThreadId), Option<MailboxRow>>>,
     dispatches: RefCell<HashMap<(i64, DispatchId), CachedDispatch>>,
-    /// The dispatch read last, if it is not cached otherwise. A decision asks for it more than once.
+    /// The dispatch that was read last, if it is not in `dispatches`. A decision reads a dispatch more than once.
     last: RefCell<Option<((i64, DispatchId), CachedDispatch)>>,
 }
 
 #[derive(Debug)]
 struct CachedDispatch {
     stored: StoredDispatch,
-    /// Whether the payload is known, too.
+    /// Whether `stored` contains the payload, if the dispatch has one.
     is_whole: bool,
 }
 
@@ -54,7 +54,7 @@ impl RowCache {
         self.forget_last();
     }
 
-    /// Forgets the dispatch of unbounded size at the end of a call.
+    /// Forgets the dispatch that was read last, which may be large. It is not kept longer than one call.
     pub(crate) fn forget_last(&self) {
         *self.last.borrow_mut() = None;
     }

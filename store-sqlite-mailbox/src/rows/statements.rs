@@ -56,7 +56,7 @@ impl Statements for StatementCache<'_> {
     ) -> Result<(), SqlError> {
         match self.of(text)?.try_borrow_mut() {
             Ok(mut statement) => work(&mut statement),
-            // The statement is already running, and the same text is used for a look-up while its rows are read.
+            // The statement is already running: while its rows are read, the same statement is used for something else.
             Err(_) => self.conn.with(text, work),
         }
     }

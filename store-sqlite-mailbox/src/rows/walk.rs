@@ -1,4 +1,5 @@
-//! Walks over lists of dispatches. They first read positions, which indexes contain, and then the selected dispatches.
+//! Walks over lists of dispatches. A walk reads only positions and ids, which the indexes contain. Its caller then
+//! reads the dispatches that it needs.
 
 use std::{cmp::Ordering, collections::VecDeque};
 
@@ -30,7 +31,7 @@ impl Walked {
     }
 }
 
-/// Compares two positions. Only claims use `bound`.
+/// Compares two positions. Only lists in claim order use `bound`.
 fn order(one: &Position, other: &Position) -> Ordering {
     (one.bound, one.rank, &one.id).cmp(&(other.bound, other.rank, &other.id))
 }
@@ -38,14 +39,15 @@ fn order(one: &Position, other: &Position) -> Ordering {
 /// A part of a list that one index contains.
 #[derive(Debug)]
 enum Part {
-    /// The part that `Both` selects, with its parameters other than the position.
+    /// The part that these statements select. The numbers are their parameters other than the position.
     Index(&'static Both, Vec<i64>),
-    /// Dispatches in claim order.
+    /// Dispatches in claim order, with the same parameters.
     Claims(Vec<i64>),
     /// Dispatches that interrupts superseded.
     Lots,
 }
 
+/// A part of a list, and the positions that were read from it but not yet returned.
 #[derive(Debug)]
 struct Source {
     part: Part,
@@ -63,8 +65,8 @@ pub(crate) struct Walk<'r> {
 }
 
 impl<'r> Walk<'r> {
-    /// Returns a walk over the list of an order, after a position. The first read covers as many positions as a page
-    /// probably needs.
+    /// Returns a walk over the list in this order, after a position. `first` is the number of positions that the first
+    /// read covers: as many as the caller probably needs.
     pub(crate) fn new(
         rows: &'r Rows<'r>,
         (filter, order, direction): (&DispatchFilter, DispatchOrder, Direction),
@@ -140,7 +142,8 @@ impl Source {
     }
 }
 
-/// Returns where a walk begins without a cursor. For a walk from the end that is after every number and every text.
+/// Returns the number and the text from which a walk without a cursor begins: in front of all numbers and texts, or,
+/// for a walk backward, behind all of them.
 fn beginning(is_forward: bool) -> (i64, Value) {
     if is_forward { (-1, Value::Text(String::new())) } else { (i64::MAX, Value::Blob(Vec::new())) }
 }
@@ -183,8 +186,8 @@ fn read_claims(
     })
 }
 
-/// Reads the next dispatches that interrupts superseded, by time. The dispatches of all lots of one time are ordered by
-/// id.
+/// Reads the next dispatches that interrupts superseded, in the order of the times of the interrupts. Dispatches that
+/// were superseded at the same time are ordered by id.
 fn read_lots(rows: &Rows<'_>, direction: Direction, after: Option<&Position>, chunk: i64) -> Result<Vec<Walked>> {
     let wanted = usize::try_from(chunk).unwrap_or_default();
     let is_forward = direction == Direction::Forward;
@@ -216,7 +219,7 @@ fn read_lots(rows: &Rows<'_>, direction: Direction, after: Option<&Position>, ch
     Ok(found)
 }
 
-/// Converts a number of a cursor, which may be any number.
+/// Converts a number of a cursor. A number that no position can have is an error.
 fn place(number: u64) -> Result<i64> {
     i64::try_from(number).map_err(|e| Error::invalid_cursor("it is malformed").with_source(e))
 }

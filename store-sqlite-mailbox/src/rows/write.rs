@@ -1,4 +1,4 @@
-//! Writing what a rule planned, and making due dispatches available.
+//! Writes the plans of rules, and makes due dispatches available.
 
 use rusqlite::params;
 use store_core::{
@@ -65,7 +65,8 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Summarises the queue of a thread, if the plan contains all queued dispatches. Most threads have few.
+/// Summarises the queue of a thread, if the plan contains all its queued dispatches. That is common, because most
+/// threads have few.
 fn ends_of(plan: &MailboxPlan) -> Option<QueueEnds> {
     let (epoch, now) = (plan.mailbox.epoch, plan.mailbox.last_time);
     let written: Vec<_> = plan.dispatches.iter().filter_map(in_queue).filter(|at| at.epoch == epoch).collect();
@@ -83,7 +84,8 @@ fn ends_of(plan: &MailboxPlan) -> Option<QueueEnds> {
 impl Rows<'_> {
     /// Makes a decision and writes its plan. A refused call may write something, too.
     ///
-    /// The outer error is a write error. In that case the writes of the call must be rolled back.
+    /// The inner result is the answer of the call. The outer error says that writing failed. In that case the writes of
+    /// the call must be rolled back.
     pub(crate) fn change<T>(&self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<Result<T>> {
         let change = match decide(self) {
             Ok(change) => change,
@@ -193,7 +195,7 @@ impl Rows<'_> {
         let (body, columns) = (&*stored.body, Columns::of(self, stored, now)?);
         let Columns { status, epoch, available, due, ended, key, state: (state, crc) } = columns;
         let (tenant, id) = (self.no(), body.id.as_str());
-        // A usual change leaves the other columns, and their indexes, untouched.
+        // The usual changes write only some columns. The indexes of the other columns are then not updated.
         let is_same = |before: &&DispatchState| before.epoch == stored.state.epoch && before.finished_at.is_none();
         match (before.filter(is_same).map(|before| before.status), stored.state.status) {
             (Some(DispatchStatus::Claimed), DispatchStatus::Claimed) => {
@@ -258,8 +260,8 @@ impl Rows<'_> {
         self.run(sql::SET_INTERRUPT, with).map(drop)
     }
 
-    /// Makes the dispatches of a thread available that are due at `now`. With `back`, also makes dispatches unavailable
-    /// that are not due yet: the clock was set back.
+    /// Makes those dispatches of a thread available that are due at `now`. If the clock was set back, also makes those
+    /// unavailable that are not due any more.
     pub(crate) fn promote_due(&self, thread: &ThreadId, now: Timestamp, back: bool) -> Result<()> {
         let Some(found) = self.of_thread(thread)? else { return Ok(()) };
         let now = mailbox::time(Some(&found.record), now);

@@ -31,13 +31,13 @@ const MAX_CALLS: usize = 512;
 const GATHER: Duration = Duration::from_micros(400);
 /// The length of one such wait.
 const STEP: Duration = Duration::from_micros(40);
-/// Other processes find by polling what becomes claimable later than this.
+/// Other processes are not notified of what becomes claimable later than this. They find it by polling.
 const ANNOUNCE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The reason why nothing of a batch was written, or why it is unknown how much was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// Others held the lock of the file.
+    /// Other connections held the lock of the file for too long.
     Busy,
     /// There is no space left.
     Full,
@@ -76,7 +76,7 @@ pub(crate) struct BatchContext<'d> {
     is_alone: bool,
     /// Whether the transaction must not be committed.
     must_roll_back: Cell<bool>,
-    /// The tenant for which nothing is due and no lease has expired, and the time for which this was found.
+    /// The tenant for which no dispatch is due and no lease has expired, and the time for which this was found.
     pub(super) nothing_due_at: Cell<Option<(i64, Timestamp)>>,
     /// The tenant that was looked up last.
     known: RefCell<Option<(TenantId, Option<TenantRow>)>>,
@@ -95,7 +95,7 @@ impl BatchContext<'_> {
         &*self.fixed.ids
     }
 
-    /// Returns a tenant as this transaction sees it.
+    /// Returns the row of a tenant as this transaction sees it.
     pub(super) fn known(&self, tenant: &Tenant) -> Result<Option<TenantRow>> {
         if let Some((name, known)) = &*self.known.borrow()
             && *name == tenant.name
@@ -107,18 +107,19 @@ impl BatchContext<'_> {
         Ok(known)
     }
 
-    /// Notes a tenant as this transaction sees it.
+    /// Notes the row of a tenant as this transaction sees it.
     pub(super) fn is_known(&self, tenant: &Tenant, known: Option<TenantRow>) {
         *self.known.borrow_mut() = Some((tenant.name.clone(), known));
     }
 
-    /// Forgets what is known, before a step that may change anything.
+    /// Forgets all rows, before a step that may change any of them.
     pub(super) fn forget(&self) {
         *self.known.borrow_mut() = None;
         self.row_cache.forget();
     }
 
-    /// Returns the error of a call that leaves nothing behind, or the failure of the whole transaction.
+    /// Returns the error as the answer of a call, if the other calls of the transaction can still be committed.
+    /// Otherwise returns the failure of the whole transaction.
     pub(super) fn failed(&self, error: Error, has_written: bool) -> std::result::Result<Error, Failure> {
         if self.conn.is_autocommit() {
             return Err(match error.kind() {
@@ -157,8 +158,9 @@ enum AfterBatch {
 struct Batch {
     /// The calls that ran, in order. The last one may not have finished.
     ran: Vec<Box<dyn Job>>,
+    /// The calls that did not run yet.
     next: VecDeque<Box<dyn Job>>,
-    /// The number of calls in `next` that come before all others.
+    /// The number of calls at the front of `next` that were put before all others.
     firsts: usize,
     then: Option<AfterBatch>,
 }
@@ -191,8 +193,8 @@ impl Batch {
             self.firsts = self.firsts.saturating_sub(1);
             let ran = job.run(context);
             self.ran.push(job);
-            // Without a transaction the writes of the other calls are lost, and a further call would run in a
-            // transaction of its own.
+            // SQLite has ended the transaction. The writes of the other calls are lost, and a further call would run in
+            // a transaction of its own.
             if context.conn.is_autocommit() {
                 return ran.and(Err(Failure::Lost));
             }
@@ -261,8 +263,8 @@ impl<'c> WriterLoop<'c> {
         closing
     }
 
-    /// Takes new calls of the callers that the previous batch answered. They come back one by one while others run. If
-    /// none has come, this waits for them for a short time. Returns whether there are new calls.
+    /// Takes new calls of the callers that the previous batch answered. These callers call again one by one, while
+    /// other calls run. If no new call has come, waits for one for a short time. Returns whether there are new calls.
     fn join(&self, batch: &mut Batch, waiting: &mut mpsc::UnboundedReceiver<Message>, waited: &mut Duration) -> bool {
         while batch.ran.len() < self.last && batch.then.is_none() {
             if let Ok(message) = waiting.try_recv() {
@@ -303,9 +305,9 @@ impl<'c> WriterLoop<'c> {
                 from = earlier(from, job.end(tried));
             }
         }
-        // What the calls hold is released after all answers.
+        // What the calls hold is released only after all calls were answered.
         batch.ran.clear();
-        // Waiting callers in other processes find by polling what becomes claimable later.
+        // What becomes claimable later, waiting callers in other processes find by polling.
         if from.is_some_and(|from| from <= self.fixed.clock.now().saturating_add(ANNOUNCE_WITHIN)) {
             self.fixed.notify_processes();
         }
@@ -359,7 +361,7 @@ impl<'c> WriterLoop<'c> {
         }
     }
 
-    /// Forgets what is known if another connection has written since.
+    /// Forgets all cached rows if another connection has written since the last batch.
     fn check_for_other_writers(&mut self) -> std::result::Result<(), SqlError> {
         let now = self.conn.prepare_cached(sql::DATA_VERSION)?.query_row([], |row| row.get(0))?;
         if std::mem::replace(&mut self.version, now) != now {

@@ -11,8 +11,9 @@ use crate::{
     tenant::Tenant,
 };
 
-/// The decision of a call. The outer error is an error of reading or writing rows: nothing of the call remains then. A
-/// refusal is the inner error, and may have written something.
+/// The result of the decision of a call, on two levels. The inner result is the answer for the caller. It may be a
+/// refusal, and a refused call may have written something. The outer error says that reading or writing rows failed. In
+/// that case all writes of the call are rolled back.
 pub(crate) type Decided<T> = Result<Result<T>>;
 
 /// One call of a batch. It may be run again if its batch could not be committed.
@@ -22,7 +23,7 @@ pub(crate) trait Job: Send {
 
     /// Reports the result to the caller. Returns the earliest time at which a claim may find something.
     ///
-    /// What the call holds is released when it is dropped. That happens after all calls of a batch are answered,
+    /// What the job holds is released when the job is dropped. That happens after all calls of a batch are answered,
     /// because answered callers call again.
     fn end(&mut self, end: std::result::Result<(), Failure>) -> Option<Timestamp>;
 }
@@ -32,7 +33,7 @@ pub(crate) struct Call<T, F> {
     pub(crate) tenant: Arc<Tenant>,
     pub(crate) call: F,
     pub(crate) reply: Option<oneshot::Sender<Result<T>>>,
-    /// When it is dropped, calls that wait for this one may continue.
+    /// When this guard is dropped, calls that wait for this one continue.
     pub(crate) _work: WorkGuard,
     pub(crate) _room: Option<OwnedSemaphorePermit>,
     pub(crate) done: Option<Done<T>>,
@@ -113,7 +114,7 @@ where
     }
 }
 
-/// A step on the whole file.
+/// A step that is not limited to the rows of one tenant.
 pub(crate) struct Step<T, F> {
     pub(crate) step: F,
     pub(crate) reply: Option<oneshot::Sender<Result<T>>>,

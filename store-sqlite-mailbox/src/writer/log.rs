@@ -9,12 +9,12 @@ use crate::{error, schema, tenant::StoreConstants};
 
 /// The number of pages of 4 KiB after which the log is moved into the database: 16 MiB.
 const CHECKPOINT_PAGES: i32 = 4_096;
-/// The growth after which that is tried again, if a read prevented it.
+/// The number of pages by which the log grows before the next attempt, if a read prevented the last one.
 const RETRY_PAGES: i32 = 1_024;
-/// The number of pages after which the log is restarted. No new read begins until the running ones have ended. The log
-/// grows by no more than what is written meanwhile (SQ-5): 24 MiB leave room for that below the bound.
+/// The number of pages of 4 KiB after which the log is restarted: 24 MiB. No new read begins until the running reads
+/// have ended, so the log grows only by what is written in the meantime (SQ-5).
 const RESTART_PAGES: i32 = 6_144;
-/// A longer file is truncated to this size, in bytes.
+/// The size in bytes to which SQLite truncates a longer log file.
 pub(crate) const WAL_BYTES: i64 = 48 << 20;
 
 thread_local! {
@@ -43,7 +43,7 @@ impl Log {
         Self { fixed, next: CHECKPOINT_PAGES }
     }
 
-    /// Moves the log into the database if it is long. An error is an error of the medium.
+    /// Moves the log into the database if the log is long. An error means that the disk failed.
     pub(super) fn checkpoint_if_long(&mut self, conn: &Connection) -> Result<()> {
         let pages = PAGES.get();
         if pages < self.next {
@@ -87,7 +87,8 @@ fn checkpoint(conn: &Connection, mode: &str) -> Result<Option<Checkpoint>> {
     }
 }
 
-/// A full disk or another connection at work does no harm: the content of the log stays there.
+/// Returns an error unless it is harmless. If the disk is full or another connection prevents the checkpoint, the
+/// content of the log stays in the log.
 fn harmless(error: SqlError) -> Result<(), Error> {
     match error::code(&error) {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull) => Ok(()),

@@ -53,7 +53,7 @@ impl Writer {
         let named = thread::Builder::new().name("agentstore-writer".to_owned());
         let begun = named.spawn(move || {
             let closing = WriterLoop::new(&conn, Arc::clone(&database_file), fixed).serve(waiting);
-            // The file is closed before the place is released.
+            // The connection is closed before the locks of the file are released.
             drop(conn);
             drop(database_file);
             if let Some(closing) = closing {
@@ -64,7 +64,7 @@ impl Writer {
         Ok(Self { queue, room: Arc::new(Semaphore::new(ROOM)), thread: Mutex::new(Some(thread)) })
     }
 
-    /// Waits until there is room for one more call. The room is released when the call ends.
+    /// Waits until one more call may wait. The permit is released when the call ends.
     pub(crate) async fn room(&self) -> Result<OwnedSemaphorePermit> {
         Arc::clone(&self.room).acquire_owned().await.map_err(|_| Error::closed())
     }

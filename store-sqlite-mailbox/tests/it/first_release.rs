@@ -24,14 +24,14 @@ fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/mailbox-v1")
 }
 
-/// Opens a mailbox. Its time is `seconds` after the time at which the fixture was begun.
+/// Opens a mailbox. Its clock starts `seconds` after the time at which the first dispatch of the fixture was enqueued.
 async fn open(folder: &Path, seconds: u64) -> (SqliteMailbox, ManualClock) {
     let clock = ManualClock::new(Timestamp::from_millis(1_763_700_000_000 + seconds * 1_000).unwrap());
     let config = SqliteConfig::new(folder.join("mailbox.db")).with_clock(Arc::new(clock.clone()));
     (SqliteMailbox::open(config).await.unwrap(), clock)
 }
 
-/// Returns a folder with a copy of the file.
+/// Returns a folder with a copy of the mailbox of the fixture.
 fn copied() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::copy(fixture().join("mailbox.db"), folder.path().join("mailbox.db")).unwrap();
@@ -46,7 +46,7 @@ fn work(thread: &str, id: &str) -> NewDispatch {
     NewDispatch::new(thread.parse().unwrap(), "läuf-1".parse().unwrap()).with_id(id.parse().unwrap())
 }
 
-/// Returns a dispatch with everything that an enqueue can contain. The fixture contains it, so it must never change.
+/// Returns a dispatch with all optional parts. The fixture contains this dispatch, so it must never change.
 fn whole() -> NewDispatch {
     let payload = Json::parse(r#"{"big":12345678901234567890123,"minus":-0.0,"nul":"\u0000"}"#).unwrap();
     work(THREAD, "whole").with_payload(payload).with_priority(7).with_dedupe_key("schlüssel".parse().unwrap())
@@ -121,7 +121,7 @@ async fn make_the_mailbox_of_the_first_release() {
     fs::write(fixture().join("token"), held.token.as_str()).unwrap();
 }
 
-/// Shows PR-18: every record is read as it was written, and it has the place that it belongs to.
+/// Shows PR-18: every record is read as it was written, and `verify` finds nothing wrong.
 #[tokio::test]
 async fn a_mailbox_of_the_first_release_reads_as_it_did() {
     let expected = fs::read_to_string(fixture().join("expected.jsonl")).unwrap();
@@ -137,7 +137,7 @@ async fn a_mailbox_of_the_first_release_reads_as_it_did() {
     }
 }
 
-/// Shows PR-18: claims, keys, epochs and claim numbers are remembered, and work continues.
+/// Shows PR-18: claims, keys, epochs and claim numbers are still known, and work continues.
 #[tokio::test]
 async fn a_mailbox_of_the_first_release_can_be_continued() {
     let folder = copied();

@@ -1,5 +1,5 @@
-//! `cargo xtask test` checks everything that must hold, and stops at the first step that fails. `cargo xtask faults`
-//! tests faults, histories and schedules at length. `cargo xtask matrix` writes the page about the backends.
+//! `cargo xtask test` checks everything, and stops at the first step that fails. `cargo xtask faults` runs the long
+//! form of the tests of faults, histories and schedules. `cargo xtask matrix` writes the page about the backends.
 
 mod times;
 
@@ -22,7 +22,7 @@ use crate::{features, tidy};
 pub(crate) struct Options {
     /// The packages to test; empty for all.
     pub(crate) packages: Vec<String>,
-    /// Whether to run also the tests that show the same promises again.
+    /// Whether to run the tests in the length `full`, and further tests of the same promises.
     pub(crate) is_full: bool,
     /// Whether to write the times into docs/testing.md.
     pub(crate) records: bool,
@@ -38,7 +38,7 @@ impl Options {
     }
 }
 
-/// Runs the steps in the workspace at `root`, and prints where the time went.
+/// Runs the steps in the workspace at `root`, and prints how long they took.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let mut times = Times::begin();
     let scope = options.scope();
@@ -83,12 +83,12 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
 /// The environment variable with the length of the tests that repeat something: `quick`, `full` or `long`.
 const LENGTH: &str = "AGENTSTORE_TEST_LENGTH";
 
-/// The settings of PostgreSQL servers that no test kills. They do not sync, and they do not use the JIT compiler,
-/// which each session would have to start.
+/// The settings of PostgreSQL servers that no test kills. Such a server need not sync. It does not use the JIT
+/// compiler, because each session would have to load the compiler.
 const OF_TESTS: [&str; 2] = ["fsync=off", "jit=off"];
 
-/// The names of the tests of faults, crashes and histories. The last one is the test of random histories, which has
-/// this name in every backend.
+/// The names of the tests of faults, crashes and histories. The last one is the test of random histories; it has the
+/// same name in every backend.
 const FAULTS: [&str; 11] = [
     "faults::",
     "histories::",
@@ -103,7 +103,7 @@ const FAULTS: [&str; 11] = [
     "the_store_agrees_with_the_model",
 ];
 
-/// Runs the tests of faults at length, one after the other, and shows what each of them prints.
+/// Runs the long form of the tests of faults, one after the other, and shows what each of them prints.
 pub(crate) fn faults(root: &Path) -> Result<()> {
     let run =
         ["test", "--release", "--workspace", "--tests", "--no-fail-fast", "--", "--nocapture", "--test-threads=1"];
@@ -121,7 +121,8 @@ pub(crate) fn matrix(root: &Path) -> Result<()> {
     cargo_with(root, "matrix", &run, [("AGENTSTORE_WRITE_MATRIX", "1".to_owned())])
 }
 
-/// Checks the benchmarks of other queues. They have a lock file of their own, which must fit their manifest.
+/// Checks that the benchmarks of other queues compile. They have their own lock file, which must agree with their
+/// manifest.
 fn benchmarks(root: &Path) -> Result<()> {
     let check =
         ["check", "--quiet", "--locked", "--manifest-path", "benches/queues/Cargo.toml", "--target-dir", "target"];
@@ -138,7 +139,7 @@ fn compile(root: &Path, scope: &[&str]) -> Result<()> {
 
 fn tests(root: &Path, scope: &[&str], is_full: bool) -> Result<()> {
     let profile = if is_full { "full" } else { "default" };
-    // Most tests wait for a server, a disk or a lease about as long as they compute.
+    // Most tests spend about half of their time waiting for a server, a disk or a lease.
     let at_once = (2 * thread::available_parallelism().map_or(1, usize::from)).to_string();
     let run = if has_nextest(root) {
         let how = ["nextest", "run", "--no-fail-fast", "--no-tests", "pass", "--status-level", "slow"];
@@ -165,8 +166,7 @@ fn doc_tests(root: &Path, packages: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a package has a library with doc tests. Cargo refuses to run the doc tests of a package without
-/// one.
+/// Returns whether a package has a library that can have doc tests. Without one, cargo refuses to run doc tests.
 fn has_library(root: &Path, package: &str) -> Result<bool> {
     let metadata = ["metadata", "--no-deps", "--format-version", "1"];
     let output = Command::new(env!("CARGO")).args(metadata).current_dir(root).output()?;
@@ -178,8 +178,8 @@ fn has_library(root: &Path, package: &str) -> Result<bool> {
     Ok(targets.any(|target| target.get("doctest").is_some_and(|it| it == true)))
 }
 
-/// Runs the memory store under a schedule checker. The checker needs another build of the store and its
-/// dependencies. That build goes to a folder of its own, so that the usual build is kept.
+/// Runs the tests of the memory store under a schedule checker. The checker needs another build of the store and its
+/// dependencies. That build has a folder of its own, so that it does not replace the usual build.
 fn schedules(root: &Path, how: &[&str], length: Option<&str>) -> Result<()> {
     let run = ["test", "--package", "store-memory", "--test", "schedules", "--target-dir", "target/schedules"];
     let flags = env::var("RUSTFLAGS").unwrap_or_default();
@@ -188,8 +188,8 @@ fn schedules(root: &Path, how: &[&str], length: Option<&str>) -> Result<()> {
     cargo_with(root, "schedules", &[&run[..], how].concat(), length.into_iter().chain([flags]))
 }
 
-/// Runs the conformance suite and other tests of `store-postgres` also on the newest PostgreSQL, unless the
-/// environment names a server.
+/// Runs the conformance suite and other tests of `store-postgres` again on the newest PostgreSQL, unless an environment
+/// variable names a server.
 fn on_the_newest(root: &Path) -> Result<()> {
     if env::var_os(URL).is_some() {
         return Ok(());
@@ -201,8 +201,8 @@ fn on_the_newest(root: &Path) -> Result<()> {
     server.stop().and(passed)
 }
 
-/// Starts PostgreSQL, a pooler, NATS and a NATS cluster, except those that the environment names. Calls `run` with
-/// the variables that name them, and stops them.
+/// Starts PostgreSQL, a pooler, NATS and a NATS cluster, except those that environment variables name. Calls `run` with
+/// the variables for the started servers, and then stops these servers.
 fn with_servers(run: impl FnOnce(&mut dyn Iterator<Item = (&'static str, String)>) -> Result<()>) -> Result<()> {
     let named = [URL, POOLER_URL].map(|name| env::var_os(name).is_some());
     if named[0] != named[1] {

@@ -1,4 +1,4 @@
-//! Measures where the time of a run goes: by step, by crate and by group of tests.
+//! Measures how long the steps and the groups of tests of a run take.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 /// The lines of the page between which the times of a run are written.
 const BEGIN: &str = "<!-- times: begin -->";
 const END: &str = "<!-- times: end -->";
-/// Groups of tests that took less than this are counted together.
+/// Groups of tests that took less than this are shown in one line.
 const SMALL: Duration = Duration::from_secs(3);
 
 /// The times of the steps and of the tests of a run.
@@ -32,13 +32,13 @@ struct Group {
 }
 
 impl Times {
-    #[expect(clippy::disallowed_methods, reason = "how long a run takes is real time")]
+    #[expect(clippy::disallowed_methods, reason = "a run is measured in real time")]
     pub(super) fn begin() -> Self {
         Self { last: Instant::now(), steps: Vec::new(), groups: BTreeMap::new() }
     }
 
-    /// Records the end of a step, which began when the step before it ended.
-    #[expect(clippy::disallowed_methods, reason = "how long a run takes is real time")]
+    /// Records the end of a step, which began when the previous step ended.
+    #[expect(clippy::disallowed_methods, reason = "a run is measured in real time")]
     pub(super) fn step(&mut self, name: &'static str) {
         let now = Instant::now();
         let took = now.duration_since(self.last);
@@ -47,7 +47,7 @@ impl Times {
         self.last = now;
     }
 
-    /// Reads the report of nextest about the tests. Without a report, the tests are not in the tables.
+    /// Reads the report of nextest about the tests. Without a report, the table of tests is left out.
     pub(super) fn tests(&mut self, root: &Path, is_full: bool) -> Result<()> {
         let path = root.join("target/nextest").join(if is_full { "full" } else { "default" }).join("junit.xml");
         let Ok(text) = fs::read_to_string(&path) else { return Ok(()) };

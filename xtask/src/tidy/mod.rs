@@ -19,7 +19,7 @@ pub(crate) struct Source {
     pub(crate) text: String,
 }
 
-/// Runs all checks and prints their objections.
+/// Runs all checks and prints what they object to.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let sources = load(root)?;
     let mut objections = sources::check(&sources);

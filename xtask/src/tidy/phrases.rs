@@ -1,4 +1,4 @@
-//! Checks the prose of comments and documentation for phrases that docs/glossary.md rules out.
+//! Checks that comments and documentation do not contain phrases that docs/glossary.md forbids.
 
 use std::{fs, path::Path};
 
@@ -23,10 +23,10 @@ const PHRASES: &[(&str, &str)] = &[
     ("is done in part", "is only partly applied"),
 ];
 
-/// Pages that name the phrases themselves, or are notes for the authors.
+/// Pages that are not checked: they list the phrases, or are notes for the authors.
 const PAGES_LEFT_OUT: &[&str] = &["glossary.md", "plan.md"];
 
-/// A crate whose comments are written anew together with its engine.
+/// A crate that is not checked, because its comments will be rewritten together with its engine.
 const LEFT_OUT: &str = "store-file/";
 
 pub(super) fn check(root: &Path, sources: &[Source]) -> Result<Vec<String>> {
@@ -72,12 +72,12 @@ fn check_lines<'a>(path: &str, lines: impl Iterator<Item = (usize, &'a str)>, ob
     }
 }
 
-/// Returns the line without what stands between backticks.
+/// Returns the line without the text between backticks.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join("`")
 }
 
-/// Returns whether the text has the phrase as whole words.
+/// Returns whether the text contains the phrase as whole words.
 fn has(text: &str, phrase: &str) -> bool {
     text.match_indices(phrase).any(|(at, _)| {
         let is_word = |near: Option<char>| near.is_some_and(|near| near.is_alphanumeric() || near == '_');

@@ -1,5 +1,5 @@
-//! Checks that a case, a test or a benchmark names each promise of the contract, and that each id in a case is that
-//! of a promise.
+//! Checks that each promise of the contract is named by a case, a test or a benchmark, and that each id in a case is
+//! the id of a promise.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -8,7 +8,7 @@ use conformance_tests::{CoveredBy, OTHER_COVERAGE};
 
 use super::Source;
 
-/// Promises that nothing shows yet, and the part that each of them waits for. The list only shrinks.
+/// Promises that no case or test shows yet, each with the missing part of the code. Nothing may be added to the list.
 const WAITING: &[(&str, &str)] = &[
     ("FI-14", "cold logs"),
     ("CP-5", "decorators"),
@@ -18,7 +18,7 @@ const WAITING: &[(&str, &str)] = &[
     ("VF-6", "copy"),
 ];
 
-/// Tests that only the full run executes, each with the reason. Other tests must name the same promises.
+/// Tests that only the full run executes, each with the reason. Their promises must also be named by other tests.
 const ONLY_IN_FULL: &[(&str, &str)] = &[("store-memory/tests/schedules/", "another build, under a schedule checker")];
 
 /// The conformance suites, one for each contract.
@@ -32,7 +32,7 @@ const SUITES: &[&str] = &[
     "live_channel",
 ];
 
-/// The backends, and whether they keep more than mailboxes.
+/// The backends, and whether they also keep threads.
 const BACKENDS: &[(&str, bool)] = &[
     ("store-memory", true),
     ("store-file", true),
@@ -54,8 +54,8 @@ fn check_suites(sources: &[Source], objections: &mut Vec<String>) {
     }
 }
 
-/// Compares the promises of the contract with the cases, tests and benchmarks that name them. Returns a summary of
-/// the numbers.
+/// Compares the promises of the contract with the cases, tests and benchmarks that name them. Returns a summary with
+/// the number of promises.
 pub(super) fn check(root: &Path, sources: &[Source], objections: &mut Vec<String>) -> Result<String> {
     let path = root.join("docs/contract.md");
     let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
@@ -108,7 +108,7 @@ fn is_test(path: &str) -> bool {
         && !path.starts_with("conformance-tests/src/")
 }
 
-/// Returns the ids that a file names. Of a range it names the ends only.
+/// Returns the ids that a file names. A range such as `TH-1 to TH-4` names only its first and last id.
 fn mentioned(source: &Source) -> impl Iterator<Item = &str> {
     let words = source.text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
     words.filter(|word| is_id(word))

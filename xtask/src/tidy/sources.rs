@@ -2,11 +2,11 @@
 
 use super::Source;
 
-/// The largest number of lines of a file. A longer file can be divided.
+/// The maximum number of lines of a file.
 const MAX_LINES: usize = 500;
 const MAX_COLUMNS: usize = 120;
 
-/// Files that may be longer, each with its reason. The list only shrinks.
+/// Files that may be longer, each with the reason. Nothing may be added to the list.
 const LONG: &[(&str, &str)] = &[];
 
 pub(super) fn check(sources: &[Source]) -> Vec<String> {

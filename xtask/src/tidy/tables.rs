@@ -1,4 +1,4 @@
-//! Compares the table of the contract that says what can become of a dispatch with the rule of core, cell by cell.
+//! Compares the table of the transitions of a dispatch in the contract with core's rule, cell by cell.
 
 use std::{fs, path::Path};
 
@@ -9,7 +9,7 @@ use store_core::{
 };
 
 const HEADING: &str = "| From | Act | To | What comes with it |";
-/// The names of acts in the table.
+/// The texts of the column `Act`, each with the acts that it stands for.
 const ACTS: &[(&str, &[Act])] = &[
     ("enqueue", &[Act::Enqueue]),
     ("claim", &[Act::Claim]),
@@ -44,7 +44,7 @@ const LAST: &str = " if that was the last attempt";
 /// A line of the table.
 struct Line {
     from: Option<DispatchStatus>,
-    /// Whether the line is about a dispatch whose thread was interrupted since. `None` if this does not matter.
+    /// Whether the thread was interrupted after the dispatch was claimed. `None` if the line applies in both cases.
     is_stale: Option<bool>,
     acts: &'static [Act],
     to: DispatchStatus,

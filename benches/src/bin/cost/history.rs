@@ -1,5 +1,5 @@
-//! Compares the cost of calls on a long and on a short history: appends, pages from both ends, rewinds and forks
-//! near the head and far from it, and the context after a compaction (PR-15, EN-10, EN-14, CX-12).
+//! Compares the cost of calls on a long and on a short history: appends, pages at both ends, rewinds and forks near the
+//! head and far from it, and the context after a compaction (PR-15, EN-10, EN-14, CX-12).
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
         small.push(compacted(side.commits()?, &format!("short-{number}"), SHORT).await?);
     }
     let large = vec![compacted(side.commits()?, "long", options.entries).await?];
-    // All threads are in one store. Only the lengths of the histories differ, and not the size of the store.
+    // All threads are in one store, so that only the lengths of the histories differ, and not the size of the store.
     let side = side.ready(backend, &path).await?;
     let mut histories = [small, large].map(|threads| History { side: side.clone(), threads });
     let mut rows = Vec::new();
@@ -96,8 +96,8 @@ async fn page(history: &History, direction: Direction, on_path: bool) -> Result<
     Ok(took)
 }
 
-/// The measured writes. Each sample makes them in this order, so that each write begins where the one before it left
-/// the thread.
+/// The measured writes. Each sample makes them in this order. Each write continues the thread as the previous write
+/// left it.
 const STEPS: [&str; 6] = [
     "append",
     "append, with a key",

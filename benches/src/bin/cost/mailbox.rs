@@ -1,6 +1,6 @@
-//! Compares the cost of calls on a mailbox with many dispatches and on one with few (MB-28). The dispatches are on
-//! other threads, on the same thread, or finished. Also compares interrupts of long and short queues, and the last
-//! claims of a long queue with its first ones.
+//! Compares the cost of calls on a mailbox with many dispatches and on a mailbox with few (MB-28). The dispatches
+//! belong to other threads, or to the same thread, or have finished. Also compares interrupts of long and short queues,
+//! and the last claims of a long queue with its first claims.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,14 +23,14 @@ const BATCH: u64 = 500;
 const PAGE: u32 = 50;
 const LEASE: Duration = Duration::from_secs(600);
 
-/// Where the dispatches are that fill a mailbox before the measurement.
+/// Which dispatches a mailbox contains before the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beside {
-    /// Each on a thread of its own.
+    /// Queued dispatches, each of its own thread.
     Others,
-    /// On the thread that the measured calls use.
+    /// Queued dispatches of the thread that the measured calls use.
     Same,
-    /// On the thread that the measured calls use, and cancelled.
+    /// Cancelled dispatches of the thread that the measured calls use.
     Ended,
 }
 
@@ -110,8 +110,8 @@ async fn claim(mailbox: &dyn MailboxStore) -> Result<(Duration, store_core::Clai
     Ok((took, claims?.claimed.pop().context("no dispatch was claimed")?))
 }
 
-/// Enqueues one dispatch, and claims and settles one, so that the mailbox stays as full as it was. Returns how long
-/// each call took.
+/// Enqueues one dispatch, then claims and settles one, so that the number of queued dispatches stays the same. Returns
+/// how long each call took.
 async fn turn(mailbox: &dyn MailboxStore, beside: Beside, sample: usize) -> Result<Vec<Duration>> {
     let thread = if beside == Beside::Others { format!("more-{sample}") } else { "t".to_owned() };
     let (enqueued, done) = timed(enqueue(mailbox, vec![work(&ThreadId::new(thread)?)?])).await;
@@ -165,7 +165,7 @@ pub(crate) async fn measure_interrupts(backend: Backend, options: &Options) -> R
     Ok(vec![taken.row("interrupt, queue long", backend.name(), Kind::Flat)])
 }
 
-/// Compares the last claims of a long queue with its first ones.
+/// Compares the last claims of a long queue with its first claims.
 pub(crate) async fn measure_drain(backend: Backend, options: &Options) -> Result<Vec<Row>> {
     let folder = tempfile::tempdir_in(&options.folder)?;
     let path = folder.path().join("root");

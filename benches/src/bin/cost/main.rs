@@ -1,9 +1,9 @@
 //! Compares the cost of calls on a long and on a short history, with and without other tenants in the store (PR-15,
 //! EN-10, EN-14, CX-12, TN-6), and on a mailbox with many and with few dispatches (MB-28).
 //!
-//! The samples of both sizes are taken in turns in one loop, so that other load of the machine affects both. A line
-//! of the table says "too much" if its medians differ by more than 2 µs and their ratio is above 1.2, or above 3.0
-//! for an operation that walks a path. The exit code is then 1.
+//! One loop takes the samples of both sizes alternately, so that other load of the machine affects both. A line of the
+//! table says "grows too much" if its medians differ by more than 2 µs and their ratio is above 1.2, or above 3.0 for
+//! an operation that walks a path. The exit code is then 1.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
@@ -22,9 +22,9 @@ use lexopt::{Arg, Parser, ValueExt};
 use crate::{mailbox::Beside, side::Backend};
 
 const HELP: &str = "\
-Measures what operations cost on a thread of 100,000 entries or events and on one of 100, in a mailbox of 100,000
-dispatches and in one of 100, in a tenant of 100,000 threads and in one of 100, and beside 200 other tenants. Stores
-that have only a mailbox run only its parts.
+Compares what operations cost with little and with much data: on threads of 100 and of 100,000 entries or events, in
+mailboxes of 100 and of 100,000 dispatches, in tenants of 100 and of 100,000 threads, and with 0 and with 200 other
+tenants. On stores that have only a mailbox, only the parts of the mailbox are measured.
 
 Usage: cargo run --release -p benches --bin cost -- [OPTIONS]
 
@@ -40,7 +40,7 @@ Options:
   --part NAME      only one part: history, around, threads, tenants, or of the mailbox: waiting, queue, ended, interrupts, drain
 ";
 
-/// The parts of the measurement. Each part opens its own stores. Its lines are printed when it has ended.
+/// The parts of the measurement. Each part opens its own stores. Its lines are printed after it has ended.
 const PARTS: [&str; 9] =
     ["history", "around", "threads", "waiting", "queue", "ended", "interrupts", "drain", "tenants"];
 /// The parts that need a store with threads.

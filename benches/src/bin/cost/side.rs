@@ -1,4 +1,4 @@
-//! The stores that are measured: the backends, and how a store is opened.
+//! Opens the stores that are measured.
 
 use std::{path::Path, sync::Arc};
 
@@ -63,7 +63,7 @@ impl Backend {
 pub(crate) struct Side {
     pub(crate) store: Arc<dyn Store>,
     stores: TenantStores,
-    /// What is removed from the server when the last clone of this value is dropped.
+    /// The schema or the prefix on a server. It is removed when the last clone of this value is dropped.
     _place: Option<Arc<Place>>,
 }
 
@@ -86,19 +86,19 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // `block_on` panics inside of a runtime, so a new OS thread does the removal. A failure is ignored: what
-        // remains on the server disturbs no other run.
+        // `block_on` panics inside of a runtime, so a new OS thread does the removal. A failure is ignored, because
+        // remaining data on the server does not affect other runs.
         std::thread::scope(|scope| drop(scope.spawn(|| self.remove()).join()));
     }
 }
 
 impl Side {
-    /// Opens a store that is to be filled. A store on files does not sync its commits, so that this is fast.
+    /// Opens a store that is to be filled with data. To make this fast, a store on files does not sync its commits.
     pub(crate) async fn to_fill(backend: Backend, path: &Path) -> Result<Self> {
         Self::open(if backend == Backend::FileSync { Backend::File } else { backend }, path, false).await
     }
 
-    /// Returns the filled store as it is measured. `FileSync` and `Sqlite` are opened again, now with syncs.
+    /// Returns the filled store for the measurement. `FileSync` and `Sqlite` are opened again, now with syncs.
     pub(crate) async fn ready(self, backend: Backend, path: &Path) -> Result<Self> {
         if !matches!(backend, Backend::FileSync | Backend::Sqlite) {
             return Ok(self);
@@ -159,7 +159,8 @@ pub(crate) fn commits(store: &dyn Store, tenant: &TenantId) -> Result<Arc<dyn Co
     store.tenant(tenant)?.commits.context("the store has no threads")
 }
 
-/// Returns the order in which a sample measures the two sides. `true` is the large side. The order alternates.
+/// Returns the order in which a sample measures the two sizes. `true` stands for the large size. The order alternates
+/// from sample to sample.
 pub(crate) const fn turns(sample: usize) -> [bool; 2] {
     if sample.is_multiple_of(2) { [false, true] } else { [true, false] }
 }

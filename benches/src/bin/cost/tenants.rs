@@ -1,5 +1,5 @@
-//! Compares the cost of calls of a small tenant that is alone in a store with one that shares a store with many
-//! tenants (PR-15, TN-6).
+//! Compares the cost of calls of a small tenant that is alone in its store with the cost of the same calls of a tenant
+//! that shares its store with many tenants (PR-15, TN-6).
 
 use anyhow::{Context, Result};
 use benches::{Filled, Kind, Row, Samples, fill, message, timed};
@@ -28,8 +28,8 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
         let path = folder.path().join(name);
         let side = Side::to_fill(backend, &path).await?;
         let mut threads = Vec::new();
-        // The name of the small tenant sorts between the names of the others, and its threads are created between
-        // theirs.
+        // The name of the small tenant sorts between the names of the other tenants, and half of them are created
+        // before its threads.
         for tenant in 0..others / 2 {
             other(&side, &format!("a-{tenant}")).await?;
         }
@@ -52,8 +52,8 @@ async fn other(side: &Side, tenant: &str) -> Result<()> {
         let _ = fill(&*commits, &format!("t-{number}"), 1).await?;
     }
     if side.store.capabilities().survives != Survives::Nothing {
-        // The file store keeps the log of a thread open until the thread is durable. The sync limits how many are
-        // open.
+        // The file store keeps the log of a thread open until the thread is durable. The sync limits the number of open
+        // logs.
         side.store.sync().await?;
     }
     Ok(())

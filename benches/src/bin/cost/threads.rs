@@ -1,4 +1,5 @@
-//! Compares pages of the list of threads of a tenant with few threads and of one with many, in one store (PR-15).
+//! Compares the cost of pages of the list of threads for a tenant with few threads and a tenant with many threads, in
+//! one store (PR-15).
 
 use std::sync::Arc;
 
@@ -30,8 +31,8 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
         for number in 0..threads {
             drop(reader.create_thread(NewThread::new(ThreadId::new(format!("t-{number}"))?)).await?);
             if number % 1_000 == 999 && side.store.capabilities().survives != Survives::Nothing {
-                // The file store keeps the log of a thread open until the thread is durable. The sync limits how
-                // many are open.
+                // The file store keeps the log of a thread open until the thread is durable. The sync limits the
+                // number of open logs.
                 side.store.sync().await?;
             }
         }

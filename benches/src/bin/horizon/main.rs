@@ -1,4 +1,4 @@
-//! Measures what the calls of the mailbox cost over time, while a long transaction keeps PostgreSQL from removing
+//! Measures how the cost of the calls of the mailbox develops while a long transaction keeps PostgreSQL from removing
 //! dead rows.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
@@ -18,8 +18,8 @@ use store_core::{ClaimRequest, MailboxStore, NewDispatch, RunId, Settlement, Sto
 use store_postgres::PostgresStore;
 
 const HELP: &str = "\
-Measures what enqueue, claim and settle cost while an older transaction stays open, so that PostgreSQL cannot remove
-the row versions that have become dead since. Each dispatch belongs to a thread of its own.
+Measures what enqueue, claim and settle cost while an older transaction stays open. PostgreSQL cannot remove the row
+versions that have become dead since its start. Each dispatch belongs to a thread of its own.
 
 Usage: cargo run --release -p benches --bin horizon -- [OPTIONS]
 
@@ -97,7 +97,7 @@ impl Drop for Open {
     }
 }
 
-/// The durations of the calls that one line of the output is about.
+/// The durations of the calls in the interval that one line of the output describes.
 #[derive(Debug, Default)]
 struct Line {
     enqueue: Vec<Duration>,

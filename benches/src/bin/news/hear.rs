@@ -1,5 +1,5 @@
-//! The process that learns of writes. It prints that it listens, and then the time at which it receives each event
-//! or dispatch, until it is killed.
+//! The other process, which waits for writes. It prints a line when it is ready, and then the time at which it receives
+//! each event or dispatch, until it is killed.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Measures how soon a process learns of what another process wrote: an event that it follows (EV-21), or a dispatch
-//! that it waits for (LV-9).
+//! Measures how soon a process receives what another process wrote: an event that it subscribes to (EV-21), or a
+//! dispatch that it waits for (LV-9).
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
@@ -23,9 +23,9 @@ use tokio::runtime::Runtime;
 use crate::hear::hear;
 
 const HELP: &str = "\
-Measures how soon another process has what one process wrote, from the answer to the writer on: an event that the other
-process subscribes to, and a dispatch that it waits for and claims. A part that the store does not have, or does not
-share with a second process, is left out.
+Measures how long it takes from the answer to a write until another process receives what was written: an event that the
+other process subscribes to, or a dispatch that it waits for and claims. A part that the store does not have, or does
+not share with a second process, is left out.
 
 Usage: cargo run --release -p benches --bin news -- [OPTIONS] URL
 
@@ -33,10 +33,10 @@ Options:
   --times N   how often each part is measured [default: 200]
 ";
 
-/// The pause before each write. The other process needs it to finish its work for the write before.
+/// The pause before each write. In this time, the other process finishes its work for the previous write.
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// What the other process learns of.
+/// What the other process waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Events,
@@ -97,8 +97,7 @@ fn run() -> Result<()> {
     let stores = runtime.block_on(agentstore::open(&url))?;
     let tenant = TenantId::new(format!("bench-{}", Uuids.next_id()))?;
     for part in Part::ALL {
-        // Only one process may open a root for writing, and this process has opened it. No other process can claim
-        // there.
+        // Only one process may open a root for writing. This process has opened it, so no other process can claim.
         let is_alone = part == Part::Work && url.starts_with("file:");
         if !is_alone && part.is_kept(&stores.tenant(&tenant)?) {
             measure(&runtime, (&stores, &url, &tenant), part, times)?;
@@ -111,7 +110,7 @@ fn run() -> Result<()> {
     Ok(())
 }
 
-/// Makes a multi-threaded runtime, which most programs use.
+/// Returns a runtime with several threads, because most programs use one.
 fn runtime() -> Result<Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
 }
@@ -166,7 +165,7 @@ async fn write(part: Part, stores: &TenantStores, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The process that listens. It is killed when this value is dropped.
+/// The other process, which waits for writes. It is killed when this value is dropped.
 struct Other {
     process: Child,
     said: BufReader<ChildStdout>,

@@ -1,8 +1,8 @@
 //! Measures how long a large file store takes to open: after a clean close, after a kill, and without its index
 //! (FI-10).
 //!
-//! Each opening happens in a process of its own, which reports its peak memory. The files are in the cache of the
-//! system, because they were written or read just before.
+//! Each measurement opens the store in a new process, which reports its peak memory. The files are in the cache of the
+//! operating system, because they were written or read just before.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
@@ -14,7 +14,7 @@ use anyhow::Result;
 use lexopt::{Arg, Parser, ValueExt};
 
 const HELP: &str = "\
-Measures how long a store on files takes to open, and how much memory that needs.
+Measures how long it takes to open a store on files, and how much memory this needs.
 
 Usage: cargo run --release -p benches --bin opening -- [OPTIONS]
 
@@ -53,7 +53,7 @@ fn run() -> Result<()> {
             Arg::Long("threads") => options.threads = parser.value()?.parse()?,
             Arg::Long("entries") => options.entries = parser.value()?.parse()?,
             Arg::Long("json") => options.json = true,
-            // This program starts itself with these words, in another process.
+            // This program starts itself with these commands, in another process.
             Arg::Value(part) if part == "open" => return opened::open(&PathBuf::from(parser.value()?)),
             Arg::Value(part) if part == "work" => return opened::work(&PathBuf::from(parser.value()?)),
             Arg::Long("help") | Arg::Short('h') => {

@@ -1,4 +1,4 @@
-//! Measures opening times and memory. Each opening happens in a process of its own.
+//! Measures the time and the memory that it takes to open a store. Each measurement opens it in a new process.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
@@ -18,9 +18,9 @@ use store_file::{Durability, FileConfig, FileStore};
 
 use crate::Options;
 
-/// How often each opening with an index is measured.
+/// How often an opening with an index is measured, after a clean close and after a kill.
 const OPENINGS: usize = 5;
-/// How often an opening without an index is measured: less often, because it takes long.
+/// How often an opening without an index is measured. This number is smaller, because such an opening takes long.
 const REBUILDS: usize = 2;
 
 /// The number of commits that a process makes before it is killed.
@@ -85,7 +85,7 @@ fn rounded(number: impl Into<Figure>) -> f64 {
     (number.into().0 * 10.0).round() / 10.0
 }
 
-/// A number of milliseconds as it is, or a number of KiB as MiB.
+/// A number that is shown with one decimal. A number of milliseconds is kept; a number of KiB is converted to MiB.
 struct Figure(f64);
 
 impl From<f64> for Figure {
@@ -106,8 +106,8 @@ async fn build(root: &Path, options: &Options) -> Result<()> {
     for number in 0..options.threads {
         let _ = fill(&*commits, &format!("t-{number}"), options.entries).await?;
         if number % 1_000 == 999 {
-            // The store keeps the log of a thread open until the thread is durable. The sync limits how many are
-            // open.
+            // The store keeps the log of a thread open until the thread is durable. The sync limits the number of open
+            // logs.
             store.sync().await?;
         }
     }

@@ -1,4 +1,4 @@
-//! Committers that wait for each answer. Each of them writes to a thread of its own.
+//! Measures committers: tasks that commit and wait for each answer. Each committer writes to its own thread.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 

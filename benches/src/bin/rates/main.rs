@@ -1,5 +1,5 @@
-//! Measures commits per second in PostgreSQL, as ratios to bare INSERTs of as many bytes by pgbench. Also measures
-//! dispatches per second.
+//! Measures commits per second in PostgreSQL, as ratios to the rate of pgbench with simple INSERTs of the same size.
+//! Also measures dispatches per second.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
@@ -17,9 +17,9 @@ use store_postgres::PostgresStore;
 use crate::committers::Shape;
 
 const HELP: &str = "\
-Measures the commits per second in PostgreSQL, beside the rate of pgbench with one INSERT of as many bytes per
-transaction. Also measures how many dispatches per second are enqueued, claimed and settled in batches, and how many
-bytes each of them adds to the WAL.
+Measures the commits per second in PostgreSQL, and compares them with the rate of pgbench with one INSERT of the same
+size per transaction. Also measures how many dispatches per second are enqueued, claimed and settled in batches, and
+how many bytes each of them adds to the WAL.
 
 Usage: cargo run --release -p benches --bin rates -- [OPTIONS]
 
@@ -27,7 +27,7 @@ Options:
   --url URL        the server, as libpq reads it [default: AGENTSTORE_TEST_POSTGRES_URL]
   --pgbench PATH   the pgbench program [default: the one that is found]
   --seconds N      how long each part runs [default: 5]
-  --rounds N       how often all parts run, in turns; the median counts [default: 3]
+  --rounds N       how often the parts run, one after the other; the median counts [default: 3]
 ";
 
 /// The size of the text of a message, in bytes.

@@ -7,7 +7,7 @@ use tempfile::NamedTempFile;
 
 use crate::{BODY, Options};
 
-/// A bare table in the schema of the store, and the script with which pgbench inserts into it.
+/// A simple table in the schema of the store, and the script with which pgbench inserts into it.
 pub(crate) struct Bare<'a> {
     options: &'a Options,
     script: NamedTempFile,
@@ -43,8 +43,8 @@ impl<'a> Bare<'a> {
         Ok(self.ask("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")?.trim().parse()?)
     }
 
-    /// Lets the server analyze its tables. It does so by itself within a minute, but until then it plans for empty
-    /// tables.
+    /// Makes the server analyze its tables. The server would do so by itself within a minute, but until then it would
+    /// plan queries for empty tables.
     pub(crate) fn analyze(&self) -> Result<()> {
         self.ask("ANALYZE").map(drop)
     }

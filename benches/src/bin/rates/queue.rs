@@ -1,4 +1,4 @@
-//! Measures how many dispatches are enqueued, claimed and settled, in batches.
+//! Measures how many dispatches per second are enqueued, claimed and settled in batches.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 

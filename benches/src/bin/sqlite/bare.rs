@@ -1,9 +1,9 @@
-//! Measures the machine's own limits: bare SQLite with the settings of the mailbox. One OS thread writes, and each
-//! of its transactions is for as many dispatches as there are callers.
+//! Measures two limits of the machine: SQLite without the mailbox, but with the settings of the mailbox. One OS thread
+//! writes. Each of its transactions writes as many dispatches as there are callers.
 //!
-//! The first limit writes the same rows to the same tables as the mailbox, and shows which part of the mailbox's
-//! work is that of SQLite. The second limit writes one row of as many bytes for each dispatch, to a table with one
-//! index.
+//! For the first limit, it writes the same rows to the same tables as the mailbox. This shows which part of the
+//! mailbox's time is spent in SQLite. For the second limit, it writes one row of the same size for each dispatch, to a
+//! table with one index.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
@@ -19,8 +19,8 @@ use store_core::{IdSource, Uuids};
 
 use crate::Options;
 
-/// Texts as long as those that a mailbox stores for a dispatch on average, after all dispatches were acknowledged;
-/// and the schema of the mailbox.
+/// Texts that have the average lengths of those that a mailbox stores for an acknowledged dispatch; and the schema of
+/// the mailbox.
 #[derive(Debug, Clone)]
 pub(crate) struct Texts {
     body: String,
@@ -55,7 +55,7 @@ impl Texts {
 fn open(file: &Path) -> Result<Connection> {
     let conn = Connection::open(file)?;
     conn.set_prepared_statement_cache_capacity(64);
-    // The mailbox also moves its log into the database when the log has 4,096 pages.
+    // As in the mailbox, the write-ahead log is moved into the database when it has 4,096 pages.
     conn.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA mmap_size = 0;
          PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4096;",
@@ -63,11 +63,11 @@ fn open(file: &Path) -> Result<Connection> {
     Ok(conn)
 }
 
-/// What is done for the dispatch with the given number.
+/// Writes what is needed for the dispatch with the given number.
 type Step<'a> = Box<dyn FnMut(u32) -> Result<()> + 'a>;
 
-/// Returns how long each step takes for all dispatches. One transaction does the step for as many dispatches as
-/// there are callers.
+/// Returns how long each step takes for all dispatches. Each transaction does a step for as many dispatches as there
+/// are callers.
 fn measure(options: &Options, conn: &Connection, mut steps: [Step<'_>; 3]) -> Result<[Duration; 3]> {
     let mut took = [Duration::ZERO; 3];
     for wave in options.waves() {
@@ -94,8 +94,7 @@ const CLAIM: &str = "UPDATE jobs SET status = 1, state = ?1
     WHERE no = (SELECT no FROM jobs INDEXED BY queued WHERE status = 0 ORDER BY no LIMIT 1) RETURNING body";
 const ACKNOWLEDGE: &str = "UPDATE jobs SET status = 2, state = ?1 WHERE no = ?2";
 
-/// Measures one row of as many bytes for each dispatch. Returns the times of the enqueues, claims and
-/// acknowledgements.
+/// Measures one row of the same size for each dispatch. Returns the times of the enqueues, claims and acknowledgements.
 pub(crate) fn one_row(options: &Options, file: &Path, texts: &Texts) -> Result<[Duration; 3]> {
     let conn = open(file)?;
     conn.execute_batch(TABLE)?;
@@ -148,7 +147,7 @@ pub(crate) fn same_rows(options: &Options, file: &Path, texts: &Texts) -> Result
     let held: RefCell<Vec<(i64, String)>> = RefCell::default();
     let enqueue = |at| {
         let name = format!("thread-{at}");
-        // An enqueue has to know whether the thread exists, and what its record says.
+        // An enqueue of the mailbox reads the record of the thread first.
         anyhow::ensure!(!conn.prepare_cached(MAILBOX)?.exists([&name])?, "the thread exists already");
         conn.prepare_cached(ADD_MAILBOX)?.execute((name, thread, at))?;
         let mailbox = conn.last_insert_rowid();

@@ -1,4 +1,5 @@
-//! Callers of the mailbox that wait for each answer. Each call is about one dispatch, of a thread of its own.
+//! Measures callers of the mailbox, which wait for each answer. Each call is about one dispatch. Each dispatch has its
+//! own thread.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 

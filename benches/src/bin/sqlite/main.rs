@@ -1,4 +1,4 @@
-//! Compares the SQLite mailbox with bare SQLite.
+//! Compares the SQLite mailbox with direct writes to SQLite.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
@@ -14,8 +14,8 @@ use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox};
 use tokio::runtime::Runtime;
 
 const HELP: &str = "\
-Measures the SQLite mailbox, whose callers enqueue, claim and acknowledge one dispatch at a time. For comparison, bare
-loops of rusqlite commit for as many callers at once: the same rows, and one row of as many bytes.
+Measures the SQLite mailbox, whose callers enqueue, claim and acknowledge one dispatch at a time. For comparison, a loop
+writes directly to SQLite, for the same number of callers per transaction: the same rows, and one row of the same size.
 
 Usage: cargo run --release -p benches --bin sqlite -- [OPTIONS]
 
@@ -23,7 +23,7 @@ Options:
   --folder PATH     where the files are created, on the disk to measure [default: the folder for temporary files]
   --callers N       how many callers wait for answers at once [default: 64]
   --dispatches N    how many dispatches they enqueue, claim and acknowledge, 2000 at a time [default: 20000]
-  --rounds N        how often both run, in turns; the median counts [default: 3]
+  --rounds N        how often both run, alternately; the median counts [default: 3]
 ";
 
 /// The largest number of dispatches that wait at the same time.
@@ -75,7 +75,7 @@ fn run() -> Result<()> {
     beside_bare(&options)
 }
 
-/// Makes a multi-threaded runtime, which most programs use.
+/// Returns a runtime with several threads, because most programs use one.
 fn runtime() -> Result<Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
 }

@@ -1,4 +1,5 @@
-//! The machine's own limit: loops that write the same bytes, as durably as the store does, and nothing else.
+//! Measures the machine's own limit: loops write the same bytes as the store, as durably as the store, and do nothing
+//! else.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
@@ -18,7 +19,7 @@ use super::{
     scenario::{Done, Turn},
 };
 
-/// Returns what one turn of a loop does, in words.
+/// Returns a description of what one iteration of a loop does.
 pub(super) const fn name(place: &Place) -> &'static str {
     match place {
         Place::Memory => "a push of copied bytes under a mutex",
@@ -28,8 +29,8 @@ pub(super) const fn name(place: &Place) -> &'static str {
     }
 }
 
-/// Runs `loops` loops for the time `during`. Each writes the bytes of `turn` again and again to a place of its own.
-/// Returns how many turns they made in all, and how long that took.
+/// Runs `loops` loops at the same time, for the duration `during`. Each loop repeatedly writes the same bytes, to a
+/// file, connection or list of its own. Returns the number of iterations of all loops, and how long the loops ran.
 pub(super) async fn run(place: &Place, loops: usize, turn: Turn, during: Duration) -> Result<Done> {
     let (mut inserts, mut messages) = (Vec::new(), Vec::new());
     for _ in 0..loops {
@@ -54,7 +55,7 @@ pub(super) async fn run(place: &Place, loops: usize, turn: Turn, during: Duratio
     Ok(Done { count, took: start.elapsed(), calls: Vec::new() })
 }
 
-/// Runs loops at the same time, each in a thread, and returns the sum of their turns.
+/// Runs loops at the same time, each in its own thread, and returns the number of iterations of all loops.
 fn threads<E: Send>(loops: usize, run: impl Fn(usize) -> Result<u64, E> + Sync) -> Result<u64, E> {
     thread::scope(|scope| {
         let running: Vec<_> = (0..loops)
@@ -94,7 +95,7 @@ fn appends(folder: &Path, number: usize, bytes: usize, until: Instant) -> io::Re
     Ok(done)
 }
 
-/// Runs loops at the same time, each in a task, and returns the sum of their turns.
+/// Runs loops at the same time, each in its own task, and returns the number of iterations of all loops.
 async fn tasks(loops: impl Iterator<Item = impl Future<Output = Result<u64>> + Send + 'static>) -> Result<u64> {
     let running: Vec<_> = loops.map(tokio::spawn).collect();
     let mut all = 0;

@@ -1,4 +1,4 @@
-//! `bench`: measures what a store does in a second, and compares it with the machine's own limit.
+//! `bench`: measures how many operations a store completes in a second, and compares that with the machine's own limit.
 
 mod limit;
 mod place;
@@ -16,12 +16,12 @@ use self::{
 use super::Ending;
 use crate::{args::Global, failure::Result, output::Output, progress::Bar};
 
-/// The number of rounds that count. In each round first the limit is measured and then the scenario.
+/// The number of rounds that are counted. In each round, the limit is measured first and then the scenario.
 const ROUNDS: u32 = 5;
 
-/// Measure what a store does in a second, and compare it with the machine's own limit
+/// Measure how many operations a store completes in a second, and compare that with the machine's own limit
 ///
-/// The measured store is a new one next to the named store. It is removed afterwards.
+/// The command measures a new store next to the named store, and removes the new store afterwards.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore bench --store file:/mnt/disk/agentstore-data\n  \
     agentstore bench --store memory: --scenario commit-1 --scenario commit-64 --seconds 10 --json\n  \
@@ -29,8 +29,8 @@ const ROUNDS: u32 = 5;
     The limit is the rate of loops that write the same bytes to the same medium and do nothing else. There are as \
     many loops as callers; on a server there are at most 8, and for a scenario with one thread there is one. A loop \
     appends and calls fdatasync, runs an INSERT, publishes messages to a NATS stream with the same settings, or \
-    pushes to a list in memory. Scenario and limit take turns. A dispatch counts as three writes. Bodies have 600 \
-    bytes, or 4 KiB if the name of the scenario ends in `-4k`.")]
+    pushes to a list in memory. The limit and the scenario are measured alternately. A dispatch counts as three \
+    writes. Bodies have 600 bytes, or 4 KiB if the name of the scenario ends in `-4k`.")]
 pub(crate) struct Args {
     /// Run only this scenario; can be given more than once
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(ALL.map(|one| one.name)))]
@@ -46,7 +46,7 @@ struct Found {
     scenario: &'static str,
     unit: &'static str,
     bytes: usize,
-    /// How many units the store did in a second.
+    /// The number of units that the store completed per second.
     value: f64,
     limit: f64,
     loops: usize,
@@ -126,7 +126,7 @@ async fn one_round(
     Ok((place.open().await?, done))
 }
 
-/// Returns the time that `hundredth` of a hundred calls do not exceed, in microseconds. The calls are sorted.
+/// Returns the given percentile of the call durations, in microseconds. `calls` must be sorted.
 fn percentile(calls: &[Duration], hundredth: usize) -> f64 {
     let at = (calls.len() * hundredth / 100).min(calls.len().saturating_sub(1));
     calls.get(at).map_or(0.0, |took| (took.as_secs_f64() * 1e7).round() / 10.0)
@@ -156,7 +156,7 @@ fn print(global: &Global, limit: &str, found: &[Found], out: &mut Output) -> Res
     Ok(Ending::Good)
 }
 
-/// Returns a number of microseconds as text for people.
+/// Formats a number of microseconds for people.
 fn time(micros: f64) -> String {
     if micros < 10_000.0 { format!("{micros:.0} µs") } else { format!("{:.0} ms", micros / 1000.0) }
 }

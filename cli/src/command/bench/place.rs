@@ -1,4 +1,4 @@
-//! The place where a store is measured: a new one next to the named store, on the same medium.
+//! The new store that is measured. It is next to the named store, on the same medium.
 
 use std::{path::Path, sync::Arc};
 
@@ -11,11 +11,11 @@ use tempfile::TempDir;
 
 use crate::sibling_dir::sibling_dir;
 
-/// A place that is removed after the measurement.
+/// Where the measured store is. Its data is removed after the measurement.
 pub(super) enum Place {
     Memory,
     Folder(TempDir),
-    /// A folder with the file of a mailbox.
+    /// A folder that contains the file of a mailbox.
     File(TempDir),
     Schema(Box<TestSchema>),
     Prefix(Box<TestPrefix>),
@@ -42,7 +42,7 @@ impl Place {
         }
     }
 
-    /// Opens the store at this place.
+    /// Opens the store.
     pub(super) async fn open(&self) -> Result<Arc<dyn Store>> {
         let url = match self {
             Self::Memory => StoreUrl::Memory,
@@ -54,7 +54,7 @@ impl Place {
         Ok(OpenOptions::new().open_url(&url).await?.into_store())
     }
 
-    /// Returns whether the store keeps threads, and not only a mailbox.
+    /// Returns whether the store keeps threads, or only a mailbox.
     pub(super) const fn keeps_threads(&self) -> bool {
         !matches!(self, Self::File(_) | Self::Prefix(_))
     }

@@ -13,24 +13,25 @@ use agentstore::{
     Settlement, Store, TenantId, ThreadId, Uuids, WorkerId,
 };
 
-/// A load with a stable name.
+/// A load that can be measured, with a name that does not change between releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scenario {
     pub(super) name: &'static str,
     work: Work,
     /// The number of callers that wait for their answers at the same time.
     callers: usize,
-    /// The length of the body of a message or of a payload, in bytes.
+    /// The length of each message body or payload, in bytes.
     pub(super) bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
-    /// Commits of an entry. Each caller commits to a thread of its own and expects its version.
+    /// Each commit has one entry. Each caller commits to its own thread and expects the version of that thread.
     Entry,
-    /// Commits of an entry with a key. All callers commit to one thread.
+    /// Each commit has one entry and a commit key. All callers commit to the same thread.
     OneThread,
-    /// Commits of an entry, a run, an event and an outbox row with a key. Each caller commits to a thread of its own.
+    /// Each commit has an entry, a run, an event, an outbox row and a commit key. Each caller commits to its own
+    /// thread.
     Turn,
     /// Dispatches that are enqueued, claimed and settled in batches.
     Dispatches,
@@ -38,11 +39,11 @@ enum Work {
 
 const SMALL: usize = 600;
 const LARGE: usize = 4096;
-/// The number of dispatches in a call, each of a thread of its own.
+/// The number of dispatches in a call. Each dispatch belongs to a different thread.
 const BATCH: usize = 100;
 const LEASE: Duration = Duration::from_mins(1);
-/// The greatest number of connections with which the limit of a server is measured. With more of them the server
-/// gets no faster.
+/// The greatest number of connections with which the limit of a server is measured. More connections do not make the
+/// server faster.
 const MOST_CONNECTIONS: usize = 8;
 
 const fn of(name: &'static str, work: Work, callers: usize, bytes: usize) -> Scenario {
@@ -63,14 +64,14 @@ pub(super) const ALL: [Scenario; 11] = [
     of("dispatch-8", Work::Dispatches, 8, SMALL),
 ];
 
-/// What a loop of the limit writes in one turn.
+/// What one iteration of a limit loop writes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
     /// The number of records.
     pub(super) pieces: usize,
     /// The number of bytes of each record.
     pub(super) piece: usize,
-    /// The number of units of the scenario that a turn corresponds to.
+    /// The number of units of the scenario (commits or dispatches) that one iteration corresponds to.
     pub(super) stands_for: f64,
 }
 
@@ -81,7 +82,7 @@ impl Turn {
     }
 }
 
-/// How many units were done, in what time, and how long each call took.
+/// How many units were completed, how long the measurement took, and how long each call took.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     pub(super) count: u64,
@@ -122,8 +123,8 @@ impl Scenario {
         }
     }
 
-    /// Returns what a loop of the limit writes in one turn. A dispatch counts as three writes, because it is written
-    /// when it is enqueued, claimed and settled.
+    /// Returns what one iteration of a limit loop writes. A dispatch counts as three writes, because it is written when
+    /// it is enqueued, claimed and settled.
     pub(super) fn turn(&self) -> Turn {
         match self.work {
             Work::Dispatches => Turn { pieces: BATCH, piece: self.bytes, stands_for: BATCH as f64 / 3.0 },
@@ -131,7 +132,7 @@ impl Scenario {
         }
     }
 
-    /// Runs the callers for the time `during`.
+    /// Runs the callers for the duration `during`.
     pub(super) async fn run(self, store: &dyn Store, during: Duration) -> Result<Done> {
         let stores = store.tenant(&TenantId::default_tenant())?;
         let lacks = |operation| Error::new(Detail::Unsupported { operation });
@@ -173,8 +174,8 @@ impl Scenario {
         let (mut done, mut expect) = (Done::default(), Expect::Absent);
         while Instant::now() < until {
             let commit = self.commit(&thread)?;
-            // A caller of `Work::Entry` is the only writer of its thread and knows its version. Other commits have a
-            // key.
+            // A caller of `Work::Entry` is the only writer of its thread and knows the version of the thread. The
+            // commits of the other scenarios have a key.
             let commit = match self.work {
                 Work::Entry => commit.expecting(expect),
                 _ => commit.with_key(CommitKey::new(format!("{name}-{}", done.count))?),

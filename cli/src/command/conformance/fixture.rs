@@ -1,4 +1,4 @@
-//! Opens stores for the suite: stores of the named kind, each at a new place next to the named store.
+//! Opens the stores that the suite needs. Each is a new store of the same kind as the named store, next to it.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ pub(super) struct Live {
     capabilities: Capabilities,
 }
 
-/// The place of the store of one case. When it is dropped, the data is removed.
+/// Where the store of one case is. Dropping this value removes the data of the store.
 enum Place {
     /// In the memory of this process, or in a folder.
     Here { url: StoreUrl, limits: Limits, clock: ManualClock, _folder: Option<TempDir> },
@@ -31,7 +31,7 @@ enum Place {
 }
 
 impl Live {
-    /// Makes the fixture for the stores of `url`. It opens a store to learn the capabilities.
+    /// Creates the fixture for stores of the same kind as `url`, and opens one such store to learn the capabilities.
     pub(super) async fn new(url: StoreUrl) -> Result<Self> {
         let place = Place::new(&url, Limits::default()).await?;
         let store = place.open().await?;
@@ -107,7 +107,7 @@ impl Drop for Place {
     }
 }
 
-/// Runs a removal to its end on a new runtime. A case runs on a runtime of its own, which may be ending.
+/// Runs a removal to completion on a new runtime, because the runtime of the case may already be shutting down.
 fn finish(removal: impl Future<Output = Result<()>> + Send + 'static) {
     let gone = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -185,7 +185,7 @@ impl Fixture for Live {
     async fn advance(&self, opened: &Opened, by: Duration) {
         match place(opened) {
             Ok(Place::Here { clock, .. }) => clock.advance(by),
-            // If the time cannot be moved, the case fails by itself.
+            // An error is ignored: if the time was not moved, the case itself fails.
             Ok(Place::Schema(schema)) => drop(schema.advance(by).await),
             Ok(Place::Prefix(prefix)) => drop(prefix.advance(by).await),
             Err(_) => {}

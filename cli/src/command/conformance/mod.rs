@@ -1,4 +1,4 @@
-//! `conformance`: runs the suite that every store must pass on a store as it is configured here.
+//! `conformance`: runs the suite that every store must pass, on new stores next to the named store.
 
 mod fixture;
 
@@ -71,7 +71,7 @@ async fn refuse_data(global: &Global) -> Result<()> {
 fn holds_data(global: &Global) -> Failure {
     let what = format!("store `{}`", safe(&global.store().to_string()));
     let detail = Detail::Invalid { what, reason: "it already contains data".to_owned() };
-    Failure::from(Error::new(detail)).advise("use a folder, schema or prefix beside this one that does not exist yet")
+    Failure::from(Error::new(detail)).advise("name a folder, schema or prefix that does not exist yet")
 }
 
 fn print(report: &Report, out: &mut Output) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Kills a writer in the middle of a turn.
+//! Starts a process that commits turns (see `turn.rs`), and kills the process in the middle of a turn.
 
 use std::{
     io::{BufRead, BufReader},

@@ -47,12 +47,12 @@ pub(super) async fn deliver(tour: &Tour, session: &Session, id: &ThreadId, repor
     let again = Commit::new(id.clone()).with_key(CommitKey::new(format!("{name}-again"))?).consuming(taken);
     let refused = commits.commit(again).await.err().map(|error| error.kind());
     let mut broken = Vec::new();
-    check(&mut broken, receipt.consumed == ids, "the turn consumed other inputs");
+    check(&mut broken, receipt.consumed == ids, "the turn did not consume exactly the queued inputs");
     check(&mut broken, pending.load_queue(id).await?.inputs.is_empty(), "the queue is not empty");
     check(
         &mut broken,
         told.iter().map(|event| &event.id).eq(receipt.events.iter().map(|event| &event.id)),
-        "a subscriber received other events",
+        "the subscriber did not receive exactly the events of the turn",
     );
     check(&mut broken, refused == Some(ErrorKind::AlreadyConsumed), "input was consumed twice");
     let taken = Taken {

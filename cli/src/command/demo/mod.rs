@@ -1,4 +1,4 @@
-//! `demo`: a tour in steps, each of which prints what it proved.
+//! `demo`: a tour of several steps. Each step prints what it proved.
 
 mod crash;
 mod deliver;

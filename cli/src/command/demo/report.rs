@@ -1,4 +1,4 @@
-//! The output of the tour: each step as soon as it has ended, and the sums at the end.
+//! The output of the tour: each step as soon as it has ended, and totals at the end.
 
 use std::{fmt::Display, time::Instant};
 
@@ -12,7 +12,7 @@ use crate::{
     text::safe,
 };
 
-/// The steps that were taken so far.
+/// Prints the steps of the tour, and collects them for the totals.
 pub(super) struct Report<'a> {
     out: &'a mut Output,
     header: StoreHeader,
@@ -90,7 +90,7 @@ impl<'a> Report<'a> {
         self.note(step)
     }
 
-    /// Adds a step that this store cannot do, and prints the reason.
+    /// Adds a step that this store does not support, and prints the reason.
     pub(super) fn skipped(&mut self, step: &'static str, why: &str) -> Result<()> {
         let figures = serde_json::json!({});
         let step = Step {
@@ -127,7 +127,7 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// Prints the sums, and returns how the command ended.
+    /// Prints the totals, and returns how the command ended.
     pub(super) fn end(self, kept: Option<&str>) -> Result<Ending> {
         let count = |outcome| self.steps.iter().filter(|step| step.outcome == outcome).count();
         let document = Document {

@@ -1,4 +1,4 @@
-//! Kills a writer, and checks what the store has after that.
+//! Kills a writer, and checks what the store contains afterwards.
 
 use agentstore::{Commit, ContextRequest, EntryQuery, Error, ThreadId};
 use serde_json::json;
@@ -51,14 +51,14 @@ pub(super) async fn crash_and_resume(tour: &Tour, thread: &ThreadId, report: &mu
         "turn_in_flight_was_applied": in_flight == Left::Whole,
         "reopened_in_micros": u64::try_from(opened_in.as_micros()).unwrap_or(u64::MAX),
     });
-    let proved = "every acknowledged turn is there, and no turn is visible in part";
+    let proved = "every acknowledged turn is in the store, and no turn is only partly visible";
     report.took("crash", began, Taken { did, proved, broken, figures })?;
     resume(tour, &session, thread, killed, report).await?;
     Ok(session)
 }
 
-/// Repeats the interrupted commit with its key. The turn is then in the store once, whether or not the first commit
-/// took effect.
+/// Repeats the interrupted commit with its key. The turn is then in the store exactly once, whether or not the first
+/// commit took effect.
 async fn resume(
     tour: &Tour,
     session: &Session,
@@ -89,7 +89,7 @@ async fn resume(
     report.took("resume", began, taken)
 }
 
-/// Returns how much there is of each turn of the writer, up to the last one that it began.
+/// Returns, for each turn that the writer began, how much of the turn is in the store.
 async fn look(tour: &Tour, session: &Session, thread: &ThreadId, killed: Killed) -> Result<Vec<Left>> {
     let threads = session.threads()?;
     let mut entries = std::collections::BTreeSet::new();

@@ -1,6 +1,6 @@
-//! Writes the session that the tour imports: a file of the tool pi, of about 1,000 lines. An assistant adds
-//! conversions between units of length to a program and tests them. The user interrupts it once, goes back and asks in
-//! another way. Later the conversation is compacted.
+//! Generates the session file that the tour imports: about 1,000 lines in the format of the tool pi. An assistant adds
+//! conversions between units of length to a program and tests them. The user interrupts the assistant once, goes back
+//! and asks differently. Later the conversation is compacted.
 
 use std::fmt::Write as _;
 
@@ -73,7 +73,8 @@ impl Script {
         script
     }
 
-    /// The user asks for a conversion. The assistant reads the program, adds a function and answers.
+    /// Writes a request of the user for a conversion, and the work of the assistant: it reads the program, adds a
+    /// function and answers.
     fn conversion(&mut self, from: &str, to: &str, factor: f64) {
         let function = format!("pub fn {from}_to_{to}(length: f64) -> f64 {{ length * {factor:.6} }}");
         self.user(&format!("Add a conversion from {from} to {to}."));
@@ -88,7 +89,7 @@ impl Script {
         self.says(&format!("`{from}_to_{to}` is there. It multiplies by {factor:.6}."));
     }
 
-    /// The user asks for a test run. Returns the id of the question.
+    /// Writes a request of the user for a test run, and the work of the assistant. Returns the id of the request.
     fn test(&mut self, from: &str) -> String {
         let question = self.user(&format!("Run the tests of the {from}."));
         self.calls(None, "bash", &format!(r#"{{"command":"cargo test {from}"}}"#));
@@ -97,7 +98,7 @@ impl Script {
         question
     }
 
-    /// A summary replaces all lines before `kept`.
+    /// Writes a compaction whose summary replaces all lines before `kept`.
     fn compaction(&mut self, kept: &str) {
         let functions = self.code.len();
         let summary = format!("src/lib.rs converts between units of length: {functions} functions, all tested.");
@@ -109,7 +110,7 @@ impl Script {
         self.message("user", &format!("[{}]", block("text", text)), "")
     }
 
-    /// The assistant calls a tool.
+    /// Writes a tool call of the assistant.
     fn calls(&mut self, thought: Option<&str>, tool: &str, arguments: &str) {
         let thought = thought.map(|thought| block("thinking", thought) + ",").unwrap_or_default();
         self.calls += 1;
@@ -122,7 +123,7 @@ impl Script {
         self.answers(&block("text", text), "stop", "");
     }
 
-    /// The user stops the assistant before it has said anything.
+    /// Writes the empty answer of an assistant that the user stopped before it had said anything.
     fn interrupted(&mut self) {
         self.answers("", "aborted", r#","errorMessage":"Request was aborted""#);
     }
@@ -144,7 +145,7 @@ impl Script {
         self.line("message", &format!(r#""message":{{"role":"{role}","content":{content}{fields}}}"#))
     }
 
-    /// Writes a line whose parent is the last one. Returns its id.
+    /// Writes a line whose parent is the line before it. Returns the id of the new line.
     fn line(&mut self, kind: &str, fields: &str) -> String {
         self.lines += 1;
         let (id, time) = (format!("{:08x}", self.lines), self.time());
@@ -159,7 +160,7 @@ impl Script {
         format!("call_{:05}", self.calls)
     }
 
-    /// Returns the time of the line that is written now, which is 20 seconds after the line before.
+    /// Returns the time of the current line. Each line is 20 seconds later than the line before it.
     fn time(&self) -> String {
         let seconds = 20 * self.lines;
         format!("2026-03-02T{:02}:{:02}:{:02}.000Z", 9 + seconds / 3600, seconds / 60 % 60, seconds % 60)

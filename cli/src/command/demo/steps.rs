@@ -25,7 +25,7 @@ use crate::{
     text::{self, count},
 };
 
-/// Takes all steps.
+/// Runs all steps of the tour in their order.
 pub(super) async fn take(tour: &Tour, report: &mut Report<'_>) -> Result<()> {
     let mut session = tour.open(Access::Create).await?;
     let thread = import_session(tour, &session, report).await?;
@@ -46,7 +46,7 @@ pub(super) async fn take(tour: &Tour, report: &mut Report<'_>) -> Result<()> {
     session.close().await
 }
 
-/// Imports a session of another tool, and exports it as the same bytes.
+/// Imports a session of another tool, exports it, and checks that the bytes are the same.
 async fn import_session(tour: &Tour, session: &Session, report: &mut Report<'_>) -> Result<ThreadId> {
     let began = now();
     let file = tour.folder.join("units.jsonl");

@@ -1,4 +1,5 @@
-//! The turns that the tour commits: four messages, a run and state, in one atomic step.
+//! A turn of the conversation, as the tour commits it: four messages, a run and a change of the state in one atomic
+//! commit.
 
 use agentstore::{
     AgentId, Block, Commit, CommitKey, EntryId, Json, Message, NewEntry, Result, Role, RunChange, RunId, RunOutcome,
@@ -8,7 +9,7 @@ use agentstore::{
 /// The number of entries of a turn.
 pub(super) const ENTRIES: u64 = 4;
 
-/// Turn `number` of a tour.
+/// The turn with the number `number` of a tour.
 #[derive(Debug, Clone)]
 pub(super) struct Turn {
     thread: ThreadId,
@@ -21,7 +22,8 @@ impl Turn {
         Self { thread: thread.clone(), name: format!("{tour}-turn-{number}"), number }
     }
 
-    /// Returns the ids of the entries. They are given and not generated, so that they can be looked for after a crash.
+    /// Returns the ids of the entries. They follow from the turn and are not random, so that the tour can look for the
+    /// entries after a crash.
     pub(super) fn entry_ids(&self) -> Result<Vec<EntryId>> {
         (1..=ENTRIES).map(|part| EntryId::new(format!("{}-{part}", self.name))).collect()
     }

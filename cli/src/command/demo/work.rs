@@ -1,4 +1,4 @@
-//! Background work: one dispatch is claimed and interrupted, another one is done and settled.
+//! Background work: one dispatch is claimed and interrupted, another one is claimed and completed.
 
 use std::time::Duration;
 
@@ -43,8 +43,8 @@ pub(super) async fn work(tour: &Tour, session: &Session, id: &ThreadId, report: 
     queue("second").await?;
     let second = claim(&*mailbox, id).await?;
     if !is_one_step {
-        // The store of the threads does not know of the interrupt. It refuses the earlier claim from the moment when a
-        // commit with the fence of the next claim takes the thread over.
+        // The store of the threads does not know of the interrupt. It refuses commits with the earlier claim only after
+        // a commit with the fence of the next claim.
         let _taken = commits.commit(Commit::new(id.clone()).fenced(second.fence())).await?;
         refused.push(commits.commit(late).await.err());
     }

@@ -28,7 +28,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         out.line(format!("begin {number}"))?;
         out.flush()?;
         let receipt = commits.commit(turn.commit()?).await?;
-        // The turn is acknowledged only by this line.
+        // This line acknowledges the turn.
         out.line(format!("done {number} {}", receipt.version.number()))?;
         out.flush()?;
     }

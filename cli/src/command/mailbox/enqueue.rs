@@ -48,7 +48,7 @@ pub(super) struct Args {
     /// How long to wait before the dispatch can be claimed, such as `10m`; it can be claimed at once if not given
     #[arg(long = "in", value_name = "TIME", value_parser = args::age)]
     delay: Option<Duration>,
-    /// The number of failures and expired leases after which the dispatch is a dead letter
+    /// The number of failures and expired leases after which the dispatch becomes a dead letter
     #[arg(long, default_value_t = 5, value_name = "N")]
     max_attempts: u32,
 }

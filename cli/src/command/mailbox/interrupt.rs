@@ -14,7 +14,7 @@ use crate::{
 
 /// Cancel the queued and running dispatches of a thread, and invalidate their claims
 ///
-/// Queued dispatches become superseded. A worker that holds a claim of the thread can write nothing from then on.
+/// Queued dispatches become superseded. A worker that holds a claim of the thread can then no longer write.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore mailbox interrupt t-42 --reason \"the user changed their mind\"\n  \
     agentstore mailbox interrupt t-42 --key cancel-1 --yes")]

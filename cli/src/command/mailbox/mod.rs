@@ -78,7 +78,8 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     }
 }
 
-/// Prints the answers to a command about named dispatches: those to which `did` applies, and those that were refused.
+/// Prints which of the named dispatches the mailbox refused, and the number of the others. `did` says what was done
+/// with the others, such as `cancelled`.
 fn print_answers(
     answers: Vec<(DispatchId, agentstore::Result<Dispatch>)>,
     did: &str,

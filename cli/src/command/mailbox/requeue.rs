@@ -35,7 +35,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         let filter = args.thread.map_or_else(DispatchFilter::default, DispatchFilter::of_thread);
         loop {
             let taken = mailbox.requeue(Requeue::matching(filter.clone(), STEP)).await?;
-            // A dead letter that was refused stays one, and the next call would return it again.
+            // A refused dispatch stays a dead letter, so the next call would return it again.
             let is_over = taken.is_empty() || taken.iter().any(|(_, answer)| answer.is_err());
             answers.extend(taken);
             if is_over {

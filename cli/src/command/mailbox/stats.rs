@@ -76,7 +76,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     out.line(match open.retried {
         0 => "no queued or claimed dispatch has failed before".to_owned(),
         retried => format!(
-            "{} with failures among those queued or claimed, {} in total",
+            "among the queued and claimed dispatches: {} with failures, {} in total",
             text::count(retried, "dispatch"),
             text::count(open.failures, "failure")
         ),

@@ -16,7 +16,7 @@ use crate::{args, failure::Result, output::Output, prompt, session::Session, tex
     after_help = "Examples:\n  agentstore outbox purge --dry-run\n  agentstore outbox purge --older-than 7d --yes"
 )]
 pub(super) struct Args {
-    /// Remove only rows that ended at least this long ago
+    /// Remove only rows that were delivered or became dead letters at least this long ago
     #[arg(long, value_name = "AGE", default_value = "24h", value_parser = args::age)]
     older_than: Duration,
     /// Only print how many rows would be removed, up to 1,000

@@ -1,4 +1,4 @@
-//! `pending decide`: decides about a ticket that a run waits for.
+//! `pending decide`: decides a ticket that a run waits for.
 
 use agentstore::{AppendPending, Decision, DecisionAction, Json, NewInput, RunId, ThreadId};
 
@@ -11,7 +11,7 @@ use crate::{
     text::safe,
 };
 
-/// Decide about a ticket that a run waits for; a ticket is decided only once
+/// Decide a ticket that a run waits for; a ticket can be decided only once
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore runs t-42 --json | jq '.runs[].status.waiting.tickets'\n  \
     agentstore pending decide t-42 run-7 ticket-1 --resume --result '{\"approved\":true}'\n  \
@@ -23,10 +23,10 @@ pub(super) struct Args {
     run: RunId,
     /// The id of the ticket
     ticket: String,
-    /// Let the run continue with what the ticket is about
+    /// Let the run continue and do what the ticket asks for
     #[arg(long, required_unless_present = "cancel", conflicts_with = "cancel")]
     resume: bool,
-    /// Let the run continue without what the ticket is about
+    /// Let the run continue without doing what the ticket asks for
     #[arg(long)]
     cancel: bool,
     /// The result with which the run continues, a JSON value

@@ -12,7 +12,7 @@ use crate::{
     text::safe,
 };
 
-/// Change the message or the delivery of an input, which keeps its place in the queue
+/// Change the message or the delivery of an input, which keeps its position in the queue
 ///
 /// If one of `--at`, `--alone`, `--barrier` and `--for` is given, the others are reset to their defaults.
 #[derive(Debug, clap::Args)]

@@ -13,7 +13,7 @@ use crate::{
     text::{self, safe},
 };
 
-/// List the pending input of a thread in its order, or the threads that have pending input
+/// List the pending input of a thread in the order of the queue, or the threads that have pending input
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore pending list\n  agentstore pending list t-42 --json | jq .inputs")]
 pub(super) struct Args {
@@ -67,7 +67,7 @@ fn print(thread: &ThreadId, queue: &PendingQueue, out: &mut Output) -> Result<()
     out.line(out.style(format!("the queue has revision {}", queue.revision)).dim())
 }
 
-/// Returns in a few words when an input is taken.
+/// Describes in a few words when an input may be consumed, and by which run.
 fn delivery(input: &PendingInput) -> String {
     let delivery = &input.delivery;
     let mut words = delivery.boundary.name().to_owned();

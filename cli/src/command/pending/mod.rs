@@ -68,25 +68,25 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     }
 }
 
-/// When an input may be taken.
+/// The options that say when an input may be consumed.
 #[derive(Debug, clap::Args)]
 struct DeliveryArgs {
-    /// The boundary of a run from which on the input may be taken; new_run if not given
+    /// The boundary, which is the point of a run from which on it may consume the input; new_run if not given
     ///
     /// The boundaries are interrupt (at once), next_step (before the next step of the run), on_natural_end (when the
     /// run would end by itself), new_run (at the beginning of a run) and resume_input (when a waiting run continues).
     #[arg(long = "at", value_name = "BOUNDARY")]
     boundary: Option<Boundary>,
-    /// Take the input alone, not together with other inputs
+    /// Consume the input alone, not together with other inputs
     #[arg(long)]
     alone: bool,
-    /// Take no input behind this one before it or together with it
+    /// Do not consume inputs behind this one in the queue before it or together with it
     #[arg(long)]
     barrier: bool,
-    /// The run that the input is for; after that run has ended, a new run may take the input
+    /// The run that the input is for; after that run has ended, a new run may consume the input
     #[arg(long = "for", value_name = "RUN")]
     target: Option<RunId>,
-    /// Let no other run take the input, not even after the run of `--for` has ended
+    /// Let no other run consume the input, not even after the run of `--for` has ended
     #[arg(long, requires = "target")]
     only: bool,
 }

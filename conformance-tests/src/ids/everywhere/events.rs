@@ -15,8 +15,8 @@ fn scopes(text: &str) -> [Scope; 2] {
     [Scope::Thread(id(text)), Scope::Run(id(text))]
 }
 
-/// Two appends. One has `text` as its writer and a key that other writers use, too. The other has `text` as its
-/// key and a writer that has other keys.
+/// Two appends of the same event. The first has `text` as its writer, and a key that is the same for all texts. The
+/// second has `text` as its key, and a writer that is the same for all texts.
 fn appends(text: &str) -> [AppendEvents; 2] {
     let mut draft = NewEvent::new(id(text), scopes(text));
     (draft.origin, draft.causation_id, draft.correlation_id) = (Some(id(text)), Some(id(text)), Some(id(text)));

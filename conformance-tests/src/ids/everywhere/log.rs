@@ -58,7 +58,8 @@ pub(super) async fn find(commits: &dyn CommitCoordinator, text: &str) -> Verdict
     expect(commits.commit(everywhere(text)).await?.deduplicated, "the repeat was not deduplicated")
 }
 
-/// Finds each text as the parent of one thread, and all texts together as keys, entries and state keys of one thread.
+/// Checks that each text works as the parent of one thread, and that all texts together work as commit keys, entry ids
+/// and state keys of one thread.
 pub(super) async fn find_all(commits: &dyn CommitCoordinator, texts: &[String]) -> Verdict {
     let threads = commits.threads();
     threads.create_thread(NewThread::new(id("child"))).await?;

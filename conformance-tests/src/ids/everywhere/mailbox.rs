@@ -1,4 +1,4 @@
-//! Ids of the mailbox: thread, run, dispatch, dedupe key, worker, instance, key of an interrupt.
+//! Ids of the mailbox: thread, run, dispatch, dedupe key, worker, instance of a worker, key of an interrupt.
 
 use store_core::{
     ClaimRequest, Dispatch, DispatchFilter, DispatchQuery, ErrorKind, Interrupt, MailboxStore, NewDispatch,
@@ -13,7 +13,7 @@ use crate::{
     mailbox::draft::{LEASE, ack},
 };
 
-/// Work with the dedupe key `text`, in a thread in which other dedupe keys are in use, too.
+/// A dispatch with the dedupe key `text`, in a thread that has dispatches with all the other dedupe keys, too.
 fn beside_others(text: &str) -> NewDispatch {
     NewDispatch::new(id("shared"), id("run")).with_dedupe_key(id(text))
 }
@@ -26,7 +26,7 @@ pub(super) async fn put(mailbox: &dyn MailboxStore, text: &str) -> Verdict {
     Ok(())
 }
 
-/// The dispatch `text`, which must be the only one in the list for this filter.
+/// Returns the dispatch `text`. Checks that this filter finds no other dispatch.
 async fn only(mailbox: &dyn MailboxStore, text: &str, filter: DispatchFilter) -> Result<Dispatch, Failure> {
     let mut found = mailbox.list_dispatches(DispatchQuery::new(filter)).await?.items;
     expect_eq(found.iter().map(|found| found.id.as_str()).collect::<Vec<_>>(), [text])?;

@@ -1,4 +1,4 @@
-//! Uses a text as an id in every place of a contract that takes one.
+//! Uses a text as an id wherever a contract takes an id.
 
 mod events;
 mod log;
@@ -11,16 +11,16 @@ use store_core::TenantStores;
 
 use crate::{Contract, Failure, Verdict};
 
-/// Uses each text wherever the contract takes an id, all texts at the same time. Then finds the
-/// records of each text, and no others.
+/// Uses each text wherever the contract takes an id, all texts at the same time. Then checks that each text leads to
+/// its own records and to no others.
 pub(super) async fn use_everywhere(contract: Contract, stores: &TenantStores, texts: &[String]) -> Verdict {
     try_join_all(texts.iter().map(async |text| put(contract, stores, text).await.map_err(|f| f.about(text)))).await?;
     try_join_all(texts.iter().map(async |text| find(contract, stores, text).await.map_err(|f| f.about(text)))).await?;
     find_all(contract, stores, texts).await
 }
 
-/// Uses `text` wherever the contract takes an id. Where two ids belong together, it also
-/// combines `text` with a fixed id.
+/// Writes records with `text` wherever the contract takes an id. Where two ids belong together, also combines `text`
+/// with a fixed id.
 pub(super) async fn put(contract: Contract, stores: &TenantStores, text: &str) -> Verdict {
     match contract {
         Contract::ThreadRunStore | Contract::CommitCoordinator => log::put(has(&stores.commits)?, text).await,
@@ -31,7 +31,7 @@ pub(super) async fn put(contract: Contract, stores: &TenantStores, text: &str) -
     }
 }
 
-/// Finds what [`put`] wrote under `text`, by each of its ids, and changes it.
+/// Checks that the records of `text` are found by each of their ids, and then changes them.
 pub(super) async fn find(contract: Contract, stores: &TenantStores, text: &str) -> Verdict {
     match contract {
         Contract::ThreadRunStore | Contract::CommitCoordinator => log::find(has(&stores.commits)?, text).await,
@@ -42,7 +42,8 @@ pub(super) async fn find(contract: Contract, stores: &TenantStores, text: &str) 
     }
 }
 
-/// Finds as many records as there are texts in the places where the texts are next to each other.
+/// Checks the records that the texts share, such as a thread in which every text is the id of an entry: each text must
+/// occur exactly once.
 async fn find_all(contract: Contract, stores: &TenantStores, texts: &[String]) -> Verdict {
     match contract {
         Contract::ThreadRunStore | Contract::CommitCoordinator => log::find_all(has(&stores.commits)?, texts).await,
@@ -53,6 +54,7 @@ async fn find_all(contract: Contract, stores: &TenantStores, texts: &[String]) -
     }
 }
 
+/// Returns the store of a contract, or a failure if there is none.
 fn has<T: ?Sized>(store: &Option<std::sync::Arc<T>>) -> Result<&T, Failure> {
     store.as_deref().ok_or_else(|| Failure::new("the store does not have the contract"))
 }

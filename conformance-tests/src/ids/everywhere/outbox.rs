@@ -12,8 +12,8 @@ use crate::{
     given::{id, walk},
 };
 
-/// A row in a lane and for a target of its own, a row in a lane with other dedupe keys, and a row in
-/// a lane with other order keys.
+/// Three rows: one whose lane and target are `text`, one whose dedupe key is `text` in a lane that all texts share, and
+/// one whose order key is `text` in another lane that all texts share.
 fn rows(text: &str) -> [NewOutboxRow; 3] {
     let row = |lane: &str, target: &str| NewOutboxRow::new(id(lane), id(target), Json::null());
     [

@@ -9,7 +9,7 @@ use crate::{
     given::{id, walk},
 };
 
-/// The thread in whose queue every text is the id of an input.
+/// A thread in whose queue each text is the id of one input.
 fn shared() -> ThreadId {
     id("shared")
 }

@@ -42,8 +42,8 @@ impl Mail {
             None => self.threads.keys().cloned().collect(),
         };
         for thread in &threads {
-            // A claim among all threads compares a lease with store time itself, as a store does that finds expired
-            // leases in an index. A claim of a named thread uses the time of the thread, which can be later.
+            // A claim from any thread compares a lease with store time, because stores find expired leases in an index.
+            // A claim from a named thread uses the time of the thread, which can be later.
             if request.thread.is_some() || self.lease_of(thread).is_some_and(|end| self.is_past(end, setting)) {
                 self.end_lease(thread, setting)?;
             }
@@ -67,7 +67,7 @@ impl Mail {
         end.as_millis() <= setting.now.as_millis() + early
     }
 
-    /// Ends the claim of a thread if its lease has expired, and returns the place of the dispatch.
+    /// Ends the claim of a thread if its lease has expired, and returns the index of the dispatch.
     fn end_lease(&mut self, thread: &ThreadId, setting: &Setting<'_>) -> Result<Option<usize>> {
         let now = self.time(thread, setting.now);
         let is_over = |at: &usize| self.jobs.get(*at).is_some_and(|job| job.is_over(now, setting.bug));
@@ -75,7 +75,7 @@ impl Mail {
         self.lapse(at, now, setting.bug).map(|()| Some(at))
     }
 
-    /// Returns why a dispatch cannot be claimed, or none if it can.
+    /// Returns why a dispatch cannot be claimed, or `None` if it can.
     fn objection(&self, at: usize) -> Option<Missed> {
         let job = self.jobs.get(at)?;
         match self.running(&job.dispatch.thread).and_then(|at| self.jobs.get(at)) {
@@ -85,7 +85,8 @@ impl Mail {
         }
     }
 
-    /// Returns the key that orders a ready thread among the others, and the place of the dispatch to claim.
+    /// Returns the key by which ready threads are ordered, with the index of the dispatch to claim as the last part.
+    /// Returns `None` if the thread is not ready.
     fn ready_place(&self, thread: &ThreadId, setting: &Setting<'_>) -> Option<(u8, Timestamp, ThreadId, usize)> {
         if self.running(thread).is_some() && setting.bug != Some(Bug::BusyThreadsGiveMore) {
             return None;
@@ -129,7 +130,7 @@ impl Mail {
         Ok(ClaimedDispatch::new(dispatch, token, number))
     }
 
-    /// Counts the attempts whose lease has expired. Only a broken store does this.
+    /// Counts the attempts whose lease has expired. Only the planted bug `ReclaimInTwoSteps` calls this.
     pub(super) fn count_lost(&mut self, setting: &Setting<'_>) {
         let over = self.jobs.iter_mut().filter(|job| job.is_over(setting.now, setting.bug));
         over.for_each(|job| job.dispatch.attempts += 1);

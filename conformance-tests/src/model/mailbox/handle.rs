@@ -19,13 +19,13 @@ use crate::model::{
 };
 
 impl Handle {
-    /// Returns the setting for a read of the mailbox at this time.
+    /// Returns what the rules depend on, for a read of the mailbox at this time.
     fn setting(&self, now: Timestamp) -> Setting<'_> {
         let Shared { limits, ids, bug, .. } = &*self.shared;
         Setting { now, limits, ids, bug: *bug, sealer: (&self.tenant, self.shared.cursors.key()) }
     }
 
-    /// Whether a claim at this time would get a dispatch.
+    /// Returns whether a claim at this time would get a dispatch.
     pub(in crate::model) fn is_ready(&self, now: Timestamp) -> Result<bool> {
         let setting = self.setting(now);
         self.read(|view| Ok(!view.tenant.mail.ready(&setting)?.is_empty()))

@@ -1,5 +1,5 @@
-//! The mailbox (MB): a list of the dispatches of a tenant, and a record for each thread. An interrupt changes every
-//! dispatch that it supersedes.
+//! The mailbox (MB): a list of the dispatches of a tenant, and a record for each thread. An interrupt immediately
+//! changes every queued dispatch that it supersedes.
 
 mod claim;
 mod handle;
@@ -27,11 +27,11 @@ pub(super) struct Mail {
     jobs: Vec<Job>,
 }
 
-/// What the mailbox knows about a thread.
+/// The data of a mailbox about a thread.
 #[derive(Debug, Clone, Default)]
 struct ThreadMailbox {
     epoch: u64,
-    /// The last 20 interrupts that had a key, with their answers, in their order.
+    /// The last 20 interrupts that had a key, each with its answer. The oldest is first.
     keys: Vec<(InterruptKey, Interrupted)>,
     claims: u64,
     last_number: u64,
@@ -41,7 +41,7 @@ struct ThreadMailbox {
     over: Option<Fence>,
 }
 
-/// The settlement that ended a claim, with its answer; none if something else ended the claim.
+/// The settlement that ended a claim, with its answer; `None` if the claim ended in another way.
 type Answered = Option<(Settlement, Settled)>;
 
 /// A dispatch, with data that callers do not see.
@@ -62,7 +62,7 @@ impl Job {
         !self.dispatch.status.is_final()
     }
 
-    /// Whether its lease has expired.
+    /// Returns whether the lease of its claim has expired.
     fn is_over(&self, now: Timestamp, bug: Option<Bug>) -> bool {
         let Some(claim) = &self.dispatch.claim else { return false };
         let end = claim.lease_until;
@@ -101,7 +101,7 @@ impl Mail {
         self.threads.is_empty()
     }
 
-    /// Adds the data of another mailbox. Only a broken store does this.
+    /// Adds the data of another mailbox. Only the planted bug `TenantByPrefix` does this.
     pub(super) fn take_in(&mut self, other: &Self) {
         self.threads.extend(other.threads.clone());
         self.jobs.extend(other.jobs.iter().cloned());
@@ -113,7 +113,7 @@ impl Mail {
             .or_insert_with(|| ThreadMailbox { free_since: now, ..ThreadMailbox::default() })
     }
 
-    /// Returns store time, raised to the time of the last write to the thread (PR-22).
+    /// Returns store time, or the time of the last write to the thread if that is later (PR-22).
     fn time(&self, thread: &ThreadId, now: Timestamp) -> Timestamp {
         self.threads.get(thread).map_or(now, |thread_mailbox| thread_mailbox.last_time.max(now))
     }
@@ -126,13 +126,14 @@ impl Mail {
         self.jobs.iter().position(|job| job.dispatch.id == *id)
     }
 
-    /// Returns the place of the claimed dispatch of a thread.
+    /// Returns the index of the claimed dispatch of a thread.
     fn running(&self, thread: &ThreadId) -> Option<usize> {
         let claimed = |job: &Job| job.dispatch.status == DispatchStatus::Claimed && job.dispatch.thread == *thread;
         self.jobs.iter().position(claimed)
     }
 
-    /// Records a write to the thread, and if `freed` is set, that the thread is free from now on.
+    /// Records a write to the thread. If `freed` is set, also records that the thread has no claimed dispatch from now
+    /// on.
     fn touch(&mut self, thread: &ThreadId, now: Timestamp, freed: bool) {
         let thread_mailbox = self.thread_mailbox(thread, now);
         thread_mailbox.last_time = now;
@@ -160,7 +161,7 @@ impl Mail {
         Ok(())
     }
 
-    /// Supersedes a claimed dispatch whose thread was interrupted since.
+    /// Supersedes a claimed dispatch whose thread was interrupted after the claim.
     fn supersede(&mut self, at: usize, now: Timestamp) -> Result<()> {
         let Some(job) = self.jobs.get_mut(at) else { return Ok(()) };
         job.becomes(DispatchStatus::Superseded, now);

@@ -1,4 +1,4 @@
-//! Enqueueing, cancelling, interrupting, requeueing, purging.
+//! The calls that enqueue, cancel, interrupt, requeue and purge.
 
 use serde_json::json;
 use store_core::{
@@ -52,8 +52,8 @@ impl Mail {
         answer
     }
 
-    /// Returns the dispatch that has the dedupe key of a new dispatch. If its lease has expired and it would not be
-    /// queued again, its claim is ended, and the key is free.
+    /// Returns the dispatch that has the dedupe key of a new dispatch. If the lease of the dispatch has expired and the
+    /// dispatch would not be queued again, its claim is ended, and the key is free.
     fn holder(&mut self, new: &NewDispatch, now: Timestamp, bug: Option<Bug>) -> Result<Option<DispatchId>> {
         let Some(key) = &new.dedupe_key else { return Ok(None) };
         let holds = |job: &Job| match bug {
@@ -117,7 +117,7 @@ impl Mail {
                 job.dispatch.reason.clone_from(&request.reason);
                 done.superseded += 1;
             } else if job.dispatch.status == DispatchStatus::Claimed && job.dispatch.epoch == old {
-                // The dispatch shows the reason when its claim ends.
+                // Reads of the dispatch show the reason only after its claim has ended.
                 job.dispatch.reason.clone_from(&request.reason);
             }
         }
@@ -223,7 +223,7 @@ fn answer(job: &Job, deduplicated: bool) -> Result<Enqueued> {
     }))
 }
 
-/// Refuses a batch of no items, and one of more than 1,000.
+/// Refuses a limit of 0, and a limit above 1,000.
 pub(super) fn check_batch(limit: u32) -> Result<()> {
     if (1..=1_000).contains(&limit) { Ok(()) } else { Err(Error::invalid("limit", "it must be from 1 to 1000")) }
 }

@@ -40,7 +40,7 @@ impl Mail {
     }
 }
 
-/// Returns a dispatch as callers see it. A claimed dispatch does not show the reason of an interrupt yet.
+/// Returns a dispatch as reads return it. A claimed dispatch does not show the reason of an interrupt yet.
 fn view(job: &Job) -> Dispatch {
     let mut dispatch = job.dispatch.clone();
     if job.is_open() {

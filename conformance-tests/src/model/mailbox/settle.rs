@@ -31,8 +31,8 @@ pub(in crate::model) fn check_settlement(settlement: &Settlement, limits: &Limit
 }
 
 impl Mail {
-    /// Returns the place of the dispatch that a token holds. `Err(Some(place))` stands for a claim that an interrupt
-    /// ended or will end, and `Err(None)` for any other claim that is lost.
+    /// Returns the index of the dispatch whose current claim has this token. `Err(Some(index))` stands for a claim that
+    /// an interrupt has ended or will end, and `Err(None)` for any other claim that is lost.
     fn held(&self, claim: &ClaimRef, bug: Option<Bug>) -> std::result::Result<usize, Option<usize>> {
         let at = self.find(&claim.dispatch).ok_or(None)?;
         let Some(job) = self.jobs.get(at) else { return Err(None) };
@@ -47,8 +47,8 @@ impl Mail {
         if by_interrupt { Err(Some(at)) } else { Err(None) }
     }
 
-    /// Returns the place of the dispatch that a holder writes to, and store time for it. If the thread was
-    /// interrupted since, the write is refused and supersedes the dispatch (MB-33).
+    /// Returns the index of the dispatch that a holder writes to, and store time for its thread. If the thread was
+    /// interrupted after the claim, the write is refused and supersedes the dispatch (MB-33).
     fn writing(&mut self, claim: &ClaimRef, setting: &Setting<'_>) -> Result<(usize, Timestamp)> {
         let time = |mail: &Self, at: usize| {
             mail.jobs.get(at).map_or(setting.now, |job| mail.time(&job.dispatch.thread, setting.now))
@@ -204,7 +204,7 @@ fn apply(job: &mut Job, settlement: &Settlement, now: Timestamp, setting: &Setti
 }
 
 /// Refuses a write to a thread under a claim of this mailbox that is lost or from an earlier epoch (CM-31). Accepts a
-/// claim that this mailbox has not given out: the claim belongs to another mailbox.
+/// claim that is not from this mailbox, because another mailbox decides about it.
 pub(in crate::model) fn check_fence(
     mail: &Mail,
     thread: &ThreadId,

@@ -1,4 +1,4 @@
-//! Makes the bodies of new entries from operations.
+//! Makes the bodies of new entries from the operations of a history.
 
 use store_core::{
     Block, Compaction, Custom, EntryId, Interval, Label, Message, NewBody, Origin, Provenance, RewindTo, Role,
@@ -10,7 +10,8 @@ use super::{
     ops::{BodyOp, To},
 };
 
-/// Makes a body. Its places are places in `log`; those of a compaction are mostly places in `path`.
+/// Makes a body. References to entries are indexes into `log`. The references of a compaction are mostly scaled to
+/// `path`.
 pub(super) fn body(op: &BodyOp, log: &[EntryId], path: &[EntryId]) -> NewBody {
     match op {
         BodyOp::User(number) => Message::user(text(*number)).into(),

@@ -1,4 +1,4 @@
-//! Makes requests from operations.
+//! Makes requests from the operations of a history.
 
 use std::{iter, time::Duration};
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::given::id;
 
-/// Makes the guard of a caller that has read `thread`. `counter` returns the counter that the guard is about.
+/// Makes the guard of a caller that has read `thread`. `counter` returns the version or revision that is guarded.
 pub(super) fn expect(guard: Guard, thread: Option<&Thread>, counter: fn(&Thread) -> Version) -> Expect {
     let Some(seen) = thread.map(counter) else { return unseen(guard) };
     let with = |number, generation| Expect::Version(Version::new(number, generation, seen.incarnation()));
@@ -46,7 +46,7 @@ pub(super) fn fence(number: u8) -> Fence {
     Fence::new(id("dispatch"), store_core::ClaimToken::new("token"), 0, claim)
 }
 
-/// Returns the time `millis` milliseconds before `now`. The value 255 stands for a time in the future.
+/// Returns the time `millis` milliseconds before `now`. The number 255 stands for a time in the future.
 pub(super) fn ago(now: Timestamp, millis: u16) -> Timestamp {
     if millis == 255 { now.saturating_add(Duration::from_secs(3600)) } else { earlier(now, millis) }
 }
@@ -91,7 +91,7 @@ pub(super) struct RequestContext<'a> {
     pub(super) queue: Vec<PendingInput>,
     /// The ids of the thread's runs.
     pub(super) runs: Vec<RunId>,
-    /// How many entries and inputs were drafted so far. Each gets an id of its own.
+    /// How many entries and inputs were made so far. Each gets a new id.
     pub(super) drafted: &'a mut u64,
     /// The revision of the thread's state.
     pub(super) state_revision: u64,
@@ -116,8 +116,8 @@ impl RequestContext<'_> {
         commit
     }
 
-    /// Returns the pending input at a place, with its revision lowered by `behind`. If there is
-    /// none, the id is that of an entry.
+    /// Returns a reference to the pending input at an index of the queue, with its revision lowered by `behind`. If
+    /// there is no such input, returns a reference with the id of an entry.
     pub(super) fn pending(&self, place: u8, behind: u8) -> InputRef {
         let found = self.queue.get(usize::from(place)).map(PendingInput::as_ref);
         let mut found = found.unwrap_or_else(|| InputRef::new(entry_at(&self.log, place), 1));
@@ -174,7 +174,7 @@ impl RequestContext<'_> {
         body(&op.body, &self.log, &self.path)
     }
 
-    /// Returns a run of the thread; none if it has no runs. The number 255 stands for a run that does not exist.
+    /// Returns a run of the thread, or `None` if it has no runs. The number 255 stands for a run that does not exist.
     fn run(&self, number: u8) -> Option<RunId> {
         match number {
             255 => Some(named("r", number)),

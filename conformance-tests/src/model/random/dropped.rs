@@ -1,5 +1,5 @@
-//! Commits whose futures are dropped before they end. The call must have had its whole effect or none (PR-11). Reads
-//! find out which of the two it was.
+//! Commits whose futures are dropped before they end. The call must have its whole effect or none (PR-11). Reads show
+//! which of the two happened.
 
 use std::{
     sync::Arc,

@@ -1,4 +1,4 @@
-//! Steps with events, on both sides.
+//! Steps with events. Each runs on the store and on the model.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{Failure, event::next, given::id};
 /// How long a subscription may take to deliver a stored event.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Makes an append of events. Events that name no thread of their own get `thread`.
+/// Makes an append of events. Events that name no thread belong to `thread`.
 pub(super) fn of_commit(op: &[EventOp], thread: u8) -> AppendEvents {
     AppendEvents::new(op.iter().map(|event| draft(event, thread)))
 }
@@ -126,7 +126,7 @@ impl Pair {
         let mut given = Vec::new();
         for _ in 0..info.events {
             let event = tokio::time::timeout(PATIENCE, next(&mut stream)).await;
-            let event = event.map_err(|_| Failure::new("a subscription gave fewer events than the list"))?;
+            let event = event.map_err(|_| Failure::new("a subscription delivered fewer events than the list"))?;
             given.push(event.ok_or_else(|| Failure::new("a subscription ended"))??);
         }
         let query = EventQuery::new(of).with_page(PageRequest::first(1_000));
@@ -135,7 +135,7 @@ impl Pair {
     }
 }
 
-/// Returns one of the ten newest events of a scope. Places are counted from the newest event.
+/// Returns one of the ten newest events of a scope. The newest event has the index 0.
 async fn nth(events: &dyn EventStore, of: &Scope, place: u8) -> Outcome<Option<Event>> {
     let query = EventQuery::new(of.clone()).with_direction(Direction::Backward);
     let page: Page<Event> = events.list_events(query.with_page(PageRequest::first(10))).await?;
@@ -143,7 +143,7 @@ async fn nth(events: &dyn EventStore, of: &Scope, place: u8) -> Outcome<Option<E
     Ok(page.items.into_iter().nth(place))
 }
 
-/// Returns an event without its id and its cursors, which differ between the two sides.
+/// Returns an event without its id and its cursors, which differ between the store and the model.
 pub(super) fn plain(event: &Event) -> Event {
     let mut event = event.clone();
     event.id = id("event");

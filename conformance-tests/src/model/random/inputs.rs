@@ -1,4 +1,4 @@
-//! Steps with pending input, on both sides.
+//! Steps with pending input. Each runs on the store and on the model.
 
 use store_core::{AppendPending, Delivery, EntryId, Message, PendingUpdate, Reorder, ThreadId};
 

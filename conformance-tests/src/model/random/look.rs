@@ -1,4 +1,4 @@
-//! What a test reads from the model directly, without its contracts.
+//! Reads of the model's data that bypass its contracts.
 
 use store_core::{EntryId, PendingInput, RunId, TenantId, ThreadId};
 

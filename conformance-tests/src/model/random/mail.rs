@@ -1,4 +1,4 @@
-//! Steps of the mailbox, on both sides.
+//! Steps of the mailbox. Each runs on the store and on the model.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn settlement(op: SettleOp) -> Settlement {
     }
 }
 
-/// Runs an operation that refers to no claim on one side, and returns its answer as text.
+/// Runs an operation that refers to no claim on the store or on the model, and returns its answer as text.
 async fn ask(side: &dyn MailboxStore, op: &MailOp, now: store_core::Timestamp) -> String {
     match op {
         MailOp::Enqueue { dispatch, thread, priority, key, delay, attempts } => {
@@ -118,7 +118,8 @@ impl Pair {
         }
     }
 
-    /// Returns one of all claims so far, as each side returned it. The last three are chosen more often.
+    /// Returns one of all claims so far, as the store and as the model returned it. The last three are chosen more
+    /// often.
     fn claim_at(&self, which: u8) -> Option<(ClaimedDispatch, ClaimedDispatch)> {
         let recent = if which < 160 { 3 } else { usize::MAX };
         let from = self.held.len().saturating_sub(recent);

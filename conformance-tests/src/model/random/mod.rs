@@ -1,4 +1,4 @@
-//! Random operations on a store and on the model. The results must be equal, and the errors of the same kind.
+//! Runs random operations on a store and on the model. The results must be equal, and the errors of the same kind.
 
 mod body;
 mod draft;
@@ -35,7 +35,7 @@ use crate::{
 /// The size and the seed of a test that compares a store with the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelTest {
-    /// How many histories.
+    /// How many histories are run.
     pub cases: u32,
     /// How many steps a history has.
     pub steps: usize,
@@ -57,7 +57,7 @@ impl ModelTest {
     /// - `AGENTSTORE_MODEL_CASES`: the number of histories. The default is 10, for the length `full` 150 and
     ///   for the length `long` 1,000.
     /// - `AGENTSTORE_MODEL_STEPS`: the number of steps in each. The default is 50.
-    /// - `AGENTSTORE_MODEL_SEED`: a number, or `random`. The default is 1, so that each run plays the same histories.
+    /// - `AGENTSTORE_MODEL_SEED`: a number, or `random`. The default is 1, so that every run uses the same histories.
     #[must_use]
     pub fn from_env() -> Self {
         let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -160,8 +160,8 @@ pub fn model_test(fixture: impl Fixture, cases: u32, steps: usize) {
 /// Defines a test that runs random histories on a backend and on the model.
 ///
 /// The fixture is an expression with a path from the root of the crate: `crate::fixture()`.
-/// [`ModelTest::from_env`] says how many histories are run. After `in full`, a number can be given: at least so
-/// many histories are run at the length `long`.
+/// [`ModelTest::from_env`] documents how many histories are run. The number after `in full` is the minimum number of
+/// histories at the length `long`.
 #[macro_export]
 macro_rules! model {
     ($fixture:expr) => {
@@ -176,7 +176,7 @@ macro_rules! model {
     };
 }
 
-/// Runs a history on both sides, and compares everything at its end.
+/// Runs a history on a store and on the model. At its end, compares all data.
 async fn play(fixture: &Arc<dyn Fixture>, history: &[Op]) -> Outcome {
     let mut pair = Pair::open(Arc::clone(fixture)).await?;
     for (at, op) in history.iter().enumerate() {

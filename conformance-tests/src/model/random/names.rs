@@ -1,10 +1,10 @@
-//! What the small numbers of operations stand for.
+//! Ids, names and values for the small numbers in operations.
 
 use store_core::{AgentId, EntryId, Error, Json};
 
 use crate::given::id;
 
-/// Returns the id of this kind with this number.
+/// Returns the id that consists of this prefix and this number.
 pub(super) fn named<T: std::str::FromStr<Err = Error>>(kind: &str, number: u8) -> T {
     id(&format!("{kind}{number}"))
 }
@@ -19,7 +19,8 @@ pub(super) fn label(number: u8) -> String {
     format!("name {number}")
 }
 
-/// Returns the entry at this place of a log. The places from 248 on stand for an entry that does not exist.
+/// Returns the entry with this index in a log, modulo the length of the log. From 248 on, a number stands for an entry
+/// that does not exist.
 pub(super) fn entry_at(log: &[EntryId], place: u8) -> EntryId {
     let found = if place < 248 { log.get(usize::from(place) % log.len().max(1)) } else { None };
     found.cloned().unwrap_or_else(|| id("nowhere"))

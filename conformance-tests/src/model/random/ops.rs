@@ -1,4 +1,4 @@
-//! Operations as data. Small numbers stand for ids, places and values: a history can be shortened and printed.
+//! Operations as data, so that a history can be shortened and printed. Small numbers stand for ids, indexes and values.
 
 use store_core::{
     Boundary, ChildStrategy, Direction, DispatchOrder, DispatchStatus, OpenCalls, OutboxStatus, RunPhase, ThreadOrder,
@@ -33,7 +33,8 @@ pub(super) enum Op {
         thread: u8,
         inputs: Vec<InputOp>,
     },
-    /// Changes the input at a place of the queue.
+    /// Changes the input with the index `place` in the queue. `behind` is the number by which the expected revision is
+    /// too low.
     ChangeInput {
         thread: u8,
         place: u8,
@@ -45,8 +46,8 @@ pub(super) enum Op {
         thread: u8,
         place: u8,
     },
-    /// Rotates the queue by `turn` places. `wrong` names an input twice if it is true, and
-    /// leaves one out if it is false.
+    /// Rotates the queue by `turn` positions. With `wrong`, the new order names an input twice (`true`) or leaves
+    /// one out (`false`).
     Reorder {
         thread: u8,
         turn: u8,
@@ -59,7 +60,7 @@ pub(super) enum Op {
     EmitAgain {
         which: u8,
     },
-    /// Trims a scope: up to one of its newest events, or the events from more than `older` milliseconds ago.
+    /// Trims a scope: either up to one of its newest events, or all events from more than `older` milliseconds ago.
     Trim {
         scope: ScopeOp,
         place: u8,
@@ -116,7 +117,7 @@ pub(super) enum Op {
     Reopen,
 }
 
-/// A step of the mailbox. `which` is the place of a claim among all earlier claims.
+/// A step of the mailbox. `which` is the index of a claim among all earlier claims.
 #[derive(Debug, Clone)]
 pub(super) enum MailOp {
     Enqueue {
@@ -233,7 +234,7 @@ pub(super) struct CommitOp {
     pub(super) entries: Vec<EntryOp>,
     pub(super) run: Option<RunOp>,
     pub(super) state: Option<StateChangeOp>,
-    /// Places in the queue, each with the number by which the given revision is too low.
+    /// Indexes in the queue, each with the number by which the given revision is too low.
     pub(super) consume: Vec<(u8, u8)>,
     pub(super) events: Vec<EventOp>,
     pub(super) outbox: Vec<RowOp>,
@@ -252,7 +253,7 @@ pub(super) struct RowOp {
     pub(super) attempts: u8,
 }
 
-/// A step of the outbox. `which` is the place of a claimed row, counted from the newest.
+/// A step of the outbox. `which` is the index of a claimed row, counted from the newest.
 #[derive(Debug, Clone)]
 pub(super) enum RowsOp {
     Claim { lane: u8, target: Option<u8>, limit: u8, lease: u16 },
@@ -281,7 +282,7 @@ pub(super) enum ScopeOp {
 /// A new event.
 #[derive(Debug, Clone)]
 pub(super) struct EventOp {
-    /// Whether the event has the scope of a thread: that of `thread` or, if it is none, that of the commit.
+    /// Whether the event has a thread as a scope: `thread`, or the thread of the commit if `thread` is `None`.
     pub(super) in_thread: bool,
     pub(super) thread: Option<u8>,
     pub(super) run: Option<u8>,
@@ -311,11 +312,11 @@ pub(super) struct FactsOp {
 /// A new input.
 #[derive(Debug, Clone)]
 pub(super) struct InputOp {
-    /// The place of an entry whose id the input gets.
+    /// The index of an entry whose id the input gets.
     pub(super) logged: Option<u8>,
-    /// The place of a pending input whose id the input gets.
+    /// The index of a pending input whose id the input gets.
     pub(super) pending: Option<u8>,
-    /// Whether everything else is also that of the pending input.
+    /// Whether the input is also in all other parts equal to this pending input.
     pub(super) again: bool,
     pub(super) text: u8,
     pub(super) boundary: Boundary,
@@ -324,12 +325,13 @@ pub(super) struct InputOp {
     pub(super) decision: Option<(u8, bool)>,
 }
 
-/// A new entry. Places are taken modulo the length of the log; the largest stand for an entry that does not exist.
+/// A new entry. Indexes are taken modulo the length of the log. The largest numbers stand for an entry that does not
+/// exist.
 #[derive(Debug, Clone)]
 pub(super) struct EntryOp {
-    /// The place of an entry whose id the new entry gets.
+    /// The index of an entry whose id the new entry gets.
     pub(super) taken: Option<u8>,
-    /// The place of a pending input whose id the new entry gets.
+    /// The index of a pending input whose id the new entry gets.
     pub(super) pending: Option<u8>,
     pub(super) parent: Parent,
     pub(super) side: Option<bool>,
@@ -354,7 +356,7 @@ pub(super) enum BodyOp {
     Aside(u8),
     /// A message without blocks.
     Empty,
-    /// A call in a message of a user, which is not allowed.
+    /// A message of a user with a tool call, which is not allowed.
     Misplaced,
     Assistant {
         text: Option<u8>,

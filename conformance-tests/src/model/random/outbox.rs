@@ -1,4 +1,4 @@
-//! Steps of the outbox, on both sides.
+//! Steps of the outbox. Each runs on the store and on the model.
 
 use std::{sync::Arc, time::Duration};
 
@@ -94,7 +94,7 @@ impl Pair {
         }
     }
 
-    /// Returns a claimed row as each side returned it. Places are counted from the newest.
+    /// Returns a claimed row, as the store and as the model returned it. The newest row has the index 0.
     fn nth_claimed(&self, which: u8) -> Option<(ClaimedOutboxRow, ClaimedOutboxRow)> {
         let count = self.claimed.len();
         self.claimed.get(count.checked_sub(1 + usize::from(which) % count.max(1))?).cloned()
@@ -104,7 +104,7 @@ impl Pair {
 /// The statuses that filters choose from.
 pub(super) const STATUSES: &[OutboxStatus] = OutboxStatus::ALL;
 
-/// Returns a row without its id, which differs between the two sides.
+/// Returns a row without its id, which differs between the store and the model.
 pub(super) fn plain(row: &OutboxRow) -> OutboxRow {
     let mut row = row.clone();
     row.id = crate::given::id("row");

@@ -1,4 +1,4 @@
-//! A store and the model as a pair. Every step runs on both sides, and what callers see is compared.
+//! A store and the model as a pair. Every step runs on both, and what they return is compared.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -22,10 +22,10 @@ use crate::{
     model::ModelStore,
 };
 
-/// The result of a step. A step fails if the two sides disagree, or if it cannot be run.
+/// The result of a step. A step fails if the store and the model disagree, or if it cannot be run.
 pub(super) type Outcome<T = ()> = std::result::Result<T, Failure>;
 
-/// The handles of one side.
+/// The handles of the store or of the model.
 #[derive(Clone)]
 pub(super) struct Side {
     pub(super) threads: Arc<dyn ThreadRunStore>,
@@ -55,24 +55,27 @@ impl Side {
     }
 }
 
-/// The two sides, and what later steps refer to.
+/// The store, the model, and what later steps refer to.
 pub(super) struct Pair {
     fixture: Arc<dyn Fixture>,
     opened: Option<Opened>,
+    /// The handles of the store under test.
     pub(super) real: Side,
+    /// The model.
     pub(super) model: ModelStore,
+    /// The handles of the model.
     pub(super) twin: Side,
-    /// How many entries and inputs were drafted so far.
+    /// How many entries and inputs were made so far.
     drafted: u64,
-    /// Commits with a key, as each side received them.
+    /// Commits with a key, as the store and as the model received them.
     keyed: Vec<(Commit, Commit)>,
     /// Appends of events with a key.
     pub(super) emitted: Vec<AppendEvents>,
-    /// Claimed dispatches, as each side returned them.
+    /// Claimed dispatches, as the store and as the model returned them.
     pub(super) held: Vec<(ClaimedDispatch, ClaimedDispatch)>,
-    /// Claimed rows of the outbox, as each side returned them.
+    /// Claimed rows of the outbox, as the store and as the model returned them.
     pub(super) claimed: Vec<(ClaimedOutboxRow, ClaimedOutboxRow)>,
-    /// Store time is not set back to before this time.
+    /// The earliest time to which store time may be set back.
     floor: Timestamp,
 }
 
@@ -83,7 +86,7 @@ impl fmt::Debug for Pair {
 }
 
 impl Pair {
-    /// Opens a new store, and makes a model whose clock shows the store's time.
+    /// Opens a new store, and makes a model whose clock is set to the store's time.
     pub(super) async fn open(fixture: Arc<dyn Fixture>) -> Outcome<Self> {
         let opened = fixture.open(Limits::default()).await?;
         let real = Side::of(&*opened.store)?;
@@ -120,14 +123,14 @@ impl Pair {
         store_core::Clock::now(self.model.clock())
     }
 
-    /// If the store uses the time of a server, moves the model's clock on to a time that the store has returned.
+    /// If the store uses the time of a server, moves the model's clock forward to a time that the store has returned.
     pub(super) fn follow(&self, time: Option<Timestamp>) {
         if let (TimeSource::Server, Some(time)) = (self.fixture.capabilities().time, time) {
             self.model.clock().set(time.max(self.now()));
         }
     }
 
-    /// Runs one step on both sides, and compares the answers.
+    /// Runs one step on the store and on the model, and compares the answers.
     pub(super) async fn step(&mut self, op: &Op) -> Outcome {
         match op {
             Op::Create { thread, fields, at } => self.create(draft::new_thread(*thread, fields, *at, self.now())).await,
@@ -190,7 +193,7 @@ impl Pair {
         agree(&real, &self.twin.threads.delete_thread(id, theirs).await)
     }
 
-    /// Loads a thread from each side.
+    /// Loads a thread from the store and from the model.
     pub(super) async fn both_threads(&self, id: &ThreadId) -> Outcome<(Option<Thread>, Option<Thread>)> {
         Ok((self.real.threads.load_thread(id).await?, self.twin.threads.load_thread(id).await?))
     }
@@ -209,7 +212,7 @@ impl Pair {
         }
     }
 
-    /// Makes a commit for each side. The two differ only in their guards.
+    /// Makes a commit for the store and one for the model. The two differ only in their guards.
     pub(super) async fn drafted(&mut self, op: &CommitOp) -> Outcome<(Commit, Commit)> {
         let (ours, theirs) = self.both_threads(&named("t", op.thread)).await?;
         let commit = self.request_context(op.thread, theirs.as_ref()).commit(op);
@@ -251,8 +254,8 @@ impl Pair {
         Ok(())
     }
 
-    /// Begins a new millisecond, in which nothing has been written yet. A walk that leaves out what is written after
-    /// its first page calls this after that page, so that the times of later writes are greater.
+    /// Begins a new millisecond, in which nothing has been written yet. Some lists leave out what is written after
+    /// their first page was read. This is called after that page, so that later writes have later times.
     pub(super) async fn next_millisecond(&mut self) -> Outcome {
         self.advance(Duration::from_millis(1)).await?;
         self.floor = self.now();
@@ -290,7 +293,7 @@ impl Pair {
     }
 }
 
-/// Fails unless a caller sees the same on both sides.
+/// Fails unless the store and the model have returned the same.
 #[track_caller]
 pub(super) fn agree<T: Seen>(real: &T, twin: &T) -> Outcome {
     let (real, twin) = (real.seen(), twin.seen());

@@ -1,4 +1,4 @@
-//! Reads on both sides: single records, contexts, and lists page by page.
+//! Reads from the store and from the model: single records, contexts, and lists page by page.
 
 use store_core::{
     BodyKind, Budget, ContextRequest, Cursor, Direction, DispatchFilter, DispatchQuery, EntryId, EntryQuery,
@@ -16,11 +16,11 @@ use super::{
 };
 use crate::check::Failure;
 
-/// A number of pages that no list of a history reaches.
+/// The maximum number of pages. No list is expected to have as many.
 const MOST_PAGES: usize = 2_000;
 
 impl Pair {
-    /// Runs a step that reads. A walk can also write between its pages.
+    /// Runs a step that reads. A step that reads a list can also write between its pages.
     pub(super) async fn read(&mut self, op: &Op) -> Outcome {
         match op {
             Op::Load { thread, entry, run } => {
@@ -58,7 +58,7 @@ impl Pair {
         agree(&real, &self.twin.threads.load_context(thread, request).await)
     }
 
-    /// Compares every page of a list. If there is a commit, it is written after each of the first two pages.
+    /// Compares every page of a list. A commit, if one is given, is made after each of the first two pages.
     pub(super) async fn walk(&mut self, list: &List, limit: u32, between: Option<&CommitOp>) -> Outcome {
         match list {
             List::Threads { filter, order, direction } => {

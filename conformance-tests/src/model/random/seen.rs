@@ -1,4 +1,4 @@
-//! What a caller sees of a result, as text that is compared. The text leaves out what a store is free to choose.
+//! Texts of results, for the comparison of a store with the model. A text leaves out what a store may choose freely.
 
 use std::fmt::Debug;
 
@@ -7,7 +7,7 @@ use store_core::{
     Requeued, Result, ScopeInfo, Thread, ThreadContext, Version,
 };
 
-/// A result as a caller sees it.
+/// A result that can be compared as text.
 pub(super) trait Seen {
     /// Returns the text.
     fn seen(&self) -> String;
@@ -22,8 +22,8 @@ impl<T: Seen> Seen for Result<T> {
     }
 }
 
-/// Returns the kind and the outcome of an error. The rest may differ: a store chooses
-/// which of several reasons it names.
+/// Returns the kind and the outcome of an error. The rest may differ, because a store chooses which of several reasons
+/// it names.
 fn refusal(error: &Error) -> String {
     format!("refused: {:?}, {:?}", error.kind(), error.outcome())
 }
@@ -101,7 +101,7 @@ impl Seen for AppendedEvents {
     }
 }
 
-/// Cursors are opaque: only whether there is one is compared.
+/// Only the presence of a cursor is compared, because cursors are opaque.
 impl Seen for ScopeInfo {
     fn seen(&self) -> String {
         format!("{} {} {} {}", self.appended, self.floor, self.events, self.last.is_some())
@@ -140,7 +140,7 @@ impl Seen for Pruned {
     }
 }
 
-/// Cursors are opaque: only whether there is a next page is compared.
+/// Only the presence of a next page is compared, because cursors are opaque.
 impl<T: Seen> Seen for Page<T> {
     fn seen(&self) -> String {
         let items: Vec<_> = self.items.iter().map(Seen::seen).collect();
@@ -154,7 +154,7 @@ impl<T: Seen> Seen for Option<T> {
     }
 }
 
-/// Implements [`Seen`] for types that are compared as they are.
+/// Implements [`Seen`] for types that are compared by their debug text.
 macro_rules! as_it_is {
     ($($type:ty),+ $(,)?) => {$(
         impl Seen for $type {

@@ -1,5 +1,5 @@
-//! Events: their kind is the tenant's own name, and they are in the thread `same` and in the
-//! run of the tenant's own name.
+//! Events: their kind is the tenant's own name. They are in the scopes of the thread `same` and of the run with the
+//! tenant's own name.
 
 use async_trait::async_trait;
 use store_core::{

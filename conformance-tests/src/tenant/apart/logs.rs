@@ -61,7 +61,7 @@ impl Part for Logs {
         expect_eq(threads.load_entry(&id("same"), &id(&foreign.name)).await?, None)?;
         let change = RunChange::new(id(&foreign.name), RunStatus::done(RunOutcome::NaturalEnd));
         let commit = Commit::new(id("same")).with_key(id("reach")).with_run(change);
-        // The change names no agent, so it can only be a change of a run that exists.
+        // The change names no agent, so it cannot create a run. It would only be valid for a run that exists.
         expect_kind(commits(own)?.commit(commit).await, ErrorKind::Invalid)?;
         let below = Commit::new(id("same")).with_key(id("reach")).entry(said("x").below(id(&foreign.name)));
         expect_kind(commits(own)?.commit(below).await, ErrorKind::Invalid).map(drop)

@@ -1,4 +1,4 @@
-//! Records of many tenants, contract by contract. No tenant reaches the records of another.
+//! For each contract: fifty tenants have records with similar and equal ids, and no tenant reaches those of another.
 
 mod events;
 mod logs;
@@ -16,24 +16,26 @@ use store_core::TenantStores;
 use super::names::TENANTS;
 use crate::{Contract, Failure, Given, Length, Verdict};
 
-/// A tenant among others.
+/// One of the tenants.
 struct Own {
-    /// The name of the tenant's own records. No other tenant has a record of this name.
+    /// The id of the tenant's own records. No other tenant has a record with this id.
     name: String,
     stores: TenantStores,
 }
 
-/// The actions of a tenant in one contract. Ids other than [`Own::name`] are the same in all tenants.
+/// How a tenant writes and reads the records of one contract. All ids except [`Own::name`] are the same in
+/// all tenants.
 #[async_trait]
 trait Part: Send + Sync {
-    /// Writes what the tenant holds.
+    /// Writes the tenant's records.
     async fn fill(&self, own: &Own) -> Verdict;
 
-    /// Reads every list, count and search. They show what [`fill`](Self::fill) wrote, and nothing else.
+    /// Checks that every list, count and search shows the records that [`fill`](Self::fill) wrote,
+    /// and no others.
     async fn look(&self, own: &Own) -> Verdict;
 
-    /// Tries to read, change and delete what another tenant holds, by its ids. The
-    /// answers are as if it did not exist.
+    /// Tries to read, change and delete the records of another tenant, by their ids. Checks that the answers are those
+    /// for records that do not exist.
     async fn reach(&self, own: &Own, foreign: &Own) -> Verdict;
 
     /// Changes and removes everything that [`fill`](Self::fill) wrote.
@@ -55,7 +57,7 @@ fn has<T: ?Sized>(store: Option<&Arc<T>>) -> Result<&T, Failure> {
     store.map(|store| &**store).ok_or_else(|| Failure::new("the store does not have the contract"))
 }
 
-/// Does the same with all tenants at once.
+/// Calls `act` for all tenants concurrently.
 async fn each<'a, F: Future<Output = Verdict>>(tenants: &'a [Own], act: impl Fn(&'a Own) -> F) -> Verdict {
     let acts = tenants.iter().zip(TENANTS).map(|(own, name)| {
         let act = act(own);
@@ -64,9 +66,10 @@ async fn each<'a, F: Future<Output = Verdict>>(tenants: &'a [Own], act: impl Fn(
     try_join_all(acts).await.map(drop)
 }
 
-/// Each of fifty tenants with similar names sees its own records in every list, count, claim and subscription.
-/// It reaches nothing of the 49 others by id: the answers are as if that did not exist. When one tenant after
-/// the other changes and removes its records, in both orders, the others stay as they are.
+/// Each of fifty tenants with similar names sees only its own records in every list, count, claim and subscription.
+/// Calls with ids of records of the 49 others are answered as if these records did not exist. The tenants then change
+/// and remove their records, one tenant after the other, first in one order and then in reverse. Each tenant finds its
+/// records unchanged when it is its turn.
 pub(super) async fn no_data_of_another_tenant_can_be_reached(given: &Given) -> Verdict {
     let part = &*part(given.contract());
     let mut tenants = Vec::new();
@@ -75,7 +78,7 @@ pub(super) async fn no_data_of_another_tenant_can_be_reached(given: &Given) -> V
     }
     each(&tenants, |own| part.fill(own)).await?;
     each(&tenants, |own| part.look(own)).await?;
-    // Quick tests try every 16th of the other tenants, beginning with the next one.
+    // Quick tests try only every 16th of the other tenants, beginning with the one after `own`.
     let (all, one_in) = (&tenants, Length::choose(16, 1, 1));
     each(&tenants, |own| async move {
         let others = all.iter().chain(all).skip_while(|other| other.name != own.name).skip(1).take(all.len() - 1);
@@ -90,7 +93,7 @@ pub(super) async fn no_data_of_another_tenant_can_be_reached(given: &Given) -> V
     clear(part, tenants.iter().zip(TENANTS).rev()).await
 }
 
-/// Lets each tenant in turn read its records, which are as they were, and then change and remove them.
+/// One tenant after the other checks that its records are unchanged, and then changes and removes them.
 async fn clear(part: &dyn Part, tenants: impl Iterator<Item = (&Own, &'static str)>) -> Verdict {
     for (own, name) in tenants {
         let about = |failure: Failure| failure.about(format!("tenant {name:?}"));

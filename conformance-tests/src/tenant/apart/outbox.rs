@@ -19,7 +19,7 @@ fn outbox(own: &Own) -> Result<&dyn OutboxStore, Failure> {
     has(own.stores.outbox.as_ref())
 }
 
-/// The only row in the list for this filter.
+/// Checks that the list for this filter has one row, which is the tenant's own, and returns it.
 async fn row(own: &Own, filter: OutboxFilter) -> Result<OutboxRow, Failure> {
     let mut found = outbox(own)?.list_outbox(OutboxQuery::new(filter)).await?.items;
     expect_eq(found.iter().map(|row| row.target.as_str()).collect::<Vec<_>>(), [&own.name])?;

@@ -1,4 +1,5 @@
-//! Pending input: an input with the tenant's own name, in the queues of that name and of `same`.
+//! Pending input: an input with the tenant's own name, in the queues of the thread with that name and of the thread
+//! `same`.
 
 use async_trait::async_trait;
 use store_core::{AppendPending, ErrorKind, Message, NewInput, PageRequest, PendingStore, PendingUpdate, ThreadId};

@@ -1,4 +1,4 @@
-//! Histories made by hand. Each is wrong in one way that a broken store would show.
+//! Histories written by hand. Each contains one mistake that a broken store could make.
 
 use conformance_tests::history::{
     GuardedLogs, LogAct, LogAnswer, LogOp, Operation, RegisterAct, RegisterAnswer, RegisterOp, Registers, check,
@@ -6,6 +6,7 @@ use conformance_tests::history::{
 
 use self::RegisterAct::{CompareAndSet, Read, Write};
 
+/// An operation, the time of its call, and the time and content of its answer, if there was one.
 type Call<A, B> = (A, u64, Option<(u64, B)>);
 
 fn registers(calls: &[Call<RegisterAct, RegisterAnswer>]) -> bool {
@@ -43,18 +44,18 @@ const fn set(time: u64, is_set: bool) -> Option<(u64, RegisterAnswer)> {
 fn bad_histories_of_a_register_are_rejected() {
     let bad: [(&str, &[Call<RegisterAct, RegisterAnswer>]); 6] = [
         ("a read after a write does not see it", &[(Write(1), 1, written(2)), (Read, 3, value(4, 0))]),
-        ("a value that was never written", &[(Write(1), 1, None), (Read, 2, value(3, 2))]),
-        ("a value before its write began", &[(Write(1), 5, written(6)), (Read, 1, value(4, 1))]),
+        ("a value is read that was never written", &[(Write(1), 1, None), (Read, 2, value(3, 2))]),
+        ("a value is read before its write began", &[(Write(1), 5, written(6)), (Read, 1, value(4, 1))]),
         (
-            "during one write, a new value and then the old one",
+            "during one write, a read sees the new value and a later read the old one",
             &[(Write(1), 1, written(9)), (Read, 2, value(3, 1)), (Read, 4, value(5, 0))],
         ),
         (
-            "two winners of one comparison",
+            "two comparisons with the same value succeed",
             &[(CompareAndSet(0, 1), 1, set(4, true)), (CompareAndSet(0, 2), 2, set(3, true))],
         ),
         (
-            "a write of unknown outcome is seen, and then undone",
+            "a read sees a write of unknown outcome, and a later read does not",
             &[(Write(1), 1, None), (Read, 2, value(3, 1)), (Read, 4, value(5, 0))],
         ),
     ];
@@ -88,10 +89,10 @@ const fn seen(time: u64, version: u64, head: Option<u64>) -> Option<(u64, LogAns
 #[test]
 fn bad_histories_of_a_log_are_rejected() {
     let bad: [(&str, &[Call<LogAct, LogAnswer>]); 6] = [
-        ("two commits of one version", &[(commit(0, 7), 1, made(4, 1)), (commit(0, 8), 2, made(3, 1))]),
+        ("two commits make the same version", &[(commit(0, 7), 1, made(4, 1)), (commit(0, 8), 2, made(3, 1))]),
         ("an acknowledged commit is missing", &[(commit(0, 7), 1, made(2, 1)), (LogAct::Read, 3, seen(4, 0, None))]),
         (
-            "a repeat is written again",
+            "a repeated commit is written again",
             &[(commit(0, 7), 1, made(2, 1)), (commit(1, 8), 3, made(4, 2)), (commit(2, 7), 5, made(6, 3))],
         ),
         (
@@ -108,7 +109,7 @@ fn bad_histories_of_a_log_are_rejected() {
             ],
         ),
         (
-            "a commit is refused though its guard holds",
+            "a commit is refused although its guard holds",
             &[(commit(0, 7), 1, made(2, 1)), (commit(1, 8), 3, refused(4, 0))],
         ),
     ];

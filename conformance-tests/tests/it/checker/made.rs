@@ -1,4 +1,5 @@
-//! Histories that are correct because they were made in an order, and mutations that may make them wrong.
+//! Generates random histories. They are correct, because each operation takes effect at one moment. Mutations may make
+//! them wrong.
 
 use conformance_tests::{
     Random,
@@ -12,10 +13,10 @@ pub(crate) trait Object: Spec<Op: Clone, Answer: Copy + PartialEq> + Default {
     /// Executes an operation. Returns its answer and the state after it.
     fn play(state: &Self::State, op: &Self::Op) -> (Self::Answer, Self::State);
 
-    /// A random operation.
+    /// Returns a random operation.
     fn op(random: &mut Random) -> Self::Op;
 
-    /// A random answer.
+    /// Returns a random answer.
     fn answer(random: &mut Random) -> Self::Answer;
 }
 
@@ -52,7 +53,7 @@ impl Object for GuardedLogs {
 
     fn op(random: &mut Random) -> LogOp {
         let mut number = |below| random.below(below) as u64;
-        // The names are so few that there are repeats, and guards that hold now and then.
+        // There are so few names and versions that some commits are repeats and some guards hold.
         let act = if number(3) == 0 { LogAct::Read } else { LogAct::Commit { from: number(3), name: number(5) } };
         LogOp { thread: format!("t-{}", number(4) / 3), act }
     }
@@ -67,18 +68,18 @@ impl Object for GuardedLogs {
     }
 }
 
-/// What a client waits for.
+/// What a client is waiting for.
 enum Waits<A> {
     /// Nothing.
     Idle,
-    /// Its operation, which has not taken effect yet.
+    /// An operation that has not taken effect yet.
     Invoked(usize),
-    /// The answer of its operation.
+    /// The answer of an operation that has taken effect.
     Answered(usize, A),
 }
 
-/// A history of `length` operations. Each took effect at one moment between its invocation and its return. An
-/// operation without an answer took effect at any moment after its invocation, or never.
+/// Generates a history of `length` operations. Each takes effect at one moment between its invocation and its return.
+/// An operation without an answer takes effect at any moment after its invocation, or never.
 pub(crate) fn correct<S: Object>(
     random: &mut Random,
     length: usize,
@@ -152,7 +153,7 @@ pub(crate) fn mutate<S: Object>(random: &mut Random, history: &mut [Operation<S:
     }
 }
 
-/// Moves one moment before another one, and numbers all moments again.
+/// Moves one invocation or return to a random position, and numbers all of them again.
 fn shift<O, A>(random: &mut Random, history: &mut [Operation<O, A>]) {
     let mut moments: Vec<&mut u64> = Vec::new();
     for operation in history.iter_mut() {

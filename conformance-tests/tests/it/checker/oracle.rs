@@ -1,4 +1,4 @@
-//! Another checker, for small histories: that of stateright.
+//! Another checker, from the crate `stateright`. It is fast enough for small histories only.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use stateright::semantics::{ConsistencyTester, LinearizabilityTester, Sequential
 
 use super::made::Object;
 
-/// All objects of a specification, in the terms of the other checker.
+/// All objects of a specification, as the other checker expects them.
 struct All<S: Object>(BTreeMap<S::Key, S::State>);
 
 impl<S: Object> Clone for All<S> {
@@ -29,7 +29,7 @@ impl<S: Object> SequentialSpec for All<S> {
     }
 }
 
-/// Whether the other checker accepts a history.
+/// Returns whether the other checker accepts a history.
 pub(crate) fn accepts<S: Object>(history: &[Operation<S::Op, S::Answer>]) -> bool {
     let mut moments = Vec::new();
     for (at, operation) in history.iter().enumerate() {
@@ -38,8 +38,8 @@ pub(crate) fn accepts<S: Object>(history: &[Operation<S::Op, S::Answer>]) -> boo
     }
     moments.sort_by_key(|(time, ..)| *time);
     let mut tester = LinearizabilityTester::new(All::<S>(BTreeMap::new()));
-    // The other checker allows each caller one operation at a time. A caller is reused
-    // when its operation has returned.
+    // The other checker allows each caller one operation at a time. A caller is reused after its operation has
+    // returned.
     let (mut callers, mut called) = (Vec::new(), BTreeMap::new());
     for (_, at, answer) in moments {
         if let Some(answer) = answer {

@@ -16,7 +16,7 @@ fn guide() -> String {
     read("../../docs/write-a-backend.md")
 }
 
-/// Removes indentation, which depends on the place of the text.
+/// Removes indentation, which differs between the guide and the code.
 fn lines(text: &str) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }
@@ -24,7 +24,7 @@ fn lines(text: &str) -> String {
 #[test]
 fn the_guide_quotes_existing_code() {
     let (guide, files): (_, Vec<_>) = (guide(), QUOTED.iter().map(|file| lines(&read(file))).collect());
-    // A block follows each odd fence. Its first line is what the fence says about the block.
+    // Each odd fence begins a block. The first line of a block is the language that the fence names.
     let blocks: Vec<_> = guide.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n')).collect();
     let quotes: Vec<_> = blocks.iter().filter(|(kind, _)| *kind == "rust,ignore").collect();
     assert!(quotes.len() >= 5, "{} quotes", quotes.len());

@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-/// Checks that the context of `path` is `told`, with these repairs.
+/// Checks that the messages of the context of `path`, in this notation, and its repairs are the expected ones.
 #[track_caller]
 fn check(path: &str, told: &str, repairs: &str) {
     check_with(&ContextRequest::head(), path, told, repairs);

@@ -1,4 +1,4 @@
-//! Whatever the log contains, the context is one that a model accepts.
+//! Random logs: whatever a log contains, its context is one that a model accepts.
 
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@ use crate::{
     context::{Context, ContextMessage, split_for_compaction},
 };
 
-/// Checks the interval for messages of these entries of which the last one is kept.
+/// Checks the interval for a context with the messages of these entries. The last message is kept.
 async fn check(log: &str, messages: &[&str], expected: Option<(&str, &str)>) {
     let mut context = Context::default();
     let told = messages.iter().map(|entry| ContextMessage::new(id(entry), false, Message::user("x")));

@@ -11,7 +11,7 @@ use crate::{
     RunId, ThreadId,
 };
 
-/// A queue or a channel: the requests that it received, and its fixed answer.
+/// A queue or a channel that gives a fixed answer, and the requests that it received.
 struct Told<Q, A> {
     asked: Mutex<Vec<Q>>,
     answer: fn() -> Result<A>,

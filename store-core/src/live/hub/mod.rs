@@ -1,4 +1,4 @@
-//! The live channel for one process.
+//! The live channel inside of one process.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -26,20 +26,21 @@ use crate::{
 
 /// The greatest number of commands held for a receiver that does not read.
 const MAX_QUEUED_MESSAGES: usize = 1_000;
-/// The number of bytes after which no more commands are held.
+/// When the commands held for a receiver have this many bytes, no more are held.
 const MAX_QUEUED_BYTES: usize = 64 << 20;
 
-/// The whole live channel, for a backend that only one process opens. Each tenant has one.
+/// The live channel inside of one process. It is a complete implementation for a backend that only one process opens.
+/// Each tenant has one.
 ///
-/// If several processes open a store, each has a hub for its own receivers and passes on to it what other processes
-/// send.
+/// If several processes open a store, each process has a hub for its own receivers, and passes the commands from other
+/// processes to this hub.
 ///
 /// In addition to what [`LiveChannel`] promises, a receiver that has ended accepts nothing more. A command whose sender
 /// has given up is not received, or cannot be accepted. Closing or dropping the hub ends receivers and deliveries with
 /// `Closed`.
 ///
-/// A receiver that does not read holds at most 1,000 commands, each no longer than its sender waits. Once they have 64
-/// MiB, it takes no more. Further commands end with `NoReceiver`.
+/// For a receiver that does not read, the hub keeps at most 1,000 commands, and fewer if they have 64 MiB. It keeps
+/// each command only while its sender waits. Further commands end with `NoReceiver`.
 #[derive(Default)]
 pub struct LiveHub {
     shared: Arc<Shared>,
@@ -54,16 +55,16 @@ struct State {
     is_closed: bool,
     last: u64,
     inboxes: HashMap<LiveTarget, Inbox>,
-    /// Letters whose senders wait for an answer.
+    /// Messages whose senders wait for an answer.
     messages: HashMap<u64, Sent>,
 }
 
 /// The messages for one receiver.
 struct Inbox {
     number: u64,
-    /// Letters that the receiver has not taken yet, oldest first.
+    /// The texts of the messages that the receiver has not taken yet, by message number: oldest first.
     texts: BTreeMap<u64, String>,
-    /// The length of these messages.
+    /// The total length of these texts in bytes.
     bytes: usize,
     waker: Option<Waker>,
 }
@@ -105,8 +106,8 @@ struct Sent {
 type Wakers = Vec<Waker>;
 
 impl Shared {
-    /// Changes the state, then wakes the tasks that the change names. The lock is released first, because a waker may
-    /// run any code.
+    /// Changes the state, then calls the wakers that `change` adds to its list. The lock is released first, because a
+    /// waker may run any code.
     fn change<T>(&self, change: impl FnOnce(&mut State, &mut Wakers) -> T) -> T {
         let mut wakers = Vec::new();
         let answer = change(&mut self.lock(), &mut wakers);
@@ -114,7 +115,7 @@ impl Shared {
         answer
     }
 
-    // The code that runs under the lock cannot panic, so even a poisoned lock protects consistent data.
+    // A poisoned lock is ignored: the code that runs under the lock cannot panic, so the data is consistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -233,7 +234,7 @@ impl LiveHub {
         });
     }
 
-    /// Carries an encoded command to its receiver in this hub. Returns none if the deadline passed without an answer.
+    /// Delivers an encoded command to its receiver in this hub. Returns none if the deadline passed without an answer.
     ///
     /// # Errors
     /// `Closed` if the hub was closed.
@@ -287,7 +288,7 @@ impl LiveChannel for LiveHub {
     }
 }
 
-/// The receiving end of a target. Dropping it ends the receiver.
+/// Belongs to the receiver of a target. Dropping it ends the receiver.
 struct Opened {
     shared: Arc<Shared>,
     target: LiveTarget,
@@ -313,7 +314,7 @@ impl Drop for Opened {
     }
 }
 
-/// A message whose sender waits. Dropping it withdraws the message.
+/// Belongs to the sender of a message, while it waits for the answer. Dropping it withdraws the message.
 struct PendingMessage<'a> {
     shared: &'a Shared,
     number: u64,

@@ -1,4 +1,4 @@
-//! The hub as senders and receivers see it.
+//! Tests of the hub, mostly through its senders and receivers.
 
 use std::{future::poll_fn, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
 
 const SOON: Duration = Duration::from_millis(5);
 
-/// Attempt number `counter` of a dispatch on a thread.
+/// The target for attempt number `counter` of a dispatch on a thread.
 fn target(thread: &str, counter: u64) -> LiveTarget {
     let run = RunId::new("r").unwrap();
     let claim = ClaimNumber { incarnation: 1, counter };

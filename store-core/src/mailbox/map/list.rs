@@ -1,4 +1,4 @@
-//! The orders that lists, claims and purges follow.
+//! Lists of dispatches and threads, in the orders in which lists, claims and purges read them.
 
 use std::ops::Bound;
 
@@ -19,11 +19,11 @@ use crate::{
 
 type Ends<'a> = Box<dyn Iterator<Item = (Timestamp, &'a DispatchId)> + 'a>;
 
-/// A position among the ready threads: the priority, since when, and the thread. Threads whose lease has expired come
-/// last, by the end of the lease.
+/// A position among the ready threads: the priority, the time since which the thread has been ready, and the thread.
+/// Threads whose lease has expired come last, ordered by the end of the lease.
 type ReadyPlace = (u16, Timestamp, ThreadId);
 
-/// The place of threads with an expired lease: after all priorities.
+/// The priority in the positions of threads with an expired lease. It comes after all real priorities.
 const LEASED: u16 = 256;
 
 impl MailboxMap {
@@ -99,7 +99,8 @@ impl MailboxMap {
         self.by_creation(&DispatchFilter::default(), &walk)
     }
 
-    /// Returns the dispatches that a purge is about: the first that ended before the given time, by their end (MB-46).
+    /// Returns the dispatches that a purge removes: the first ones that ended before the given time, by their end
+    /// (MB-46).
     #[must_use]
     pub fn ended(&self, request: &Purge) -> Vec<DispatchId> {
         let ended = self.by_end(None, Direction::Forward).take_while(|(end, _)| *end < request.before);
@@ -115,8 +116,8 @@ impl MailboxMap {
         dead.take(limit as usize).map(|(_, stored)| stored.id().clone()).collect()
     }
 
-    /// Returns the free threads that had a dispatch available at the last [`promote_due`](Self::promote_due), in the
-    /// order of claims, after a position.
+    /// Returns the free threads that have a dispatch available, as of the last [`promote_due`](Self::promote_due), in
+    /// the order of claims, after a position.
     pub fn free(&self, after: Option<&FreePlace>) -> impl Iterator<Item = &FreePlace> {
         let after = after.cloned().map_or(Bound::Unbounded, Bound::Excluded);
         self.free.range((after, Bound::Unbounded))
@@ -142,7 +143,7 @@ impl MailboxMap {
         places.filter_map(|(time, id)| Some((time, self.rows.get(id)?)))
     }
 
-    /// Returns the dispatches that a thread has queued under its epoch, in the order of claims.
+    /// Returns the queued dispatches of a thread that belong to its current epoch, in the order of claims.
     fn by_claim(
         &self,
         thread: &ThreadId,

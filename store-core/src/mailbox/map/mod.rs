@@ -1,4 +1,4 @@
-//! A mailbox in memory: dispatches by id, and threads and dispatches in the orders that claims and lists follow.
+//! A mailbox in memory: dispatches by id, and threads and dispatches in the orders in which claims and lists read them.
 
 mod list;
 mod queue;
@@ -40,17 +40,18 @@ fn scopes(stored: &StoredDispatch) -> [Scope; 3] {
     [Scope::All, Scope::Thread(stored.body.thread.clone()), Scope::Status(stored.state.status)]
 }
 
-/// The position of a free thread that has a dispatch available: the priority, since when, and the thread.
+/// The position of a free thread that has a dispatch available: the priority, the time since which the thread has been
+/// ready, and the thread.
 pub type FreePlace = (u8, Timestamp, ThreadId);
 
-/// A thread with its queue.
+/// The mailbox of a thread.
 #[derive(Debug, Default)]
 struct ThreadQueue {
     record: StoredMailbox,
     interrupts: BTreeMap<u64, StoredInterrupt>,
     queue: Queue,
     places: Places,
-    /// The place of a record of the thread that cannot be read.
+    /// Where the record of the thread is that cannot be read, if there is one.
     damage: Option<String>,
 }
 
@@ -62,8 +63,8 @@ impl ThreadQueue {
 
 /// The mailbox of a tenant in memory, for a backend that keeps the mailbox there or reads it from a log.
 ///
-/// The rules read it, and plans are applied to it. What claims, lists and purges look up costs as much as what is
-/// found, not as much as what is stored (PR-15, MB-22).
+/// The rules read it, and plans are applied to it. The cost of claims, lists and purges depends on how much they find,
+/// not on how much is stored (PR-15, MB-22).
 ///
 /// ```
 /// use store_core::{
@@ -86,10 +87,10 @@ pub struct MailboxMap {
     incarnation: u64,
     threads: HashMap<ThreadId, ThreadQueue>,
     rows: HashMap<DispatchId, StoredDispatch>,
-    /// The dispatch that took a dedupe key last.
+    /// For each dedupe key, the dispatch that holds it or held it last.
     keys: HashMap<(ThreadId, DedupeKey), DispatchId>,
     by_creation: TimeOrder<Scope, DispatchId>,
-    /// Dispatches that ended one by one.
+    /// Dispatches that ended individually. Those that an interrupt superseded in the queue are in `lots`.
     by_end: BTreeSet<(Timestamp, DispatchId)>,
     /// Dispatches that interrupts superseded in queues: their threads and epochs, by the time of the interrupt.
     lots: BTreeMap<Timestamp, BTreeSet<(ThreadId, u64)>>,
@@ -97,7 +98,7 @@ pub struct MailboxMap {
     due: BTreeSet<(Timestamp, ThreadId)>,
     leases: BTreeSet<(Timestamp, ThreadId)>,
     damaged: BTreeSet<ThreadId>,
-    /// The time for which due dispatches were last looked up.
+    /// The time for which due dispatches were last made available.
     promoted_until: Timestamp,
     /// The time from which a claim may find something that plans have made available.
     claimable_from: Option<Timestamp>,
@@ -137,10 +138,10 @@ impl MailboxMap {
         }
     }
 
-    /// Makes a decision, and writes what it says.
+    /// Makes a decision, and applies its plan.
     ///
     /// # Errors
-    /// The error that the decision answers with. What a refused call writes is written nevertheless.
+    /// The refusal that the decision contains. Its plan is applied nevertheless.
     pub fn change<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<T> {
         let change = decide(self)?;
         if let Some(plan) = change.plan {
@@ -149,7 +150,7 @@ impl MailboxMap {
         change.answer
     }
 
-    /// Writes what a plan says.
+    /// Applies a plan.
     pub fn apply(&mut self, plan: MailboxPlan) {
         self.claimable_from = [self.claimable_from, plan.claimable_from()].into_iter().flatten().min();
         let MailboxPlan { thread, mailbox, dispatches, purged, interrupts } = plan;
@@ -183,7 +184,7 @@ impl MailboxMap {
         if let Some(at) = in_queue(&stored) {
             queue.insert(at, &id);
         }
-        // A dispatch holds its key even if its claim is the first that is known of it.
+        // This also applies to a claimed dispatch: a backend that reads a log may not have read its enqueue.
         if let Some(key) = stored.body.dedupe_key.as_ref().filter(|_| !stored.state.status.is_final()) {
             self.keys.insert((thread.clone(), key.clone()), id.clone());
         }
@@ -228,7 +229,7 @@ impl MailboxMap {
         found.interrupts.insert(epoch, new);
     }
 
-    /// Notes that a record of a thread cannot be read, and where the record is.
+    /// Records that a record of a thread cannot be read, and where it is.
     ///
     /// The state of the thread is then unknown. Claims do not find the thread, and every decision about it is refused
     /// with `Corrupt` (MB-55).
@@ -238,7 +239,7 @@ impl MailboxMap {
         self.promote_due_of(thread, self.promoted_until);
     }
 
-    /// Notes that no unreadable record of a thread prevents decisions any more.
+    /// Records that decisions about a thread can be made again.
     pub fn set_sound(&mut self, thread: &ThreadId) {
         if let Some(found) = self.threads.get_mut(thread) {
             found.damage = None;
@@ -247,9 +248,9 @@ impl MailboxMap {
         self.promote_due_of(thread, self.promoted_until);
     }
 
-    /// Returns the record with which a thread continues at `now`, without a number of decisions that cannot be read.
+    /// Returns a record with which a thread can continue at `now` although `lost` decisions about it cannot be read.
     ///
-    /// Each of these decisions may have made a claim. The numbers of later claims are therefore higher (MB-25).
+    /// Each of these decisions may have made a claim, so the last claim number is raised by `lost` (MB-25).
     #[must_use]
     pub fn without(&self, thread: &ThreadId, lost: u64, now: Timestamp) -> StoredMailbox {
         let mut record = self.threads.get(thread).map(|found| found.record.clone()).unwrap_or_default();
@@ -270,7 +271,8 @@ impl MailboxMap {
         damaged.filter_map(|(thread, found)| Some(Unreadable::new(thread.clone(), found.error()?))).collect()
     }
 
-    /// Makes available what is due at `now` on a thread, and moves the thread to its positions at that time.
+    /// Makes those dispatches of a thread available that are due at `now`, and no others. Then moves the thread to its
+    /// positions at that time.
     pub fn promote_due_of(&mut self, thread: &ThreadId, now: Timestamp) {
         let Some(found) = self.threads.get_mut(thread) else { return };
         let epoch = found.record.epoch;
@@ -294,7 +296,7 @@ impl MailboxMap {
         self.leases.extend(new.lease.map(|at| (at, thread.clone())));
     }
 
-    /// Makes available what is due at `now` on any thread, and nothing else.
+    /// Makes the dispatches available that are due at `now`, and no others, on all threads.
     pub fn promote_due(&mut self, now: Timestamp) {
         if now < self.promoted_until {
             let ready: Vec<_> = self.free.iter().map(|place| place.2.clone()).collect();
@@ -306,8 +308,8 @@ impl MailboxMap {
         }
     }
 
-    /// Returns the time from which a claim may find something that plans have made available since the last call
-    /// (LV-8).
+    /// Returns the time from which a claim may find something new, because of the plans that were applied since the
+    /// last call (LV-8).
     pub const fn take_claimable_from(&mut self) -> Option<Timestamp> {
         self.claimable_from.take()
     }

@@ -1,4 +1,4 @@
-//! The queue of a thread: the dispatches that were stored as queued, in the orders in which they are looked up.
+//! The queue of a thread: the dispatches that were stored as queued, in several orders.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -12,21 +12,21 @@ use crate::{
     time::Timestamp,
 };
 
-/// Epoch, priority, number.
+/// The epoch, priority and number of a dispatch. Claims follow the order of these keys.
 type Place = (u64, u8, u64);
 
 /// The queue of a thread.
 ///
-/// Dispatches of an older epoch than that of the thread stay in place until they are purged. No claim meets them.
+/// Dispatches of an older epoch than that of the thread stay in the queue until they are purged. No claim finds them.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     all: BTreeMap<Place, DispatchId>,
-    /// The dispatches of `all` that are due, with the time since when.
+    /// The dispatches of `all` that are due, each with the time since which it is due.
     available: BTreeMap<Place, Timestamp>,
     by_due: BTreeSet<(u64, Timestamp, u8, u64)>,
     /// The ids of each epoch. They are needed because superseded dispatches are listed by their end, then by id.
     by_id: HashMap<u64, BTreeSet<DispatchId>>,
-    /// Dispatches that are due up to this time are in `available`.
+    /// `available` contains the dispatches that are due up to this time.
     until: Timestamp,
 }
 
@@ -56,8 +56,8 @@ impl Queue {
         }
     }
 
-    /// Makes available what is due at `now` in an epoch, and nothing else. A dispatch that becomes due is moved once.
-    /// It is moved back only if time goes back.
+    /// Makes the dispatches of an epoch available that are due at `now`, and no others. Each dispatch is moved once,
+    /// unless time goes back.
     pub(super) fn promote_due(&mut self, epoch: u64, now: Timestamp) {
         let (from, to) = (self.until.min(now), self.until.max(now));
         let behind = |time| (epoch, time, u8::MAX, u64::MAX);

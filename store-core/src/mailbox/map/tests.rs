@@ -1,4 +1,4 @@
-//! Tests that a mailbox read from the last record of each dispatch is the same as one that was given every change.
+//! Tests of a mailbox in memory, some of them with a mailbox that is rebuilt from the last record of each dispatch.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn thread() -> ThreadId {
     ThreadId::new("t").unwrap()
 }
 
-/// Makes a call at the first moment.
+/// Calls `call` with the time, limits and ids of a decision at millisecond 1.
 fn with<T>(call: impl FnOnce(Setting<'_>) -> T) -> T {
     let (limits, ids) = (Limits::default(), Uuids);
     call(Setting::new(Timestamp::from_millis(1).unwrap(), &limits, &ids))
@@ -37,7 +37,7 @@ fn claim(map: &mut MailboxMap) -> Result<Claims> {
     })
 }
 
-/// Returns the same mailbox, built from each dispatch as it is now.
+/// Returns a mailbox that is rebuilt from the record of the thread and the last record of each dispatch.
 fn reread(map: &MailboxMap) -> MailboxMap {
     let mut again = MailboxMap::new(map.claim_incarnation());
     let mut plan = MailboxPlan::new(thread(), map.mailbox(&thread()).unwrap().unwrap());
@@ -82,7 +82,7 @@ fn no_decision_is_made_about_an_unreadable_thread() {
     assert_eq!(claimed.iter().map(|held| held.number.counter).collect::<Vec<_>>(), [4]);
 }
 
-/// A readable record may say that a dispatch is claimed while the record that made the claim cannot be read.
+/// The record of a thread may name a claimed dispatch although the record of the claim cannot be read.
 #[test]
 fn a_thread_continues_without_a_claim_that_cannot_be_read() {
     let (mut known, mut map) = (MailboxMap::new(1), MailboxMap::new(1));

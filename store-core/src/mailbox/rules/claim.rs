@@ -23,12 +23,12 @@ pub struct ClaimOne<'a> {
     pub worker: &'a WorkerId,
     /// The length of the lease.
     pub lease: Duration,
-    /// The dispatch to claim; if none is named, the first that is available.
+    /// The dispatch to claim; absent for the first available dispatch of the thread.
     pub dispatch: Option<&'a DispatchId>,
 }
 
 impl<'a> ClaimOne<'a> {
-    /// Returns what a request asks of each thread.
+    /// Returns the claim that a request makes on each thread.
     ///
     /// # Errors
     /// `Invalid` for a lease (MB-24) or a limit out of range.
@@ -39,7 +39,7 @@ impl<'a> ClaimOne<'a> {
     }
 }
 
-/// Refuses a batch of no items, and one of more than 1,000.
+/// Refuses a limit of 0 and a limit above 1,000.
 ///
 /// # Errors
 /// `Invalid`.
@@ -89,8 +89,11 @@ pub fn claim(
     Ok(draft.finish(Ok(Claims { claimed: vec![claimed], ..Claims::default() })))
 }
 
-/// Chooses the dispatch to claim on a free thread. `ended` is the dispatch whose lease was just found expired, as it is
-/// afterwards. The view does not show that change yet.
+/// Chooses the dispatch to claim on a free thread.
+///
+/// `ended` is the dispatch whose expired claim this decision has ended. The view still shows it as claimed. The outer
+/// error is one of the view. The inner result is the dispatch, none if no dispatch is available, or the reason why the
+/// named dispatch cannot be claimed.
 fn choose<V: MailboxView + ?Sized>(
     draft: &MailboxDraft<'_, V>,
     one: ClaimOne<'_>,
@@ -185,7 +188,7 @@ fn end_running<V: MailboxView + ?Sized>(draft: &mut MailboxDraft<'_, V>) -> Resu
     end_lease(draft, stored).map(Some)
 }
 
-/// Ends an attempt whose lease has expired, and returns the dispatch as it is afterwards.
+/// Ends an attempt whose lease has expired. Returns the dispatch after that.
 pub(super) fn end_lease<V: MailboxView + ?Sized>(
     draft: &mut MailboxDraft<'_, V>,
     mut stored: StoredDispatch,

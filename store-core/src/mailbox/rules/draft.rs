@@ -1,5 +1,5 @@
-//! The mailbox of a thread while a decision about it is made. It collects what changes, and counts the dispatches as
-//! they change.
+//! The draft of a decision about the mailbox of a thread. It collects all changes in a plan, and keeps the counters of
+//! the thread up to date.
 
 use super::{MailboxChange, MailboxPlan, MailboxView, time};
 use crate::{
@@ -47,7 +47,7 @@ impl<'a, V: MailboxView + ?Sized> MailboxDraft<'a, V> {
         &self.plan.mailbox
     }
 
-    /// Returns the record of the thread, to be changed.
+    /// Returns a mutable reference to the record of the thread. The record will be written.
     pub(super) const fn mailbox_mut(&mut self) -> &mut StoredMailbox {
         self.changed = true;
         &mut self.plan.mailbox
@@ -62,7 +62,7 @@ impl<'a, V: MailboxView + ?Sized> MailboxDraft<'a, V> {
         MailboxChange { plan: Some(Box::new(self.plan)), answer }
     }
 
-    /// Uses up and returns the next claim number of the thread (MB-25).
+    /// Takes the next claim number of the thread (MB-25).
     pub(super) fn next_claim(&mut self) -> ClaimNumber {
         let incarnation = self.view.claim_incarnation();
         let next = match self.plan.mailbox.last_claim {
@@ -81,7 +81,8 @@ impl<'a, V: MailboxView + ?Sized> MailboxDraft<'a, V> {
         }
     }
 
-    /// Returns whether the lease of the claimed dispatch of the thread has expired. At exactly its end it has (MB-30).
+    /// Returns whether the lease of the claimed dispatch of the thread has expired. A lease has expired from exactly
+    /// its end on (MB-30).
     pub(super) fn lease_expired(&self) -> bool {
         self.plan.mailbox.running.as_ref().is_some_and(|running| running.lease_until <= self.now)
     }
@@ -92,15 +93,15 @@ impl<'a, V: MailboxView + ?Sized> MailboxDraft<'a, V> {
         self.put(stored);
     }
 
-    /// Notes a dispatch as it has to be written. If a dispatch is noted several times, the last note counts.
+    /// Adds a dispatch to the plan. It replaces an earlier version of the same dispatch in the plan.
     pub(super) fn put(&mut self, stored: StoredDispatch) {
         self.changed = true;
         self.plan.dispatches.retain(|other| other.id() != stored.id());
         self.plan.dispatches.push(stored);
     }
 
-    /// Applies `act` to a dispatch as the state machine says. The caller sets the other fields that the act changes,
-    /// and then notes the dispatch with [`put`](Self::put).
+    /// Changes the status of a dispatch as the state machine says for `act`. The caller sets the other fields that the
+    /// act changes, and then adds the dispatch to the plan with [`put`](Self::put).
     pub(super) fn apply(&mut self, stored: &mut StoredDispatch, act: Act) -> Result<DispatchStatus> {
         let machine_state = self.machine_state(stored);
         let to = machine::next(machine_state, act).ok_or_else(|| {
@@ -160,7 +161,7 @@ impl<'a, V: MailboxView + ?Sized> MailboxDraft<'a, V> {
         self.release(by)
     }
 
-    /// Returns the interrupt that began an epoch, as it will be after this decision.
+    /// Returns the interrupt that began an epoch, with the changes of this decision.
     pub(super) fn interrupt(&self, epoch: u64) -> Result<Option<StoredInterrupt>> {
         match self.plan.interrupts.get(&epoch) {
             Some(planned) => Ok(planned.clone()),
@@ -168,13 +169,13 @@ impl<'a, V: MailboxView + ?Sized> MailboxDraft<'a, V> {
         }
     }
 
-    /// Notes an interrupt as it has to be written, or `None` if it has to be removed.
+    /// Adds an interrupt to the plan: `Some` is written, `None` means that the interrupt is removed.
     pub(super) fn put_interrupt(&mut self, epoch: u64, interrupt: Option<StoredInterrupt>) {
         self.changed = true;
         self.plan.interrupts.insert(epoch, interrupt);
     }
 
-    /// Notes that one dispatch less needs the interrupt that began an epoch.
+    /// Records that one dispatch fewer needs the interrupt that began an epoch.
     pub(super) fn release(&mut self, epoch: u64) -> Result<()> {
         let Some(mut interrupt) = self.interrupt(epoch)? else { return Ok(()) };
         interrupt.holds = interrupt.holds.saturating_sub(1);
@@ -183,8 +184,8 @@ impl<'a, V: MailboxView + ?Sized> MailboxDraft<'a, V> {
         Ok(())
     }
 
-    /// Returns whether something still needs an interrupt: a dispatch that it superseded, a repeat with its key, or
-    /// that it is the newest interrupt.
+    /// Returns whether an interrupt must be kept: because a dispatch that it superseded needs it, because its key is
+    /// still remembered, or because it is the newest one.
     pub(super) fn is_needed(&self, interrupt: &StoredInterrupt) -> Result<bool> {
         let newest = self.plan.mailbox.epoch;
         if interrupt.holds > 0 || interrupt.epoch == newest {
@@ -194,7 +195,7 @@ impl<'a, V: MailboxView + ?Sized> MailboxDraft<'a, V> {
         Ok(recent.iter().any(|known| known.epoch == interrupt.epoch))
     }
 
-    /// Notes that a dispatch is removed.
+    /// Adds the removal of a dispatch to the plan.
     pub(super) fn purge(&mut self, stored: &StoredDispatch) -> Result<()> {
         let machine_state = self.machine_state(stored);
         let status = machine_state.status().unwrap_or_default();

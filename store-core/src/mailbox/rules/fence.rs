@@ -1,4 +1,4 @@
-//! The fence of a commit: a claim under which something else than the mailbox is written.
+//! The fence of a commit: a claim under which data outside of the mailbox is written.
 
 use super::{
     MailboxPlan, MailboxView,
@@ -15,8 +15,8 @@ use crate::{
 
 /// Refuses a write to `thread` under a claim of this mailbox that is lost or stale (CM-31). The check changes nothing.
 ///
-/// A claim that this mailbox never made belongs to another mailbox, which the store of the thread cannot ask. For such
-/// a claim only the claim number counts (CM-32).
+/// A claim that this mailbox never made belongs to another mailbox. The store of the thread cannot ask that mailbox, so
+/// this function accepts such a claim. Only its claim number is checked, elsewhere (CM-32).
 ///
 /// # Errors
 /// `ClaimLost`, `StaleEpoch`; any error of the view.
@@ -51,7 +51,8 @@ pub fn check_claim(view: &(impl MailboxView + ?Sized), thread: &ThreadId, fence:
     }
 }
 
-/// Returns the plan of a settlement that comes with a commit, whose claim was checked (CM-33).
+/// Returns the plan of the settlement that a commit contains. The claim of the commit must have been checked before
+/// (CM-33).
 ///
 /// # Errors
 /// The error of a refused settlement; any error of the view.
@@ -64,6 +65,6 @@ pub fn settle_in_commit(
     let claim = ClaimRef::from(fence);
     let change = settle(view, &claim, settlement, setting)?;
     change.answer?;
-    // If there is no plan, the dispatch was settled before, and the claim is lost.
+    // If there is no plan, the same settlement was made before, so the claim is lost.
     change.plan.ok_or_else(|| lost(&claim)).map_err(|error: Error| error.in_part("settle"))
 }

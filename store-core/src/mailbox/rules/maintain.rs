@@ -41,7 +41,7 @@ pub fn is_purgeable(view: &(impl MailboxView + ?Sized), stored: &StoredDispatch,
     Ok(seen(view, stored)?.finished_at.is_some_and(|end| end < before))
 }
 
-/// Removes a dispatch that ended before `before`. The answer is `false` if it did not end before.
+/// Removes a dispatch if it ended before `before`. The answer says whether it was removed.
 ///
 /// # Errors
 /// Any error of the view.

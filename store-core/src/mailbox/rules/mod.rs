@@ -1,7 +1,7 @@
 //! The rules of the mailbox.
 //!
-//! Each decision is about one thread and is made from what a view shows. It returns everything that has to be written,
-//! and the answer.
+//! Each rule decides about the mailbox of one thread. It reads the stored data through a [`MailboxView`], and returns
+//! what has to be written together with the answer to the caller.
 
 mod claim;
 mod draft;
@@ -47,7 +47,7 @@ pub trait MailboxView {
     /// Any error of reading.
     fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>>;
 
-    /// Returns the dispatch of a thread that took a dedupe key last, if that dispatch still exists.
+    /// Returns the dispatch of a thread that holds a dedupe key or held it last, if that dispatch still exists.
     ///
     /// # Errors
     /// Any error of reading.
@@ -62,14 +62,14 @@ pub trait MailboxView {
     /// Any error of reading.
     fn first_available(&self, thread: &ThreadId, epoch: u64, now: Timestamp) -> Result<Option<DispatchId>>;
 
-    /// Returns the interrupt of a thread that began this epoch, as long as something needs it.
+    /// Returns the interrupt that began this epoch of a thread, if its record is still kept.
     ///
     /// # Errors
     /// Any error of reading.
     fn interrupt(&self, thread: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>>;
 }
 
-/// Everything that a decision about the mailbox of a thread writes. All of it is written, or nothing.
+/// Everything that a decision about the mailbox of a thread writes. It is written as a whole or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MailboxPlan {
@@ -77,7 +77,7 @@ pub struct MailboxPlan {
     pub thread: ThreadId,
     /// The record of the thread after the decision.
     pub mailbox: StoredMailbox,
-    /// Dispatches that are new or changed, each once. For a new dispatch, the body alone says everything.
+    /// Dispatches that are new or changed, each once. The state of a new dispatch follows from its body.
     pub dispatches: Vec<StoredDispatch>,
     /// A dispatch that is removed.
     pub purged: Option<DispatchId>,
@@ -111,9 +111,9 @@ impl MailboxPlan {
     }
 }
 
-/// What has to be written for a call, and the answer that the caller gets once that is durable.
+/// The decision about a call: what has to be written, and the answer that the caller gets after that.
 ///
-/// A refused call may write too: the holder of a stale claim ends that claim by its call (MB-33).
+/// A refused call may have something to write, too: a call with a stale claim is refused, and ends that claim (MB-33).
 #[derive(Debug)]
 #[must_use = "the plan must be written before the answer is returned"]
 pub struct MailboxChange<T> {
@@ -134,8 +134,8 @@ impl<T> MailboxChange<T> {
     }
 }
 
-/// Returns store time for a thread. It is not before the last change of the thread, so that it never goes back for one
-/// thread (PR-22).
+/// Returns the time of a decision about a thread: store time, or the time of the thread's last change if that is later.
+/// For one thread, time therefore never goes back (PR-22).
 #[must_use]
 pub fn time(mailbox: Option<&StoredMailbox>, now: Timestamp) -> Timestamp {
     mailbox.map_or(now, |mailbox| mailbox.last_time.max(now))
@@ -143,7 +143,7 @@ pub fn time(mailbox: Option<&StoredMailbox>, now: Timestamp) -> Timestamp {
 
 /// Returns a dispatch as every reader sees it.
 ///
-/// A dispatch that an interrupt superseded in the queue shows the time and the reason of that interrupt (MB-12).
+/// A dispatch that an interrupt superseded while it was queued shows the time and the reason of that interrupt (MB-12).
 ///
 /// # Errors
 /// Any error of the view.

@@ -19,10 +19,10 @@ use crate::{
 /// The number of interrupt keys that are remembered for a thread (MB-12).
 const REMEMBERED: usize = 20;
 
-/// A new dispatch with the digest of what the caller gave.
+/// A dispatch to be enqueued, with the digest of everything that the caller gave.
 ///
-/// Making one needs nothing of the store. A backend in which one OS thread makes all decisions can make it outside of
-/// that thread.
+/// The digest can be computed without the store. A backend in which one OS thread makes all decisions can compute it in
+/// another thread.
 #[derive(Debug)]
 pub struct EnqueueOne {
     new: NewDispatch,
@@ -30,11 +30,11 @@ pub struct EnqueueOne {
 }
 
 impl EnqueueOne {
-    /// Makes the digest of a dispatch that a caller wants to enqueue.
+    /// Computes the digest of a dispatch that a caller wants to enqueue.
     #[must_use]
     pub fn of(new: NewDispatch) -> Self {
-        // Making the digest copies the payload. A payload that is too large for every store is refused, so its digest
-        // is never used (ER-9).
+        // Computing the digest copies the payload. Every store refuses a payload above this limit, so that the digest
+        // is not needed (ER-9).
         let is_taken = new.payload_bytes() <= Limits::default().record_bytes;
         let digest = if is_taken { digest(&new) } else { String::new() };
         Self { new, digest }
@@ -53,7 +53,7 @@ pub fn enqueue(
     enqueue_one(view, &EnqueueOne::of(new.clone()), setting)
 }
 
-/// Enqueues a dispatch whose digest was made before, in the same way as [`enqueue`].
+/// Enqueues a dispatch whose digest was computed before, in the same way as [`enqueue`].
 ///
 /// # Errors
 /// Any error of the view.
@@ -243,7 +243,7 @@ fn reason(request: &Interrupt, limits: &Limits) -> Option<String> {
     })
 }
 
-/// Ends the claimed dispatch of the thread, if there is one, and uses up a claim number.
+/// Ends the claimed dispatch of the thread, if there is one, and takes the next claim number.
 fn take_over<V: MailboxView + ?Sized>(
     draft: &mut MailboxDraft<'_, V>,
     request: &Interrupt,

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// The relation of a token to a dispatch.
+/// What a token proves about a dispatch.
 pub(super) enum TokenStatus {
     /// The token proves the claim of the dispatch.
     Live,
@@ -27,7 +27,7 @@ pub(super) enum TokenStatus {
     Lost,
 }
 
-/// Returns the relation of the token with this digest to a dispatch.
+/// Returns what the token with this digest proves about a dispatch.
 pub(super) fn token_status<V: MailboxView + ?Sized>(
     draft: &MailboxDraft<'_, V>,
     stored: &StoredDispatch,
@@ -53,7 +53,7 @@ pub(super) fn lost(claim: &ClaimRef) -> Error {
     Error::new(Detail::ClaimLost { what: "dispatch", id: claim.dispatch.to_string() })
 }
 
-/// Lets the holder of a claim act. The holder of a stale claim loses the claim by this call (MB-33).
+/// Calls `act` if the token proves a live claim. A stale claim is ended instead, and the call is refused (MB-33).
 fn act<V: MailboxView + ?Sized, T>(
     view: &V,
     claim: &ClaimRef,
@@ -66,7 +66,7 @@ fn act<V: MailboxView + ?Sized, T>(
     }
 }
 
-/// Does what [`act`] does, with a dispatch that was already read and the digest of the token.
+/// Does the same as [`act`], for a dispatch that was already read and with the digest of the token.
 fn act_on<V: MailboxView + ?Sized, T>(
     view: &V,
     mut stored: StoredDispatch,
@@ -119,7 +119,7 @@ pub fn extend(
     })
 }
 
-/// Records once what works on a dispatch, and since when (MB-35).
+/// Records which instance works on a dispatch, and since when. A claim can be started once (MB-35).
 ///
 /// # Errors
 /// Any error of the view.
@@ -161,7 +161,7 @@ pub(crate) fn check_settlement(settlement: &Settlement, limits: &Limits) -> Resu
     }
 }
 
-/// Returns the digest of a settlement as it was given.
+/// Returns the digest of everything in a settlement.
 pub(crate) fn settlement_digest(settlement: &Settlement) -> String {
     let mut text = String::new();
     let mut object = Object::open(&mut text);
@@ -180,10 +180,10 @@ pub(crate) fn settlement_digest(settlement: &Settlement) -> String {
     format!("1:{}", sha256(&text))
 }
 
-/// A settlement with its digests.
+/// A settlement that a caller asks for, with its digest and that of the token.
 ///
-/// Making one needs nothing of the store. A backend in which one OS thread makes all decisions can make it outside of
-/// that thread.
+/// The digests can be computed without the store. A backend in which one OS thread makes all decisions can compute them
+/// in another thread.
 #[derive(Debug)]
 pub struct SettleOne {
     claim: ClaimRef,
@@ -193,7 +193,7 @@ pub struct SettleOne {
 }
 
 impl SettleOne {
-    /// Makes the digests of a settlement that a caller asks for.
+    /// Computes the digests of a settlement that a caller asks for.
     #[must_use]
     pub fn of(claim: ClaimRef, settlement: Settlement) -> Self {
         let (token, digest) = (claim.token.digest(), settlement_digest(&settlement));
@@ -214,7 +214,7 @@ pub fn settle(
     settle_one(view, &SettleOne::of(claim.clone(), settlement.clone()), setting)
 }
 
-/// Ends an attempt with a settlement whose digests were made before, in the same way as [`settle`].
+/// Ends an attempt with a settlement whose digests were computed before, in the same way as [`settle`].
 ///
 /// # Errors
 /// Any error of the view.

@@ -1,4 +1,4 @@
-//! Tests of decisions about one thread, made one after the other.
+//! Tests of sequences of decisions about one thread.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
     mailbox::{ClaimOne, ClaimRef, InQueue, StoredDispatch, StoredInterrupt, StoredMailbox, in_queue},
 };
 
-/// The mailbox of the only thread.
+/// The mailbox of the only thread, in memory.
 #[derive(Default)]
 struct ThreadView {
     record: Option<StoredMailbox>,
@@ -101,7 +101,7 @@ impl ThreadView {
         self.at(before, |view, setting| purge(view, &DispatchId::new(id).unwrap(), time(before), setting)).0
     }
 
-    /// Returns whether a purge leaves the dispatch unchanged.
+    /// Returns whether a purge with this time does not remove the dispatch.
     fn keeps(&self, id: &str, before: u64) -> bool {
         let (limits, ids) = (Limits::default(), Uuids);
         let setting = Setting::new(time(before), &limits, &ids);
@@ -109,7 +109,7 @@ impl ThreadView {
         change.plan.is_none() && !change.answer.unwrap()
     }
 
-    /// Returns the epochs whose interrupt is kept, and how many dispatches need each.
+    /// Returns the epochs whose interrupts are kept, each with the number of dispatches that need the interrupt.
     fn kept(&self) -> Vec<(u64, u64)> {
         self.interrupts.values().map(|interrupt| (interrupt.epoch, interrupt.holds)).collect()
     }
@@ -127,7 +127,7 @@ fn a_thread_is_claimable_when_a_dispatch_is_due_or_a_lease_expired() {
     assert_eq!(from, Some(120));
     assert_eq!(mailbox.enqueue(30, "b", 1_000), Some(120), "the thread is busy until then");
     let again = Settlement::Retry { after: Duration::from_millis(500), error: "failed".to_owned() };
-    assert_eq!(mailbox.settle(40, &held, &again), Some(40), "what `b` waits for is not known");
+    assert_eq!(mailbox.settle(40, &held, &again), Some(40), "the decision did not read when `b` is due");
     let (held, _) = mailbox.claim(540, 100);
     let ack = Settlement::Ack { result: None };
     assert_eq!(mailbox.settle(600, &held, &ack), Some(600));
@@ -166,7 +166,7 @@ fn an_interrupt_is_kept_as_long_as_something_needs_it() {
     mailbox.enqueue(110, "d", 0);
     let (held, _) = mailbox.claim(120, 1_000);
     mailbox.interrupted(130, &stop());
-    assert_eq!(mailbox.kept(), [(3, 1)], "what is held needs it");
+    assert_eq!(mailbox.kept(), [(3, 1)], "the claimed dispatch needs it");
     mailbox.interrupted(140, &stop().with_key("k".parse().unwrap()));
     assert_eq!(mailbox.kept(), [(3, 1), (4, 0)]);
     let refused = mailbox.at(150, |view, setting| {

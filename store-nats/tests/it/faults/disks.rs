@@ -1,5 +1,5 @@
-//! N2: the power is cut under load (PR-9), and the disk is full. Only root can mount the disks of these tests. If they
-//! are not run, they print that.
+//! N2: the power is cut under load (PR-9), and the disk is full. Only root can mount the disks of these tests. Without
+//! them the tests are skipped and print a note.
 
 use std::{
     sync::{Arc, Mutex},
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use super::given::open;
 use crate::given::{all, enqueue, mailbox, work};
 
-/// The ids of the dispatches that were acknowledged. The writers add to it until they are aborted.
+/// The ids of the dispatches that were acknowledged. The writers add ids until they are aborted.
 type Acknowledged = Arc<Mutex<Vec<String>>>;
 
 async fn write(mailbox: Arc<dyn MailboxStore>, name: String, acknowledged: Acknowledged) {
@@ -82,7 +82,7 @@ async fn acknowledged_data_survives_power_cuts() {
 }
 
 /// The control: a server that syncs every two minutes, which is its default, loses what it acknowledged. A store
-/// refuses such a server unless it is told otherwise.
+/// refuses such a server unless its configuration allows it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_syncs_only_periodically_loses_work() {
     let Some(disk) = Disk::for_a_test("nats-control", 512) else { return };
@@ -114,7 +114,7 @@ fn long(number: usize) -> NewDispatch {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_loses_nothing() {
     let Some(disk) = Disk::for_a_test("nats-full", 200) else { return };
-    // The limit is larger than the disk, so that the server learns from the disk that it is full.
+    // The limit of the server is larger than the disk, so that a write to the full disk fails.
     let settings = "jetstream { sync_interval: always, max_file_store: 10GB }";
     let mut server = start(&disk, settings);
     let store = open(&server.url(), 1).await;

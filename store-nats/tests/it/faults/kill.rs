@@ -63,8 +63,8 @@ async fn a_cluster_loses_nothing_when_a_server_is_killed() {
     }
 }
 
-/// A decision that waits for a majority is made once, and what the store reports about it is true. A store that asks
-/// the leader meanwhile learns only that a message is on its way (ER-2, ER-3).
+/// A decision that waits for a majority takes effect at most once, and what the store reports about it is true. In the
+/// meantime the leader answers only that a message is still being replicated (ER-2, ER-3).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_decision_that_waits_for_a_majority_is_made_once() {
     let servers = Nats::start_cluster("").unwrap();
@@ -98,8 +98,8 @@ async fn a_decision_that_waits_for_a_majority_is_made_once() {
     store.close().await.unwrap();
 }
 
-/// A store that knows more than its servers, because they lost what they acknowledged, makes no decision on the shorter
-/// log. It also removes nothing from that log, because a message may be garbage only by what is lost.
+/// If the servers lost messages that they acknowledged and that a store has read, the store makes no decision on the
+/// shorter log. It also removes nothing from that log: the message that superseded another one may be lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolled_back_log_is_reported() {
     let mut server = Nats::start("").unwrap();
@@ -121,7 +121,7 @@ async fn a_rolled_back_log_is_reported() {
     server.restart().unwrap();
     let refused = enqueue(&*mailbox(&store), work("t")).await.unwrap_err();
     assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Corrupt, Outcome::NotApplied), "{refused}");
-    // In this time the first store would remove garbage twice.
+    // This is enough time for the first store to remove garbage twice.
     sleep(Duration::from_secs(8)).await;
     let anew = open(&server.url(), 1).await;
     let found = all(&*mailbox(&*anew)).await;
@@ -131,8 +131,8 @@ async fn a_rolled_back_log_is_reported() {
     anew.close().await.unwrap();
 }
 
-/// Shows NA-7: if a server loses its storage, a store that is open reports it at once, also if another store created
-/// the log anew and wrote more to it than the first one had read. A store that is opened anew works.
+/// Shows NA-7: if a server loses its storage, the next call of an open store reports that. It does so even if another
+/// store created the log again and wrote more messages to it than the first store had read. A newly opened store works.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_or_recreated_log_is_reported() {
     let mut server = Nats::start("").unwrap();

@@ -1,5 +1,5 @@
-//! What comes too late: calls of holders after another worker has claimed their dispatch (N7), and requests that a
-//! broken connection delivers late (PR-21).
+//! Calls and requests that come too late: calls of a worker whose dispatch another worker has claimed (N7), and
+//! requests that a broken connection delivers late (PR-21).
 
 use std::{sync::Arc, time::Duration};
 
@@ -44,17 +44,18 @@ async fn a_holder_that_is_late_is_refused() {
     assert_eq!(refused, rounds);
 }
 
-/// What a line does with the data that clients send.
+/// What a proxy does with the data that clients send.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Flow {
     On,
-    /// The line forwards this many pieces of data, and becomes `Held` at the next one.
+    /// The proxy forwards this many pieces of data, and becomes `Held` at the next one.
     HeldAfter(usize),
-    /// The line keeps the data until it is `On` again. Meanwhile it closes its connections to clients.
+    /// The proxy keeps the data until it forwards data again. Meanwhile it closes its connections to clients.
     Held,
 }
 
-/// A proxy in front of the server that can hold data back. The data then reaches the server when the line is on again.
+/// A proxy that can hold back data on its way to the server. The data reaches the server when the proxy forwards data
+/// again.
 struct Line {
     port: u16,
     flow: Arc<watch::Sender<Flow>>,
@@ -127,7 +128,7 @@ async fn a_request_that_arrives_too_late_has_no_effect() {
     let length = async || stream(&client, &prefix).await["state"]["last_seq"].as_u64().unwrap();
     let (mut unknown, mut arrived) = (0, 0);
     for round in 0..Length::choose(2, 6, 20) {
-        // The line holds either what the call reads with or what it writes.
+        // The proxy holds back either the request with which the call reads or the one with which it writes.
         line.flow.send_replace(Flow::HeldAfter(round % 2));
         let answer = enqueue(&*writer, work("t")).await;
         let is_unknown = answer.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown);
@@ -139,7 +140,7 @@ async fn a_request_that_arrives_too_late_has_no_effect() {
         assert_eq!(before.0, after.0, "round {round}: a late enqueue took effect");
         unknown += u32::from(is_unknown);
         arrived += u32::from(is_unknown && after.1 > before.1);
-        // After that, both stores can write to the thread, also the one that was cut off.
+        // After that, both stores can write to the thread, also the one behind the proxy.
         enqueue(&*near, work("t")).await.unwrap();
         let mut tries = 0;
         while let Err(error) = enqueue(&*writer, work("t")).await {

@@ -1,4 +1,4 @@
-//! N10: the limits of a server (ER-10). Each is reported as its own kind of error, and what was accepted stays.
+//! N10: the limits of a server (ER-10). Each is reported as its own kind of error, and accepted data is kept.
 
 use std::time::Duration;
 
@@ -67,8 +67,8 @@ async fn a_stream_that_is_full_drops_nothing() {
     store.close().await.unwrap();
 }
 
-/// A server disconnects a client that does not read what it is sent, or sends it no more. The client then continues
-/// from where it was.
+/// If a client does not read what the server sends, the server disconnects the client or stops sending. The client
+/// later continues at the position that it had reached.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_is_too_slow_misses_nothing() {
     let server = Nats::start("max_pending: 4MB\nwrite_deadline: \"500ms\"").unwrap();

@@ -1,4 +1,4 @@
-//! N6: connections that break after a request was sent (ER-4, NA-7). Every answer of the store is true.
+//! N6: connections that break after a request was sent (ER-4, NA-7). What the store reports about each call is true.
 
 use std::{
     collections::HashSet,
@@ -25,10 +25,10 @@ use crate::{
     together::remove,
 };
 
-/// A proxy whose connections break: what the client has sent arrives, but not what the server answers.
+/// A proxy whose connections break: the request of the client reaches the server, but the answer does not come back.
 struct Line {
     port: u16,
-    /// The number of bytes from clients after which a connection breaks. It is `u64::MAX` if none does.
+    /// The number of bytes from clients after which a connection breaks, or `u64::MAX` if no connection breaks.
     budget: Arc<AtomicU64>,
 }
 
@@ -92,7 +92,7 @@ async fn the_outcome_of_a_lost_answer_is_looked_up() {
     let (mut ends, rounds) = (Ends::default(), Length::choose(40, 150, 1_500));
     for round in 0..rounds {
         if round % 3 == 0 {
-            // The connection breaks at some place in what a call sends.
+            // The connection breaks somewhere in the bytes that the call sends.
             line.budget.store(1 + (round as u64 * 97) % 1_500, Ordering::SeqCst);
         }
         let run = format!("run-{round}");

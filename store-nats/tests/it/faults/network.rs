@@ -1,6 +1,7 @@
 //! N4: a cluster of three servers under load, whose connections are cut, and whose servers are paused, killed and
-//! restarted (NA-7). What was acknowledged stays, no thread is held twice, a minority acknowledges nothing, and a
-//! majority continues. The test needs network namespaces, which only root can make. If it is not run, it prints that.
+//! restarted (NA-7). Nothing that was acknowledged is lost, no thread is claimed twice at the same time, a minority
+//! acknowledges nothing, and a majority continues. The test needs network namespaces, which only root can create.
+//! Without them it is skipped and prints a note.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,7 +21,7 @@ use tokio::time::{Instant, sleep};
 use crate::given::{ack, all, enqueue, mailbox, work};
 
 const LEASE: Duration = Duration::from_secs(4);
-/// The deadline of a call. A caller that is caught by a fault makes its next call at most this much later.
+/// The deadline of a call. A call that a fault affects ends after this time, and its caller then makes the next one.
 const DEADLINE: Duration = Duration::from_secs(2);
 /// How soon after a fault a majority continues: servers elect a leader in 4 to 9 s, if the first election has a winner.
 const SOON: Duration = Duration::from_secs(15);
@@ -29,7 +30,7 @@ const SOON: Duration = Duration::from_secs(15);
 enum Fault {
     IsolateLeader,
     IsolateFollower,
-    /// The leader hears the others, and they do not hear it.
+    /// The leader receives what the others send, but they do not receive what the leader sends.
     OneWay,
     Split,
     PauseLeader,
@@ -64,7 +65,7 @@ struct Heard {
     accepted: HashSet<String>,
     refused: HashSet<String>,
     done: HashSet<String>,
-    /// The claim of each thread, and the time until which it is held at least.
+    /// The claim of each thread, and the earliest time at which its lease can expire.
     held: HashMap<ThreadId, (ClaimNumber, Instant)>,
     claims: usize,
     unknown: usize,
@@ -113,7 +114,7 @@ async fn produce(load: Arc<Load>, server: usize, mailbox: Arc<dyn MailboxStore>,
     }
 }
 
-/// Asks for barriers (PR-10). A minority must not give any.
+/// Calls `barrier` again and again (PR-10). No such call may succeed in a minority.
 async fn bar(load: Arc<Load>, server: usize, store: NatsStore) {
     while !load.is_over.load(Ordering::SeqCst) {
         let begun = Instant::now();
@@ -167,7 +168,7 @@ async fn open(url: &str, replicas: u32) -> NatsStore {
     }
 }
 
-/// The number of the server that leads the log.
+/// Returns the number of the server that leads the log.
 async fn leader(network: &Network) -> usize {
     let begun = Instant::now();
     for server in (0..3).cycle() {
@@ -186,7 +187,7 @@ async fn leader(network: &Network) -> usize {
     unreachable!("the cycle of servers never ends")
 }
 
-/// Causes the fault. Returns the servers that are now in no majority.
+/// Causes the fault. Returns the servers that are no longer part of a majority.
 fn begin(network: &mut Network, fault: Fault, leader: usize) -> Vec<usize> {
     let (next, last) = ((leader + 1) % 3, (leader + 2) % 3);
     match fault {
@@ -221,7 +222,8 @@ fn end(network: &mut Network, fault: Fault, leader: usize) {
 }
 
 /// Executes a round: it causes a fault for some time, and checks the answers that callers received meanwhile. The round
-/// begins when every server hears every other one, because two servers that do not are no majority without the third.
+/// begins when every server is connected to every other one. Two servers that are not connected to each other would be
+/// no majority without the third one.
 async fn round(network: &mut Network, load: &Load, fault: Fault, lasts: Duration) {
     let begun = Instant::now();
     while !network.is_whole().unwrap() {
@@ -284,7 +286,7 @@ async fn check(load: &Load, stores: &[NatsStore]) {
         let found = all(&*mailbox(store)).await.into_iter().map(|found| (found.id.to_string(), found.status));
         views.push(found.collect::<HashMap<_, _>>());
     }
-    assert!(views.iter().all(|view| *view == views[0]), "servers show different things");
+    assert!(views.iter().all(|view| *view == views[0]), "the servers show different data");
     let (found, heard) = (&views[0], load.heard.lock().unwrap());
     let lost: Vec<_> = heard.accepted.iter().filter(|id| !found.contains_key(*id)).collect();
     assert!(lost.is_empty(), "{} of {} were lost: {lost:?}", lost.len(), heard.accepted.len());
@@ -306,7 +308,7 @@ async fn check(load: &Load, stores: &[NatsStore]) {
 async fn a_partitioned_cluster_loses_nothing_that_it_acknowledged() {
     let mut network = match Network::start("") {
         Ok(network) => network,
-        Err(error) => return not_run("a test of a cluster in parts", format_args!("{error:#}")),
+        Err(error) => return not_run("a test of a partitioned cluster", format_args!("{error:#}")),
     };
     let (rounds, lasts) = (Length::choose(1, 8, 20), Duration::from_secs(Length::choose(16, 16, 20)));
     let mut stores = Vec::new();

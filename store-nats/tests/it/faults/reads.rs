@@ -44,7 +44,7 @@ async fn a_write_through_one_server_is_read_through_another_at_once() {
             for at in 0..pairs / TASKS {
                 let new = enqueue(&*here, work(&format!("t-{task}"))).await.unwrap();
                 let read = there.load_dispatch(&new.id).await.unwrap();
-                assert!(read.is_some(), "dispatch {at} of task {task} is not there yet");
+                assert!(read.is_some(), "dispatch {at} of task {task} cannot be read yet");
             }
         }
     });
@@ -56,7 +56,8 @@ async fn a_write_through_one_server_is_read_through_another_at_once() {
     }
 }
 
-/// The control: any server may answer a direct read, also one that lags. This is why a store makes no direct reads.
+/// The control: any server may answer a direct read, also one that lags behind. This is why a store makes no direct
+/// reads.
 async fn control(servers: &[Nats; 3], pairs: usize) {
     let (here, there) = (context(&servers[0]).await, context(&servers[1]).await);
     make(&here, true).await;
@@ -76,7 +77,7 @@ async fn control(servers: &[Nats; 3], pairs: usize) {
     println!("the control: {} of {pairs} direct reads were stale", stale.into_inner());
 }
 
-/// A write whose condition is the last message of its subject is not refused, however much other subjects get.
+/// A write with a condition on the last message of its subject is not refused because of messages on other subjects.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_condition_that_holds_is_never_refused() {
     let servers = Nats::start_cluster("").unwrap();

@@ -1,5 +1,5 @@
-//! N3: a sync of the server fails. `strace` makes the system report that. Without `strace` the test is not run, and
-//! prints that.
+//! N3: a sync of the server fails. `strace` makes the system call fail. Without `strace` the test is skipped and prints
+//! a note.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::given::open;
 use crate::given::{all, enqueue, mailbox, work};
 
 /// One sync fails while dispatches are written. After the server was killed and restarted, everything that was
-/// acknowledged exists. The test counts the calls that were refused.
+/// acknowledged exists. The test counts the calls that failed.
 #[tokio::test(flavor = "multi_thread")]
 async fn data_acknowledged_around_a_failed_sync_is_not_lost() {
     if !can_fail_syncs() {

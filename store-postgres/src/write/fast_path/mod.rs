@@ -1,7 +1,7 @@
-//! Writes ordinary commits, each to one existing thread, in one statement composed of the parts that they have. Nothing
-//! is written to a thread that other calls have changed since the decision. Nothing at all is written if something else
-//! that belongs to one of the threads has changed. The text of the statement depends on which parts there are, never on
-//! their values.
+//! Writes ordinary commits, each to one existing thread, in one statement that consists only of the parts that they
+//! need. Nothing is written to a thread that other calls have changed since the decision. Nothing at all is written if
+//! another record that belongs to one of the threads has changed. The text of the statement depends on which parts
+//! there are, never on their values.
 
 mod log;
 mod outside_log;
@@ -25,9 +25,9 @@ const OF_LOG: (&str, &str) = ("log", "w.log");
 /// The first column of tables that belong to a tenant: its name and its value.
 const OF_TENANT: (&str, &str) = ("tenant", "$1");
 
-/// Writes batches for which [`Batch::fits_fast_path`] holds. The answer has the rows of the function `write`, one
-/// for each batch that was written. For a single batch whose thread has changed, it has the present row. If there
-/// is no row for a batch, only the function can say why.
+/// Writes batches for which [`Batch::fits_fast_path`] holds. The answer has the rows of the function `write`, one for
+/// each batch that was written. For a single batch whose thread has changed, it has the current row. If there is no row
+/// for a batch, only the SQL function `write` can say why.
 pub(super) async fn write(
     connection: &mut Connection<'_>,
     batches: &[&Batch],
@@ -85,8 +85,8 @@ fn statement(batches: &[&Batch], tenant: &TenantId) -> Result<(String, PgArgumen
     Ok(statement.end("SELECT 'done', t.n, c.now, t.stamp, t.log, NULL::text, NULL::text FROM c, t"))
 }
 
-/// Adds the part that locks the mailboxes that must stay unchanged. Returns the condition that they are. As everywhere,
-/// mailboxes are locked before threads.
+/// Adds the part that locks the mailboxes that must be unchanged. Returns the condition that they are unchanged. As
+/// everywhere, mailboxes are locked before threads.
 fn guards(batches: &Batches<'_>, to: &mut Statement) -> Result<String> {
     let count: usize = batches.each.iter().map(|(_, batch)| batch.mailboxes.len()).sum();
     let Some(rows) = batches.rows(to, |batch| &batch.mailboxes, |_| true)? else { return Ok(String::new()) };
@@ -101,8 +101,8 @@ fn guards(batches: &Batches<'_>, to: &mut Statement) -> Result<String> {
     Ok(format!("AND (SELECT count(*) FROM guards) = {count}"))
 }
 
-/// Adds the parts that write the threads. `t` contains the threads that were unchanged since the decision. With several
-/// batches, `d` contains their numbers. With a single batch whose thread has changed, `u` contains its present row.
+/// Adds the parts that write the threads. `t` contains the threads that are unchanged since the decision. With several
+/// batches, `d` contains their numbers. With a single batch whose thread has changed, `u` contains its current row.
 fn threads(batches: &Batches<'_>, to: &mut Statement, guards: &str) -> Result<()> {
     fn thread(row: &ThreadRow) -> Option<&Thread> {
         row.thread.as_ref().map(|stored| &stored.thread)

@@ -41,7 +41,7 @@ async fn drop_after(mut call: Call, polls: usize) -> bool {
             return true;
         }
         tokio::task::yield_now().await;
-        // Every other call gets more time, so that it is further advanced when it is dropped.
+        // Every other call gets more time, so that it has made more progress when it is dropped.
         if polls.is_multiple_of(2) {
             tokio::time::sleep(Duration::from_micros(300)).await;
         }

@@ -1,5 +1,5 @@
-//! LK2: a server whose clock jumps. A lease may end early, or last longer by the jump. No holder commits after another
-//! worker has claimed its dispatch (MB-34, PR-22).
+//! LK2: a server whose clock jumps. A lease may end earlier or later by the size of the jump. No holder commits after
+//! another worker has claimed its dispatch (MB-34, PR-22).
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use super::given::{saying, stores, thread};
 
 const HOUR: i64 = 3_600;
 
-/// A worker with a store of its own. To the server it looks like a process of its own.
+/// A worker with a store of its own. For the server it is like another process.
 struct Worker {
     store: Arc<PostgresStore>,
     name: WorkerId,

@@ -1,6 +1,6 @@
 //! P2 and P8: the power is cut under load, and the disk is full. Everything that was acknowledged exists, and no commit
-//! is partial (PR-9, CM-1, PO-6, PO-7). Only root can mount the disks of these tests. If they are not run, they print
-//! that.
+//! is partial (PR-9, CM-1, PO-6, PO-7). Only root can mount the disks of these tests. A test that cannot mount its disk
+//! prints that it was not run.
 
 use std::time::Duration;
 
@@ -48,8 +48,8 @@ async fn acknowledged_data_survives_power_cuts() {
     server.stop().unwrap();
 }
 
-/// The control: a server that acknowledges before it writes loses what it acknowledged. A store refuses such a server
-/// unless it is told otherwise.
+/// The control: a server that acknowledges before it writes loses data that it acknowledged. A store refuses such a
+/// server unless `allow_unsafe` is set.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_acknowledges_too_early_loses_commits() {
     let Some((mut server, disk)) = disk("control", 2_048, &["synchronous_commit=off", "wal_writer_delay=10s"]) else {

@@ -38,7 +38,7 @@ pub(crate) fn whole(to: &ThreadId, number: u64) -> Commit {
         .with_outbox([row])
 }
 
-/// Returns whether the answer says that the call had no effect. The effect must then not exist.
+/// Returns whether the answer says that the call had no effect.
 pub(crate) fn was_denied(answer: &Result<impl Sized, Error>) -> bool {
     answer.as_ref().is_err_and(|error| error.outcome() == Outcome::NotApplied)
 }

@@ -48,8 +48,8 @@ async fn write(
     }
 }
 
-/// Lets all writers write while `befall` causes a fault of the server, until each has an answer after it. Then checks
-/// what was written.
+/// Lets all writers write, and calls `befall`, which causes a fault of the server. Each writer continues until a
+/// commit succeeds after the fault. Then checks what was written.
 pub(super) async fn write_through(
     store: &PostgresStore,
     random: &mut Random,
@@ -121,7 +121,7 @@ async fn subscriptions_continue_after_kills() {
     println!("{cycles} kills: a subscription received every event once");
 }
 
-/// Checks that everything that the commits contained exists once, up to the last commit.
+/// Checks that everything that the commits contained, up to the last one of each writer, exists once.
 async fn check(store: &PostgresStore, numbers: &[u64]) {
     let found = store.verify(&Silent).await.unwrap();
     assert_eq!(found.findings, []);

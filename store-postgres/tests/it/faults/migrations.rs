@@ -1,4 +1,4 @@
-//! P10: many processes create the schema at the same time, or are cut off while they do (PO-2, PO-3).
+//! P10: many processes create the schema at the same time, or lose the connection while they create it (PO-2, PO-3).
 
 use conformance_tests::Length;
 use store_core::{IdSource, Uuids};

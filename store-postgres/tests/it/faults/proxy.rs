@@ -12,7 +12,8 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// Where a connection is cut: at the message with this number, counted from 0 since the cut was requested.
+/// Where a connection is cut: before, within or after the message of the client or of the server with this number.
+/// Messages are counted from 0 since the cut was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
     BeforeClient(usize),
@@ -59,7 +60,7 @@ impl Shared {
         }
     }
 
-    /// Returns how many bytes of a side's next message are forwarded, and whether the connection continues.
+    /// Counts a message of one side. Returns how many of its bytes are forwarded, and whether the connection continues.
     fn pass(&self, of_client: bool, length: usize) -> (usize, bool) {
         let mut state = self.state();
         let number = if of_client { state.client } else { state.server };
@@ -118,7 +119,7 @@ impl Proxy {
         format!("postgres://postgres@127.0.0.1:{}/postgres?sslmode=disable&allow_unsafe=true", self.port)
     }
 
-    /// Cuts the connection on which this message comes next.
+    /// Requests that the connection is cut on which this message comes next.
     pub(crate) fn cut(&self, at: Cut) {
         let mut state = self.shared.state();
         *state = State { cut: Some(at), ..State::default() };
@@ -149,7 +150,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Forwards message by message. The first message of a client has no kind in front of its length.
+/// Forwards message by message. The first message of a client has no byte for its kind in front of its length.
 async fn carry(shared: &Shared, of_client: bool, mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
     let (mut is_first, mut buffer) = (of_client, Vec::new());
     loop {
@@ -188,7 +189,8 @@ fn count(shared: &Shared, of_client: bool, kind: u8) {
     }
 }
 
-/// Returns the length of the first message, with its kind. `None` if the length has not been received yet.
+/// Returns the length of the first message, including the byte for its kind. `None` if the length has not been received
+/// yet.
 fn length(buffer: &[u8], head: usize) -> Option<usize> {
     let bytes = buffer.get(head - 4..head)?.try_into().ok()?;
     Some(u32::from_be_bytes(bytes) as usize + head - 4)

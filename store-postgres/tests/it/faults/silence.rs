@@ -1,4 +1,5 @@
-//! P5 and P9: a server that does not answer. Calls end in time, and their outcomes are true (PO-8, ER-4).
+//! P5 and P9: a server that does not answer. Calls end in time, and the outcomes that they report are true (PO-8,
+//! ER-4).
 
 use std::time::Duration;
 

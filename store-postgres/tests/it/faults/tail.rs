@@ -59,7 +59,7 @@ async fn a_follower_of_slow_writers_misses_nothing() {
         distinct.sort();
         distinct.dedup();
         assert_eq!(distinct.len(), kinds.len(), "an event was received twice");
-        // The events of one writer come in the order in which it wrote them.
+        // The events of one writer arrive in the order in which it wrote them.
         for writer in 0..WRITERS {
             let own = kinds.iter().filter_map(|kind| kind.strip_prefix(&format!("{writer}-"))?.parse::<usize>().ok());
             assert!(own.is_sorted());

@@ -1,4 +1,5 @@
-//! SEC7: a server that must be verified and cannot be is refused, and nothing is sent unencrypted instead (PO-11).
+//! SEC7: a server that must be verified and cannot be verified is refused, and nothing is sent unencrypted instead
+//! (PO-11).
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
-//! P3: the connection is cut at every message of a commit. The answer is true, and a repeat with the same key leaves
-//! exactly one effect (ER-2, ER-3, ER-4, CM-10).
+//! P3: the connection is cut at every message of a commit. The outcome that is reported is true, and after a repetition
+//! with the same key there is exactly one effect (ER-2, ER-3, ER-4, CM-10).
 
 use conformance_tests::Length;
 use store_core::{EntryQuery, Limits};
@@ -24,7 +24,7 @@ async fn a_commit_whose_connection_is_cut_has_one_effect() {
         for make in Cut::ALL {
             for at in 0.. {
                 let id = thread(format!("t-{runs}"));
-                // The second commit finds a connection that knows the statement, unless it is a new one.
+                // The first commit prepares the statement, so the second one usually finds it prepared.
                 let _first = cut.commit(saying(&id, "first")).await.unwrap();
                 proxy.cut(make(at));
                 let answer = cut.commit(saying(&id, "second")).await;
@@ -35,7 +35,11 @@ async fn a_commit_whose_connection_is_cut_has_one_effect() {
                 runs += 1;
                 let again = direct.commit(saying(&id, "second")).await.unwrap();
                 assert!(answer.is_err() || again.deduplicated, "{:?}: an acknowledged commit is gone", make(at));
-                assert!(!was_denied(&answer) || !again.deduplicated, "{:?}: a denied commit exists", make(at));
+                assert!(
+                    !was_denied(&answer) || !again.deduplicated,
+                    "{:?}: a commit that was `NotApplied` exists",
+                    make(at)
+                );
                 lost += usize::from(!again.deduplicated);
                 unknown += usize::from(answer.is_err());
                 let page = entries.list_entries(&id, EntryQuery::default()).await.unwrap();
@@ -43,8 +47,8 @@ async fn a_commit_whose_connection_is_cut_has_one_effect() {
             }
         }
     }
-    println!("{runs} cuts: {unknown} without an answer, of which {lost} had no effect");
-    assert!(lost > 0 && unknown > lost, "all cuts were before or all after the effect");
+    println!("{runs} cuts: {unknown} commits without an answer, of which {lost} had no effect");
+    assert!(lost > 0 && unknown > lost, "all cuts were before the effect, or all were after it");
 }
 
 /// Returns the path of the socket of the server that tests use.

@@ -1,5 +1,5 @@
-//! S4: several processes checkpoint the log at the same time, while others write. SQLite before 3.51.3 has a fault that
-//! damages files then.
+//! S4: several processes checkpoint the log at the same time, while others write. Versions of SQLite before 3.51.3 have
+//! a bug that may damage the file in this case.
 
 use std::time::Duration;
 

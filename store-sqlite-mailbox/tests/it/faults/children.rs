@@ -26,7 +26,8 @@ pub(super) fn begin(task: &str, file: &Path, name: impl Display, number: usize) 
     begin_under(&[], task, file, name, number)
 }
 
-/// What a child does. Without the environment variable it does nothing.
+/// Performs the task that the environment variable names. In a process that is no child the variable is not set, and
+/// this does nothing.
 #[test]
 fn a_child_process_performs_its_task() {
     let Ok(task) = std::env::var(TASK) else { return };
@@ -66,7 +67,7 @@ async fn pass(mailbox: &dyn MailboxStore, id: &str) -> store_core::Result<()> {
     Ok(())
 }
 
-/// Writes `number` dispatches in each task, and waits. The process may be killed earlier.
+/// Writes `number` dispatches in each concurrent task, and waits. The process may be killed earlier.
 async fn write(store: SqliteMailbox, name: &str, number: usize) {
     let mailbox = mailbox(&store);
     say("open");
@@ -99,7 +100,7 @@ async fn sync(file: &Path, number: usize) {
     listen();
 }
 
-/// Writes until something fails, tries once more, and opens the mailbox anew.
+/// Writes until a call fails, tries once more, and opens the mailbox again.
 async fn write_until_it_fails(file: &Path, name: &str) {
     let store = match SqliteMailbox::open(SqliteConfig::new(file)).await {
         Ok(store) => store,
@@ -159,7 +160,7 @@ async fn work_off(file: &Path) {
     store.close().await.unwrap();
 }
 
-/// Enqueues under one key after the other, while other processes use the same keys.
+/// Enqueues under one dedupe key after the other, while other processes use the same keys.
 async fn take_a_key(file: &Path, name: &str, number: usize) {
     let store = open(file).await;
     say("open");

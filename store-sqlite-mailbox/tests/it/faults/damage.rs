@@ -15,7 +15,7 @@ use super::{
 
 const DISPATCHES: usize = 60;
 
-/// Reads every dispatch, and checks that each is right or cannot be read. Returns how many could be read.
+/// Reads every dispatch, and checks that it is as expected or cannot be read. Returns how many could be read.
 async fn read(store: &SqliteMailbox, wanted: &[(String, String)]) -> usize {
     let mut right = 0;
     for (id, shown) in wanted {
@@ -74,8 +74,8 @@ async fn kind_of(store: &SqliteMailbox, id: &str) -> Option<ErrorKind> {
     mailbox(store).load_dispatch(&id.parse().unwrap()).await.err().map(|error| error.kind())
 }
 
-/// A damaged payload is `Corrupt` for its dispatch only. A claim reports its thread and returns dispatches of others.
-/// After the dispatch is cancelled, its thread continues.
+/// If a payload is damaged, only its dispatch is `Corrupt`. A claim reports the thread of that dispatch, and returns
+/// dispatches of other threads. After the dispatch is cancelled, its thread continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_payload_affects_only_its_dispatch() {
     let folder = Folder::new();
@@ -126,8 +126,8 @@ async fn data_of_another_dispatch_or_tenant_is_not_read() {
     }
 }
 
-/// A record that cannot be read blocks no claim of other threads. A repair sets it aside, and its thread continues,
-/// also if the dispatch was claimed.
+/// A record that cannot be read blocks no claim of other threads. A repair takes its dispatch out of the queue, and the
+/// thread continues, also if the dispatch was claimed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repair_sets_unreadable_records_aside() {
     for is_claimed in [false, true] {

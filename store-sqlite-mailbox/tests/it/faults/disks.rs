@@ -1,5 +1,5 @@
 //! S2 and S6: the power is cut while a process writes, and the disk is full. Only root can mount the disks of these
-//! tests. If they are not run, they print that.
+//! tests. Without them the tests are skipped and print a note.
 
 use std::{fs, time::Duration};
 
@@ -14,8 +14,8 @@ use super::{
 };
 
 /// Lets a process write until the power is cut. Returns the changes that the process had printed when the cut began.
-/// Later ones do not count: a sync that is in progress when the file system is stopped may report success without
-/// having done its work, which no real power cut does. SQLite alone shows the same.
+/// Later changes are ignored: a sync that is in progress when the file system is stopped may report success without
+/// having done its work, which no real power cut does. SQLite without this library shows the same behaviour.
 fn cut_off(disk: &Disk, task: &str, name: impl std::fmt::Display, after: Duration) -> Vec<String> {
     let mut writer = begin(task, &disk.folder().join("mailbox.db"), name, usize::MAX);
     assert_eq!(writer.hear().unwrap(), "open");
@@ -70,7 +70,7 @@ async fn a_mailbox_with_relaxed_syncs_loses_work() {
     panic!("nothing was lost in 20 power cuts: the test shows nothing");
 }
 
-/// PR-19: a sync makes everything before it durable, also if the mailbox is opened with relaxed syncs.
+/// PR-19: a sync makes all earlier commits durable, also if the mailbox is opened with `synchronous=NORMAL`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sync_makes_earlier_writes_durable() {
     let Some(disk) = Disk::for_a_test("sqlite-sync", 256) else { return };

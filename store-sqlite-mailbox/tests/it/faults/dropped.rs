@@ -8,7 +8,7 @@ use super::given::{Folder, mailbox, open, put, thread, verify, work};
 
 const CALLS: usize = 200;
 
-/// Polls a call `polls` times at most, and drops it.
+/// Polls a call at most `polls` times, and drops it.
 async fn cut<F: Future>(call: F, polls: usize) {
     let mut call = pin!(call);
     let mut left = polls;

@@ -1,4 +1,4 @@
-//! S0: a file is checked before it is used (SQ-2, SQ-3), and a file of another program stays as it is.
+//! S0: a file is checked before it is used (SQ-2, SQ-3), and a file of another program is not changed.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
 
@@ -103,7 +103,8 @@ async fn a_foreign_file_is_refused_and_left_unchanged() {
     }
 }
 
-/// A store with an injected clock has the file to itself: others are refused, and it is refused beside others.
+/// A store with an injected clock has exclusive use of the file: while it is open, other processes cannot open the
+/// file. While another process has the file open, such a store cannot be opened.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_with_an_injected_clock_has_the_file_to_itself() {
     let folder = Folder::new();

@@ -41,7 +41,7 @@ pub(super) fn thread(name: impl std::fmt::Display) -> ThreadId {
     name.to_string().parse().unwrap()
 }
 
-/// Returns work whose payload contains its id.
+/// Returns a dispatch whose payload contains its id.
 pub(super) fn work(thread: impl std::fmt::Display, id: &str) -> NewDispatch {
     let new = NewDispatch::new(self::thread(thread), "r".parse().unwrap()).with_id(id.parse().unwrap());
     new.with_payload(Json::of(&format!("payload of {id}")).unwrap())
@@ -63,7 +63,7 @@ pub(super) async fn settle(mailbox: &dyn MailboxStore, held: &ClaimedDispatch, e
     mailbox.settle(vec![(held.claim(), end)]).await.unwrap().remove(0).unwrap();
 }
 
-/// Returns whether a dispatch exists, and whether it is acknowledged if `acked` is set. Checks its payload and result.
+/// Returns whether a dispatch exists and, if `acked` is set, is acknowledged. Checks its payload and its result.
 pub(super) async fn is_there(mailbox: &dyn MailboxStore, id: &str, acked: bool) -> bool {
     let Some(found) = mailbox.load_dispatch(&id.parse().unwrap()).await.unwrap() else { return false };
     assert_eq!(found.payload, Some(Json::of(&format!("payload of {id}")).unwrap()), "{id}");

@@ -1,5 +1,5 @@
 //! S1: a process is killed while it writes (PR-9, MB-52, MB-7). Everything that it acknowledged exists, and no change
-//! is partial.
+//! was applied in part.
 
 use std::{path::Path, time::Duration};
 
@@ -11,7 +11,7 @@ use super::{
     given::{Folder, is_there, mailbox, open, verify},
 };
 
-/// Checks that all changes which the process printed exist. Returns the number of these changes.
+/// Checks that the mailbox contains all changes that the process printed. Returns the number of these changes.
 pub(super) async fn check(file: &Path, said: &[String]) -> usize {
     let store = open(file).await;
     let mut checked = 0;

@@ -1,5 +1,5 @@
-//! S9: another program reads for a long time (SQ-5). No write waits for it, the store reports it, and the log is short
-//! again afterwards.
+//! S9: another program reads for a long time (SQ-5). No write waits for that program, the store reports the size of the
+//! log, and the log is short again afterwards.
 
 #![expect(clippy::disallowed_methods, reason = "the test measures real time")]
 
@@ -15,8 +15,8 @@ use store_core::{Json, Store};
 
 use super::given::{Folder, mailbox, open, put, verify, work};
 
-/// The log stays below this size if no other program reads for a long time. The size is 24 MiB, and what is written
-/// until the running reads have ended.
+/// The log stays below this size in bytes if no other program reads for a long time. At 24 MiB no further read begins.
+/// The rest is more than what is written until the running reads have ended.
 const BOUND: u64 = 96 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -40,8 +40,8 @@ async fn a_long_read_by_another_program_blocks_no_call() {
                     put(&*mailbox, work(format!("t-{task}"), &id).with_payload(long.clone())).await;
                     slowest = slowest.max(began.elapsed());
                     at += 1;
-                    // First the log must become long. After that there must be enough space on the disk for what is
-                    // written.
+                    // The first writes have no pauses, so that the log becomes long. Later writes have pauses, so that
+                    // the disk does not become full.
                     tokio::time::sleep(Duration::from_millis(if at < 250 { 0 } else { 100 })).await;
                 }
                 (at, slowest)
@@ -56,9 +56,9 @@ async fn a_long_read_by_another_program_blocks_no_call() {
         (written, slowest) = (written + at, slowest.max(longest));
     }
     let held = log();
-    assert!(held > 48 << 20, "the log has only {held} bytes: the read did not hold it");
-    assert!(store.held_log_bytes() > 48 << 20, "the store does not report it");
-    // The first read waits for as long as a read of the store may take. Later reads do not wait.
+    assert!(held > 48 << 20, "the log has only {held} bytes: the read did not prevent its restart");
+    assert!(store.held_log_bytes() > 48 << 20, "the store does not report the size of the log");
+    // The first read waits for as long as a read of the store may take. The next read does not wait.
     for most in [8, 1] {
         let began = Instant::now();
         assert!(mailbox(&store).load_dispatch(&"first".parse().unwrap()).await.unwrap().is_some());

@@ -1,4 +1,4 @@
-//! Faults below a mailbox and beside it. `AGENTSTORE_TEST_LENGTH=long` makes these tests longer.
+//! Faults of disks, files and processes. `AGENTSTORE_TEST_LENGTH=long` makes these tests longer.
 
 mod checkpoints;
 mod children;

@@ -18,7 +18,7 @@ use super::{
     given::{Folder, ack, mailbox, open, put, request, settle, thread, verify, work},
 };
 
-/// Starts processes that wait until all of them are ready, and then lets them continue at the same time.
+/// Starts several processes. When all of them are ready, lets them begin their task at the same time.
 fn together(task: &str, folder: &Folder, many: usize, number: usize) -> Vec<Process> {
     let mut all: Vec<_> = (0..many).map(|at| begin(task, &folder.file(), at, number)).collect();
     for process in &mut all {
@@ -28,7 +28,7 @@ fn together(task: &str, folder: &Folder, many: usize, number: usize) -> Vec<Proc
     all
 }
 
-/// Each interrupt counts once, and no call fails because the file is busy (SQ-1).
+/// Each interrupt increases the epoch once, and no call fails because the file is busy (SQ-1).
 #[tokio::test(flavor = "multi_thread")]
 async fn interrupts_of_many_processes_all_count() {
     let (folder, many, each) = (Folder::new(), Length::choose(4, 4, 8), Length::choose(20, 40, 500));
@@ -42,8 +42,8 @@ async fn interrupts_of_many_processes_all_count() {
     store.close().await.unwrap();
 }
 
-/// The control: a transaction that was not begun for writing, and that reads before it writes, gets a busy error at
-/// once, however long its timeout is.
+/// The control: if a transaction begins with a read and then writes, SQLite reports at once that the file is busy,
+/// however long the timeout is.
 #[tokio::test]
 async fn a_transaction_that_begins_with_a_read_gets_a_busy_error() {
     let folder = Folder::new();
@@ -71,7 +71,8 @@ async fn each_dispatch_is_claimed_once_among_processes() {
             *got.entry(line).or_default() += 1;
         }
     }
-    // At its last claim, a process does not find a thread that another process has claimed. So some work may be left.
+    // A process ends when it cannot claim anything. Threads that other processes hold at that moment are not claimable,
+    // so some dispatches may be left.
     while let Some(held) = mailbox(&store).claim(request()).await.unwrap().claimed.pop() {
         *got.entry(format!("got {}", held.dispatch.id)).or_default() += 1;
         settle(&*mailbox(&store), &held, ack(held.dispatch.id.as_str())).await;
@@ -93,7 +94,8 @@ async fn a_key_has_one_owner_among_processes() {
     }
 }
 
-/// A process that is stopped past its lease writes nothing when it continues, because another one has its work.
+/// A process that was stopped until its lease had expired writes nothing when it continues, if another process has
+/// claimed its dispatch.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_slept_past_its_lease_writes_nothing() {
     let (folder, rounds) = (Folder::new(), Length::choose(4, 8, 200));
@@ -117,7 +119,7 @@ async fn a_process_that_slept_past_its_lease_writes_nothing() {
         assert_eq!(holder.end(), ["claim_lost"]);
         settle(&*mailbox(&store), &taken, ack(&id)).await;
     }
-    println!("{rounds} holders slept until their leases had expired: none wrote");
+    println!("{rounds} holders were stopped until their leases had expired: none wrote");
     store.close().await.unwrap();
 }
 

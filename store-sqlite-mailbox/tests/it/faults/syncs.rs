@@ -1,5 +1,5 @@
-//! S5: a sync fails (SQ-7). `strace` makes the system report that. Without `strace` the tests are not run, and print
-//! that.
+//! S5: a sync fails (SQ-7). `strace` makes the system call fail. Without `strace` such a test is skipped and prints a
+//! note.
 
 use conformance_tests::Length;
 use store_core::Store;
@@ -41,7 +41,7 @@ async fn a_failed_sync_stops_writes_until_the_mailbox_is_reopened() {
     assert_eq!(poisoned, rounds);
 }
 
-/// A mailbox that a process left after a failed sync is copied to new files by the next process that opens it.
+/// After a sync of a mailbox failed, the next process that opens the mailbox copies it to new files.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mailbox_left_by_a_failed_sync_is_copied_to_new_files() {
     use std::os::unix::fs::MetadataExt;

@@ -42,7 +42,8 @@ async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
     store.close().await.unwrap();
 }
 
-/// When another process writes, a process discards what it has cached. So each decides about what is stored.
+/// When another process has written, a process discards what it has cached. So its decisions are based on what is
+/// stored.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_forgets_cached_data_when_another_one_writes() {
     let folder = Folder::new();

@@ -1,4 +1,5 @@
-//! LV-9: work of one process soon wakes a caller that waits in another one, and waiting takes almost no processor time.
+//! LV-9: an enqueue in one process soon wakes a caller that waits in another process, and waiting takes almost no
+//! processor time.
 
 #![expect(clippy::disallowed_methods, reason = "the test measures real time")]
 

@@ -22,8 +22,9 @@ use tokio::{
 
 use super::{KILLED_AFTER, report::DRAINED_AFTER};
 
-/// How many bytes of what a command prints are kept: the beginning of its output, and the end of its errors.
+/// How many bytes of the standard output of a command are kept, from its beginning.
 pub(super) const OUTPUT_BYTES: usize = 64 << 10;
+/// How many bytes of the standard error of a command are kept, from its end.
 const ERROR_BYTES: usize = 900;
 
 /// How a command ended, and what it printed.
@@ -79,8 +80,8 @@ pub(super) async fn run(exec: &Exec, work: &Work) -> Exit {
 /// A command with its process group.
 struct Group {
     child: Child,
-    /// The id of the group. It is absent once the first process of the group was waited for, because the system may
-    /// then give the id to another process.
+    /// The id of the group. It is absent after the first process of the group has been waited for, because the system
+    /// may then give the id to another process.
     id: Option<Pid>,
     output: Reader,
     errors: Reader,
@@ -122,7 +123,7 @@ impl Group {
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let stdin = child.stdin.take();
         let feeder = tokio::spawn(async move {
-            // If a command does not read its input, this is not a failure.
+            // A command that does not read its input has not failed.
             if let Some(mut stdin) = stdin {
                 let _ = stdin.write_all(&document).await;
             }
@@ -151,7 +152,7 @@ impl Group {
             }
         };
         // Without the id, dropping the group kills nothing: if the command ended by itself, the processes that it left
-        // in the background go on.
+        // in the background continue to run.
         self.id = None;
         let (output, printed) = self.output.finish().await;
         let (errors, _) = self.errors.finish().await;
@@ -181,7 +182,7 @@ fn ended(status: io::Result<ExitStatus>) -> Ended {
     }
 }
 
-/// Which part of the bytes that a command prints is kept, and how many of them.
+/// Which part of the printed bytes is kept, and how many bytes it has at most.
 #[derive(Debug, Clone, Copy)]
 enum Keep {
     Beginning(usize),
@@ -215,8 +216,8 @@ impl Reader {
         Self { kept, task }
     }
 
-    /// Returns the kept part as text, and the number of all bytes. A process that the command left in the background
-    /// may keep the output open; it is waited for only as long as `DRAINED_AFTER` says.
+    /// Returns the kept part as text, and the number of all bytes. If a process that the command left in the background
+    /// keeps the output open, the reader stops after `DRAINED_AFTER`.
     async fn finish(&mut self) -> (String, u64) {
         let _ended = timeout(DRAINED_AFTER, &mut self.task).await;
         self.task.abort();

@@ -18,9 +18,9 @@ use self::{
 use super::Ending;
 use crate::{args, failure::Result, output::Output, session::Session, signals::Signals, text};
 
-/// The exit code with which a command puts its dispatch off (`EX_TEMPFAIL` of `sysexits.h`).
+/// The exit code with which a command postpones its dispatch (`EX_TEMPFAIL` of `sysexits.h`).
 const LATER: i32 = 75;
-/// How long a command that was asked to end may go on before it is killed.
+/// How long a command that was asked to end may continue before it is killed.
 const KILLED_AFTER: Duration = Duration::from_secs(3);
 
 /// Run a command for each dispatch, until the worker is stopped
@@ -33,21 +33,21 @@ const KILLED_AFTER: Duration = Duration::from_secs(3);
     worker, so that `agentstore` in the command uses the same stores. The URLs include their passwords. While the \
     worker has a `file:` store open, the command can read the store but not write to it: docs/compositions.md says \
     which stores can be combined.\n\n\
-    Exit code 0 acknowledges the dispatch. Its result contains the output of the command, up to 64 KiB and as far as \
-    the mailbox accepts it. Exit code 75 puts the dispatch off, which does not count as an attempt. Any other exit \
-    code, or an end by a signal, is a failure: the dispatch is tried again after a pause as long as attempts are \
-    left, and its error is the end of standard error. If the claim is lost, the command is killed together with all \
-    processes that it started. The same happens if the worker dies: at once on Linux, within a second on other \
-    systems.\n\n\
+    Exit code 0 acknowledges the dispatch. Its result contains the output of the command: at most 64 KiB, and less if \
+    the mailbox does not accept that much. Exit code 75 postpones the dispatch, which does not count as an attempt. \
+    Any other exit code, or an end by a signal, is a failure: the dispatch is tried again after a pause if it has \
+    attempts left, and the end of standard error is recorded as its error. If the claim is lost, the command is killed \
+    together with all processes that it started. The same happens if the worker dies: at once on Linux, within a \
+    second on other systems.\n\n\
     A command may run twice for one dispatch. AGENTSTORE_DISPATCH_ID is then the same, and AGENTSTORE_CLAIM is \
     greater.\n\n\
-    After Ctrl-C or SIGTERM the worker claims nothing more, and running commands may finish. After a second signal it \
-    ends them and releases their dispatches at once. With `--json` each command that ended is a document on its own \
-    line, and the last document is the summary.\n\n\
-    Warnings, for example that the server is unavailable, go to standard error: each kind when it begins, and then \
-    from time to time. The worker waits for a server that is unavailable. An error that waiting does not resolve, for \
-    example that the server lost its stored data, ends the worker after `--patience` with exit code 1, so that a \
-    supervisor can restart it.")]
+    After Ctrl-C or SIGTERM the worker makes no more claims, and running commands may finish. After a second signal it \
+    ends the commands and releases their dispatches at once. With `--json` each command that ended is a document on \
+    its own line, and the last document is the summary.\n\n\
+    Warnings, for example about a server that is unavailable, go to standard error. Each kind is printed when it first \
+    occurs, and then from time to time. The worker waits for a server that is unavailable. An error that waiting does \
+    not resolve, for example that the server lost its stored data, ends the worker after `--patience` with exit code \
+    1, so that a supervisor can restart it.")]
 pub(super) struct Args {
     /// The command, which is run by `sh -c`
     #[arg(long, value_name = "CMD")]
@@ -63,18 +63,18 @@ pub(super) struct Args {
     worker: Option<WorkerId>,
     /// End when there is nothing to do
     ///
-    /// The worker still repeats dispatches that failed in it. Other dispatches that become due later stay queued.
+    /// The worker first retries the dispatches that failed in it. Other dispatches that become due later stay queued.
     #[arg(long)]
     until_idle: bool,
     /// The longest time that a command may run; without a limit if not given
     ///
-    /// A command that runs longer is ended, and its dispatch has failed.
+    /// A command that runs longer is ended, and its attempt has failed.
     #[arg(long, value_name = "TIME", value_parser = args::time)]
     timeout: Option<Duration>,
-    /// How long a dispatch is put off if its command exits with 75
+    /// How long a dispatch is postponed if its command exits with 75
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = args::time)]
     later: Duration,
-    /// How long commands may go on after Ctrl-C or SIGTERM before they are ended
+    /// How long commands may continue after Ctrl-C or SIGTERM before they are ended
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = args::time)]
     stop_after: Duration,
     /// How long claims may fail with an error that waiting does not resolve, before the worker ends with that error
@@ -104,7 +104,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         let (exec, ended) = (Arc::clone(&exec), ended.clone());
         async move {
             let exit = child::run(&exec, &work).await;
-            // The receiver is dropped if the output failed. The dispatch is settled all the same.
+            // The receiver is dropped if the output failed. The dispatch is settled nevertheless.
             let _ = ended.send(Report::new(&work, &exit));
             answer(exit, later, most)
         }
@@ -141,7 +141,7 @@ async fn watch(
                     running.ask_to_give_up();
                 } else {
                     out.note(
-                        "claiming nothing more, running commands may finish; a second signal releases their dispatches",
+                        "making no more claims; running commands may finish; a second signal releases their dispatches",
                     );
                     running.ask_to_stop();
                 }
@@ -150,8 +150,8 @@ async fn watch(
     }
 }
 
-/// Returns the result of a command as a JSON document of at most `most` bytes. It has as much of `output` as fits, and
-/// `printed`, the number of bytes that the command printed. `output` may be only their beginning.
+/// Returns the result of a command as a JSON document of at most `most` bytes, with as much of `output` as fits.
+/// `printed` is the number of bytes that the command printed; `output` may contain only the first of them.
 fn result(output: &str, printed: u64, most: u64) -> String {
     let mut kept = output;
     loop {
@@ -169,7 +169,7 @@ fn result(output: &str, printed: u64, most: u64) -> String {
     }
 }
 
-/// Returns what becomes of a dispatch whose command ended in this way.
+/// Returns how the dispatch is settled if its command ended in this way.
 fn answer(exit: Exit, later: Duration, most: u64) -> Result<Done, WorkFailure> {
     let Exit { ended, output, printed, errors } = exit;
     match ended {
@@ -196,7 +196,7 @@ fn print(summary: &Summary, out: &mut Output) -> Result<Ending> {
     let mut parts = vec![format!("{acked} done")];
     let others = [
         (retried, "retried"),
-        (snoozed, "put off"),
+        (snoozed, "postponed"),
         (released, "released"),
         (dead_lettered, "dead-lettered"),
         (lost, "with a lost claim"),

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::child::{Ended, Exit};
 use crate::{failure::Result, output::Output, text::safe};
 
-/// A command that ended, as it is printed.
+/// What the worker prints about a command that ended.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     dispatch: DispatchId,
@@ -65,5 +65,5 @@ impl Report {
     }
 }
 
-/// How long the worker reads output that a process left by the command keeps open.
+/// How long the worker waits for the end of an output that a background process of the command keeps open.
 pub(super) const DRAINED_AFTER: Duration = Duration::from_secs(1);

@@ -10,7 +10,8 @@ use super::{
     few, rarely, thread,
 };
 
-/// A commit of outbox rows and sometimes a fence, so that little else than the rows can lead to a refusal.
+/// A commit of outbox rows, sometimes with a fence. It has no other parts, so that it is mostly refused because of its
+/// rows.
 pub(super) fn delivering() -> BoxedStrategy<Op> {
     (thread(), rarely(4, few()), vec(row(), 1..4))
         .prop_map(|(thread, fence, outbox)| {
@@ -93,7 +94,7 @@ pub(super) fn outbox() -> BoxedStrategy<Op> {
     .boxed()
 }
 
-/// The place of a claimed row, counted from the newest.
+/// The index of a claimed row. The newest row has the index 0.
 fn newest() -> impl Strategy<Value = u8> {
     prop_oneof![4 => Just(0_u8), 2 => 0_u8..3, 1 => any::<u8>()]
 }

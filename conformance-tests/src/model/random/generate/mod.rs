@@ -1,5 +1,5 @@
-//! Generates random histories. Most steps are legal, and most references name something that exists. The
-//! others are wrong in various ways.
+//! Generates random histories. Most steps are valid, and most references name something that exists. The other steps
+//! are wrong in various ways.
 
 mod delivery;
 
@@ -23,15 +23,15 @@ fn thread() -> impl Strategy<Value = u8> {
     prop_oneof![6 => Just(0_u8), 3 => Just(1), 2 => few()]
 }
 
-/// Makes a value with the probability 1 / `of`, but at most 0.9, and otherwise none.
+/// Makes a value with the probability 1 / `of`, but at most 0.9. Otherwise makes `None`.
 fn rarely<S: Strategy>(of: u32, strategy: S) -> impl Strategy<Value = Option<S::Value>> {
     option::weighted((1.0 / f64::from(of)).min(0.9), strategy)
 }
 
-/// Histories of `steps` steps. Most histories use all operations; some are mainly about the outbox or the mailbox.
+/// Histories of `steps` steps. Most histories use all operations. Some are mainly about the outbox or the mailbox.
 ///
-/// One step in a thousand is left out. As every step can be left out, a history is
-/// shortened by leaving out more steps.
+/// One step in a thousand is left out. Because every step can be left out, proptest shortens a history by leaving out
+/// more steps.
 pub(super) fn histories(steps: usize) -> impl Strategy<Value = Vec<Op>> {
     let delivery = prop_oneof![10 => outbox(), 6 => delivering(), 2 => commits(), 1 => reads(), 5 => world()];
     let mail = prop_oneof![20 => mail(), 2 => commits(), 2 => reads(), 4 => world()];
