@@ -167,7 +167,7 @@ impl OpenOptions {
     pub async fn open_with_mailbox(&self, store: &str, mailbox: &str) -> Result<Stores> {
         let (store, mailbox) = (store.parse::<StoreUrl>()?, mailbox.parse::<StoreUrl>()?);
         let stores = self.open_url(&store).await?;
-        if store.is_same_place(&mailbox) {
+        if store.is_same_store(&mailbox) {
             return Ok(stores);
         }
         let other = self.open_url(&mailbox).await?;

@@ -7,7 +7,7 @@ use store_core::{
     ThreadRunStore,
 };
 
-use crate::{composed::Composed, options::unsupported};
+use crate::{composed::ComposedStore, options::unsupported};
 
 /// An opened store with all its parts.
 ///
@@ -21,12 +21,12 @@ pub struct Stores {
     clock: Arc<dyn Clock>,
     backend: &'static str,
     /// The properties of the mailbox's store, if the mailbox belongs to another store.
-    mailbox: Option<Other>,
+    mailbox: Option<SeparateMailbox>,
 }
 
 /// The properties of a store of which only the mailbox is used.
 #[derive(Clone)]
-struct Other {
+struct SeparateMailbox {
     capabilities: Capabilities,
     clock: Arc<dyn Clock>,
     backend: &'static str,
@@ -83,8 +83,8 @@ impl Stores {
         }
         other.mailbox(&TenantId::default_tenant())?;
         let (capabilities, clock) = (other.mailbox_capabilities().clone(), Arc::clone(other.mailbox_clock()));
-        let mailbox = Some(Other { capabilities, clock, backend: other.mailbox_backend() });
-        let store = Arc::new(Composed::new(self.store, Arc::clone(&other.store)));
+        let mailbox = Some(SeparateMailbox { capabilities, clock, backend: other.mailbox_backend() });
+        let store = Arc::new(ComposedStore::new(self.store, Arc::clone(&other.store)));
         Ok(Self { store, mailbox, ..self })
     }
 

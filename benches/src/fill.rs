@@ -9,12 +9,12 @@ use store_core::{
 /// The largest number of entries in one commit of [`fill`].
 const BATCH: u64 = 500;
 
-/// The number of messages that [`compacted`] writes after the compaction.
-const BEHIND: u64 = 10;
+/// The number of messages that [`fill_and_compact`] writes after the compaction.
+const MESSAGES_AFTER: u64 = 10;
 
 /// A thread that was filled, with the version and the entries that later calls need.
 #[derive(Debug, Clone)]
-pub struct Filled {
+pub struct FilledThread {
     /// The id of the thread.
     pub id: ThreadId,
     /// The current version of the thread.
@@ -25,9 +25,9 @@ pub struct Filled {
     pub tip: EntryId,
 }
 
-impl Filled {
+impl FilledThread {
     /// Takes the new version from the receipt of a commit.
-    pub const fn follow(&mut self, receipt: &Receipt) {
+    pub const fn update_version(&mut self, receipt: &Receipt) {
         self.version = receipt.version;
     }
 }
@@ -44,19 +44,20 @@ pub fn message(number: u64) -> NewEntry {
 ///
 /// # Errors
 /// The errors of the commits; also if `length` is 0.
-pub async fn fill(commits: &dyn CommitCoordinator, id: &str, length: u64) -> Result<Filled> {
+pub async fn fill(commits: &dyn CommitCoordinator, id: &str, length: u64) -> Result<FilledThread> {
     let id = ThreadId::new(id)?;
     let mut filled = None;
     let mut written = 0;
     while written < length {
         let next = length.min(written + BATCH);
-        let expect = filled.as_ref().map_or(Expect::Absent, |filled: &Filled| Expect::Version(filled.version));
+        let expect = filled.as_ref().map_or(Expect::Absent, |filled: &FilledThread| Expect::Version(filled.version));
         let commit = Commit::new(id.clone()).expecting(expect).entries((written..next).map(message));
         let receipt = commits.commit(commit).await?;
         let tip = receipt.entry_ids.last().context("the receipt has no entries")?.clone();
         let first = receipt.entry_ids.first().context("the receipt has no entries")?.clone();
-        let begun = filled.get_or_insert(Filled { id: id.clone(), version: receipt.version, first, tip: tip.clone() });
-        begun.follow(&receipt);
+        let begun =
+            filled.get_or_insert(FilledThread { id: id.clone(), version: receipt.version, first, tip: tip.clone() });
+        begun.update_version(&receipt);
         begun.tip = tip;
         written = next;
     }
@@ -67,17 +68,17 @@ pub async fn fill(commits: &dyn CommitCoordinator, id: &str, length: u64) -> Res
 ///
 /// # Errors
 /// The errors of the commits; also if no message is left for the compaction to cover.
-pub async fn compacted(commits: &dyn CommitCoordinator, id: &str, length: u64) -> Result<Filled> {
-    let mut thread = fill(commits, id, length.saturating_sub(BEHIND + 1)).await?;
+pub async fn fill_and_compact(commits: &dyn CommitCoordinator, id: &str, length: u64) -> Result<FilledThread> {
+    let mut thread = fill(commits, id, length.saturating_sub(MESSAGES_AFTER + 1)).await?;
     let mut compaction = Compaction::default();
     compaction.covers = Some(Interval::new(thread.first.clone(), thread.tip.clone()));
     compaction.summary = vec![Block::text("what was said before, in short")];
     let commit = Commit::new(thread.id.clone())
         .expecting(Expect::Version(thread.version))
         .entry(NewEntry::new(compaction))
-        .entries((0..BEHIND).map(message));
+        .entries((0..MESSAGES_AFTER).map(message));
     let receipt = commits.commit(commit).await?;
-    thread.follow(&receipt);
+    thread.update_version(&receipt);
     thread.tip = receipt.entry_ids.last().context("the receipt has no entries")?.clone();
     Ok(thread)
 }

@@ -19,7 +19,7 @@ mod rows;
 mod schema;
 
 pub use self::{
-    fill::{Filled, compacted, fill, message},
-    rows::{Kind, Row, Samples, median, print, print_heading, timed},
+    fill::{FilledThread, fill, fill_and_compact, message},
+    rows::{AllowedGrowth, Row, Samples, median, print, print_heading, timed},
     schema::in_new_schema,
 };

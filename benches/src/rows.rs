@@ -15,7 +15,7 @@ const NOTICEABLE: Duration = Duration::from_micros(2);
 
 /// How the cost of an operation may grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum AllowedGrowth {
     /// The cost must not grow.
     Flat,
     /// The cost may grow with the logarithm of the length of the log, because the operation walks a path (PR-15).
@@ -38,7 +38,7 @@ impl Samples {
 
     /// Returns the line of the table for these samples.
     #[must_use]
-    pub fn row(self, operation: &'static str, backend: &'static str, kind: Kind) -> Row {
+    pub fn row(self, operation: &'static str, backend: &'static str, kind: AllowedGrowth) -> Row {
         Row { operation, backend, kind, small: median(self.small), large: median(self.large) }
     }
 }
@@ -48,7 +48,7 @@ impl Samples {
 pub struct Row {
     operation: &'static str,
     backend: &'static str,
-    kind: Kind,
+    kind: AllowedGrowth,
     small: Duration,
     large: Duration,
 }
@@ -60,8 +60,8 @@ impl Row {
 
     /// Returns whether the cost grows by more than its kind allows, and by more than noise.
     #[must_use]
-    pub fn is_too_much(&self) -> bool {
-        let growth = if self.kind == Kind::Path { 2.5 } else { 1.0 };
+    pub fn grows_too_much(&self) -> bool {
+        let growth = if self.kind == AllowedGrowth::Path { 2.5 } else { 1.0 };
         self.ratio() > LARGEST_RATIO * growth && self.large.saturating_sub(self.small) > NOTICEABLE
     }
 }
@@ -94,10 +94,10 @@ pub fn print(rows: &[Row]) -> bool {
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
     for row in rows {
         let (small, large) = (micros(row.small), micros(row.large));
-        let remark = match (row.is_too_much(), row.kind) {
+        let remark = match (row.grows_too_much(), row.kind) {
             (true, _) => "  grows too much",
-            (false, Kind::Path) => "  may grow logarithmically",
-            (false, Kind::Flat) => "",
+            (false, AllowedGrowth::Path) => "  may grow logarithmically",
+            (false, AllowedGrowth::Flat) => "",
         };
         println!(
             "{:<44} {:<12} {small:>7.1} µs {large:>7.1} µs {:>6.2} {:>7.1} µs{remark}",
@@ -107,31 +107,31 @@ pub fn print(rows: &[Row]) -> bool {
             large - small
         );
     }
-    !rows.iter().any(Row::is_too_much)
+    !rows.iter().any(Row::grows_too_much)
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::{Kind, Samples, median};
+    use super::{AllowedGrowth, Samples, median};
 
-    fn check(small: u64, large: u64, kind: Kind, too_much: bool) {
+    fn check(small: u64, large: u64, kind: AllowedGrowth, too_much: bool) {
         let mut samples = Samples::default();
         samples.add(false, Duration::from_nanos(small));
         samples.add(true, Duration::from_nanos(large));
-        assert_eq!(samples.row("append", "memory", kind).is_too_much(), too_much, "{small} {large}");
+        assert_eq!(samples.row("append", "memory", kind).grows_too_much(), too_much, "{small} {large}");
     }
 
     #[test]
     fn a_cost_that_grows_by_more_than_noise_is_flagged() {
-        check(10_000, 12_000, Kind::Flat, false);
-        check(10_000, 12_500, Kind::Flat, true);
-        check(1_000, 2_900, Kind::Flat, false);
-        check(100_000, 110_000, Kind::Flat, false);
-        check(10_000, 25_000, Kind::Path, false);
-        check(10_000, 31_000, Kind::Path, true);
-        check(20_000, 10_000, Kind::Flat, false);
+        check(10_000, 12_000, AllowedGrowth::Flat, false);
+        check(10_000, 12_500, AllowedGrowth::Flat, true);
+        check(1_000, 2_900, AllowedGrowth::Flat, false);
+        check(100_000, 110_000, AllowedGrowth::Flat, false);
+        check(10_000, 25_000, AllowedGrowth::Path, false);
+        check(10_000, 31_000, AllowedGrowth::Path, true);
+        check(20_000, 10_000, AllowedGrowth::Flat, false);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::command::Command;
 const DEFAULT_STORE: &str = "file:./agentstore-data";
 
 /// The heading under which the help lists the options of every command.
-const EVERY: &str = "Options of every command";
+const GLOBAL_HEADING: &str = "Options of every command";
 
 #[derive(Debug, Parser)]
 #[command(
@@ -26,45 +26,45 @@ const EVERY: &str = "Options of every command";
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(crate) global: GlobalArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
 /// The options of every command.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Global {
+pub(crate) struct GlobalArgs {
     /// The URL of the store: `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` or `nats://…`
     /// [default: file:./agentstore-data]
-    #[arg(long, global = true, env = "AGENTSTORE_URL", hide_env_values = true, value_name = "URL", help_heading = EVERY)]
+    #[arg(long, global = true, env = "AGENTSTORE_URL", hide_env_values = true, value_name = "URL", help_heading = GLOBAL_HEADING)]
     store: Option<StoreArg>,
     /// The URL of the mailbox's store, if it is another store
     #[arg(
-        long, global = true, env = "AGENTSTORE_MAILBOX", hide_env_values = true, value_name = "URL", help_heading = EVERY
+        long, global = true, env = "AGENTSTORE_MAILBOX", hide_env_values = true, value_name = "URL", help_heading = GLOBAL_HEADING
     )]
     mailbox: Option<StoreArg>,
     /// The tenant that the command works on
     #[arg(
         long, global = true, env = "AGENTSTORE_TENANT", hide_env_values = true, value_name = "NAME",
-        default_value_t = TenantId::default_tenant(), help_heading = EVERY
+        default_value_t = TenantId::default_tenant(), help_heading = GLOBAL_HEADING
     )]
     pub(crate) tenant: TenantId,
     /// Print JSON: one document, or one document per line where the help of the command says so
-    #[arg(long, global = true, help_heading = EVERY)]
+    #[arg(long, global = true, help_heading = GLOBAL_HEADING)]
     pub(crate) json: bool,
     /// Print messages of workers, relays and stores down to the level `debug`, not only warnings and errors
     ///
     /// All messages go to standard error. Without `--verbose` and `--quiet`, the variable RUST_LOG selects the messages
     /// to print, for example `agentstore=debug,async_nats=info`. If RUST_LOG is not set, only warnings and errors are
     /// printed.
-    #[arg(long, global = true, conflicts_with = "quiet", help_heading = EVERY)]
+    #[arg(long, global = true, conflicts_with = "quiet", help_heading = GLOBAL_HEADING)]
     pub(crate) verbose: bool,
     /// Print only errors of workers, relays and stores, and no warnings
-    #[arg(long, global = true, help_heading = EVERY)]
+    #[arg(long, global = true, help_heading = GLOBAL_HEADING)]
     pub(crate) quiet: bool,
 }
 
-impl Global {
+impl GlobalArgs {
     /// Returns an error if the value of `--store` or `--mailbox` is not a valid URL.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (name, url) in [("--store", &self.store), ("--mailbox", &self.mailbox)] {
@@ -114,29 +114,29 @@ impl FromStr for StoreArg {
 }
 
 /// Parses an age such as `90m`, `24h` or `7d`.
-pub(crate) fn age(text: &str) -> Result<Duration, String> {
-    length(text, "expected an age such as `90m`, `24h` or `7d`")
+pub(crate) fn parse_age(text: &str) -> Result<Duration, String> {
+    parse_span(text, "expected an age such as `90m`, `24h` or `7d`")
 }
 
 /// How long records are kept. Without an age they are never removed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Kept(pub(crate) Option<Duration>);
+pub(crate) struct RetentionAge(pub(crate) Option<Duration>);
 
 /// Parses an age, or `never`.
-pub(crate) fn kept(text: &str) -> Result<Kept, String> {
+pub(crate) fn parse_retention_age(text: &str) -> Result<RetentionAge, String> {
     if text == "never" {
-        return Ok(Kept(None));
+        return Ok(RetentionAge(None));
     }
-    length(text, "expected an age such as `90m`, `24h` or `7d`, or `never`").map(|age| Kept(Some(age)))
+    parse_span(text, "expected an age such as `90m`, `24h` or `7d`, or `never`").map(|age| RetentionAge(Some(age)))
 }
 
 /// Parses a length of time such as `500ms`, `30s` or `5m`.
-pub(crate) fn time(text: &str) -> Result<Duration, String> {
-    length(text, "expected a length of time such as `500ms`, `30s` or `5m`")
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    parse_span(text, "expected a length of time such as `500ms`, `30s` or `5m`")
 }
 
-fn length(text: &str, meant: &str) -> Result<Duration, String> {
-    let span: jiff::Span = text.parse().map_err(|_| meant.to_owned())?;
+fn parse_span(text: &str, expected: &str) -> Result<Duration, String> {
+    let span: jiff::Span = text.parse().map_err(|_| expected.to_owned())?;
     let whole = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|error| error.to_string())?;
     Duration::try_from(whole).map_err(|_| "it must not be negative".to_owned())
 }

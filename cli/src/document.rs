@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 /// Returns one JSON object with the fields of both objects.
-pub(crate) fn joined(first: &impl Serialize, second: &impl Serialize) -> serde_json::Result<Box<RawValue>> {
+pub(crate) fn merge_objects(first: &impl Serialize, second: &impl Serialize) -> serde_json::Result<Box<RawValue>> {
     let (first, second) = (serde_json::to_string(first)?, serde_json::to_string(second)?);
     let text = match (first.strip_suffix('}'), second.strip_prefix('{')) {
         (Some("{"), _) => second,
@@ -16,7 +16,7 @@ pub(crate) fn joined(first: &impl Serialize, second: &impl Serialize) -> serde_j
 
 #[cfg(test)]
 mod tests {
-    use super::joined;
+    use super::merge_objects;
     use serde_json::value::RawValue;
 
     #[test]
@@ -27,7 +27,7 @@ mod tests {
             (r#"{}"#, r#"{"c":1}"#, r#"{"c":1}"#),
             (r#"{"a":1}"#, "{}", r#"{"a":1}"#),
         ] {
-            assert_eq!(joined(&raw(first), &raw(second)).unwrap().get(), both);
+            assert_eq!(merge_objects(&raw(first), &raw(second)).unwrap().get(), both);
         }
     }
 }

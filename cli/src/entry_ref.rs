@@ -18,8 +18,8 @@ impl EntryRef {
         if let Some(entry) = threads.load_entry(thread, &self.0).await? {
             return Ok(entry.id.clone());
         }
-        let place = self.0.as_str().strip_prefix('@').and_then(|number| number.parse().ok());
-        if let Some(seq) = place {
+        let number = self.0.as_str().strip_prefix('@').and_then(|number| number.parse().ok());
+        if let Some(seq) = number {
             let mut query = EntryQuery::all().with_page(PageRequest::first(1));
             (query.from_seq, query.to_seq) = (Some(seq), Some(seq));
             if let Some(entry) = threads.list_entries(thread, query).await?.items.into_iter().next() {

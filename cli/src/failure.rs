@@ -10,16 +10,16 @@ use agentstore::{Cause, Detail, Error, ErrorKind, SchemaMend};
 use clap::error::ErrorKind as UsageKind;
 use serde::Serialize;
 
-use crate::{document::joined, text::safe};
+use crate::{document::merge_objects, text::safe};
 
 /// The exit code of a command that failed or found something wrong.
 pub(crate) const FAILED: u8 = 1;
 /// The exit code for an invalid command line.
-const NOT_UNDERSTOOD: u8 = 2;
+const USAGE_ERROR: u8 = 2;
 
-const NO_OUTPUT: &str = "the output cannot be written";
+const OUTPUT_FAILED: &str = "the output cannot be written";
 /// The advice for a command that may have taken effect, although its result is not known.
-const LOOK: &str = "check the store before you repeat the command: it may have taken effect";
+const CHECK_THE_STORE: &str = "check the store before you repeat the command: it may have taken effect";
 
 /// The result of a command or of a part of it.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -48,7 +48,7 @@ pub(crate) enum Failure {
     /// The output could not be written.
     Output(io::Error),
     /// The reader of the output has closed it.
-    NobodyReads,
+    ReaderClosed,
 }
 
 impl Failure {
@@ -62,21 +62,21 @@ impl Failure {
         match self {
             Self::Refused { error, .. } => Self::Refused { error, advice: Some(advice.into()) },
             Self::System { what, source, .. } => Self::System { what, source, advice: Some(advice.into()) },
-            other @ (Self::Usage(_) | Self::Output(_) | Self::NobodyReads) => other,
+            other @ (Self::Usage(_) | Self::Output(_) | Self::ReaderClosed) => other,
         }
     }
 
     /// Prints the failure to standard error and returns the exit code. If the output failed, the outcome is reported as
-    /// unknown, because the command may have changed the store. A command with `only_shows` changes nothing, so its
+    /// unknown, because the command may have changed the store. A command with `only_prints` changes nothing, so its
     /// outcome is known.
-    pub(crate) fn report(self, json: bool, only_shows: bool) -> ExitCode {
+    pub(crate) fn report(self, json: bool, only_prints: bool) -> ExitCode {
         let text = match self {
-            Self::Output(source) if only_shows => {
-                return Self::io(NO_OUTPUT, source).report(json, only_shows);
+            Self::Output(source) if only_prints => {
+                return Self::io(OUTPUT_FAILED, source).report(json, only_prints);
             }
             Self::Output(source) => {
                 let kind = ErrorKind::CommitUnknown;
-                let (message, reason) = (format!("{NO_OUTPUT}: {source}"), source.to_string());
+                let (message, reason) = (format!("{OUTPUT_FAILED}: {source}"), source.to_string());
                 let error = SystemError {
                     kind: kind.name(),
                     outcome: kind.outcome().name(),
@@ -84,24 +84,32 @@ impl Failure {
                     message: message.clone(),
                     reason,
                 };
-                if json { document(&error, Some(LOOK)) } else { explain(&message, None, Some(LOOK)) }
+                if json {
+                    error_document(&error, Some(CHECK_THE_STORE))
+                } else {
+                    error_text(&message, None, Some(CHECK_THE_STORE))
+                }
             }
             // The reader has read as much as it wanted, as in `agentstore threads | head`. This is not a failure.
-            Self::NobodyReads => return ExitCode::SUCCESS,
+            Self::ReaderClosed => return ExitCode::SUCCESS,
             Self::Usage(reason) => {
                 return report_usage(json, reason.lines().next().unwrap_or_default(), &format!("error: {reason}\n"));
             }
             Self::System { what, source, advice } if json => {
                 let message = format!("{what}: {source}");
-                document(
+                error_document(
                     &SystemError { message, reason: source.to_string(), ..SystemError::default() },
                     advice.as_deref(),
                 )
             }
-            Self::System { what, source, advice } => explain(&format!("{what}: {source}"), None, advice.as_deref()),
+            Self::System { what, source, advice } => error_text(&format!("{what}: {source}"), None, advice.as_deref()),
             Self::Refused { error, advice } => {
                 let advice = advice.as_deref().or_else(|| usual_advice(&error));
-                if json { document(&error, advice) } else { explain(&error.to_string(), error.source(), advice) }
+                if json {
+                    error_document(&error, advice)
+                } else {
+                    error_text(&error.to_string(), error.source(), advice)
+                }
             }
         };
         print(&text);
@@ -118,7 +126,7 @@ impl From<Error> for Failure {
 /// Treats an I/O error as a failed write to the output.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::BrokenPipe { Self::NobodyReads } else { Self::Output(error) }
+        if error.kind() == io::ErrorKind::BrokenPipe { Self::ReaderClosed } else { Self::Output(error) }
     }
 }
 
@@ -130,7 +138,7 @@ impl From<serde_json::Error> for Failure {
 }
 
 /// Prints what the parser of the command line returned, which may be the help, and returns the exit code.
-pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+pub(crate) fn report_parser_result(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), UsageKind::DisplayHelp | UsageKind::DisplayVersion) {
         // It is not a failure if the reader has closed the output before the whole help was printed.
         let _ = error.print();
@@ -148,18 +156,18 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 
 fn report_usage(json: bool, reason: &str, text: &str) -> ExitCode {
     if json {
-        print(&document(&Error::invalid("command line", reason), Some("see `agentstore --help`")));
+        print(&error_document(&Error::invalid("command line", reason), Some("see `agentstore --help`")));
     } else {
         print(text);
     }
-    ExitCode::from(NOT_UNDERSTOOD)
+    ExitCode::from(USAGE_ERROR)
 }
 
 /// Returns the advice that follows from the error alone, without knowledge of the command.
 fn usual_advice(error: &Error) -> Option<&'static str> {
     Some(match error.kind() {
         ErrorKind::NotFound => not_found_advice(error.detail())?,
-        ErrorKind::AlreadyExists => taken_advice(error.detail()),
+        ErrorKind::AlreadyExists => already_exists_advice(error.detail()),
         ErrorKind::Conflict => conflict_advice(error.detail()),
         ErrorKind::HasChildren => "delete the child threads, too, with `--cascade`, or omit `--reject` to keep them",
         ErrorKind::IdempotencyMismatch => {
@@ -168,7 +176,7 @@ fn usual_advice(error: &Error) -> Option<&'static str> {
         ErrorKind::Unavailable if is_missing(error) => "check `--store`; `agentstore import` creates a store",
         ErrorKind::Unavailable => unavailable_advice(error.detail()),
         ErrorKind::CommitUnknown if error.is_retryable() => "repeat the command with the `--key` that the error names",
-        ErrorKind::CommitUnknown => LOOK,
+        ErrorKind::CommitUnknown => CHECK_THE_STORE,
         ErrorKind::StorageFull => "free some space, then try again",
         ErrorKind::Poisoned => "run the command again, which reopens the store",
         ErrorKind::Corrupt => "`agentstore verify` shows the damage, and `agentstore repair` rebuilds what it can",
@@ -184,7 +192,7 @@ fn usual_advice(error: &Error) -> Option<&'static str> {
     })
 }
 
-fn taken_advice(detail: &Detail) -> &'static str {
+fn already_exists_advice(detail: &Detail) -> &'static str {
     match detail {
         Detail::AlreadyExists { key: Some(_), .. } => {
             "use another `--key`, or wait until the dispatch with this key has finished (`agentstore mailbox cancel` \
@@ -257,13 +265,13 @@ fn not_found_advice(detail: &Detail) -> Option<&'static str> {
 }
 
 /// Returns the error document of the contract (ER-7) with the advice as a further field.
-fn document(error: &impl Serialize, advice: Option<&str>) -> String {
+fn error_document(error: &impl Serialize, advice: Option<&str>) -> String {
     #[derive(Serialize)]
     struct Advice<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         advice: Option<&'a str>,
     }
-    let document = joined(error, &Advice { advice });
+    let document = merge_objects(error, &Advice { advice });
     document.map_or_else(|error| format!("{error}\n"), |document| format!("{document}\n"))
 }
 
@@ -286,7 +294,7 @@ impl Default for SystemError {
 }
 
 /// Returns the error as text for people: what failed, why, and what to do.
-fn explain(message: &str, mut source: Option<&(dyn StdError + 'static)>, advice: Option<&str>) -> String {
+fn error_text(message: &str, mut source: Option<&(dyn StdError + 'static)>, advice: Option<&str>) -> String {
     let label = console::style("error:").red().bold().for_stderr();
     let mut text = format!("{label} {}\n", safe(message));
     while let Some(cause) = source {

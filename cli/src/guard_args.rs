@@ -41,7 +41,7 @@ impl FromStr for Expected {
 impl GuardArgs {
     /// Returns the guard for a write to a thread that may not exist yet. If neither a version nor a key is given, the
     /// key is generated, so that the commit can be repeated if its outcome is unknown.
-    pub(crate) async fn for_new(self, session: &Session, id: ThreadId) -> Result<Guard> {
+    pub(crate) async fn for_new_or_existing(self, session: &Session, id: ThreadId) -> Result<Guard> {
         let Some(expected) = self.expect else {
             let key = self.key.map_or_else(|| CommitKey::new(Uuids.next_id()), Ok)?;
             return Ok(Guard::keyed(id, key));

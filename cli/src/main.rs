@@ -3,9 +3,9 @@
 mod args;
 mod command;
 mod document;
+mod document_arg;
 mod entry_ref;
 mod failure;
-mod given;
 mod guard_args;
 mod message;
 mod output;
@@ -31,27 +31,27 @@ use crate::{args::Cli, command::Command, failure::Failure, output::Output};
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return failure::usage(&error),
+        Err(error) => return failure::report_parser_result(&error),
     };
-    let (json, only_shows) = (cli.global.json, cli.command.only_shows());
-    match start(cli, only_shows) {
+    let (json, only_prints) = (cli.global.json, cli.command.only_prints());
+    match start(cli, only_prints) {
         Ok(code) => code,
-        Err(failure) => failure.report(json, only_shows),
+        Err(failure) => failure.report(json, only_prints),
     }
 }
 
-fn start(cli: Cli, only_shows: bool) -> Result<ExitCode, Failure> {
+fn start(cli: Cli, only_prints: bool) -> Result<ExitCode, Failure> {
     cli.global.check().map_err(Failure::Usage)?;
     // `supervise` shares its standard error with the command that it runs. A warning would appear among the errors of
     // that command, which the worker records.
     if !matches!(cli.command, Command::Supervise(_)) {
-        warnings::show(&cli.global);
+        warnings::install(&cli.global);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::io("the runtime cannot be started", error))?;
     let mut out = Output::new(cli.global.json);
-    if !only_shows {
-        out.outlast_readers();
+    if !only_prints {
+        out.continue_without_reader();
     }
     let outcome = runtime.block_on(command::run(cli, &mut out));
     // An error of the command is more important than an error of writing its output.

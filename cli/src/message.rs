@@ -3,7 +3,7 @@
 use agentstore::Message;
 use clap::Args;
 
-use crate::{failure::Result, given::Given};
+use crate::{document_arg::DocumentArg, failure::Result};
 
 const FLAG: &str = "--message";
 
@@ -14,26 +14,26 @@ pub(crate) struct MessageArgs {
     ///
     /// `@FILE` reads the message from a file, and `-` from standard input. Write `@@` for text that begins with `@`.
     #[arg(long, short, value_name = "TEXT|JSON|@FILE|-")]
-    message: Option<Given>,
+    message: Option<DocumentArg>,
     #[arg(skip)]
-    read: Option<Message>,
+    parsed: Option<Message>,
 }
 
 impl MessageArgs {
     /// Reads the message. A command calls this before it opens the store.
     pub(crate) fn prepare(&mut self) -> Result<()> {
-        self.read = Some(read(self.message.as_ref().unwrap_or(&Given::Stdin))?);
+        self.parsed = Some(read(self.message.as_ref().unwrap_or(&DocumentArg::Stdin))?);
         Ok(())
     }
 
     /// Returns the message, and reads it if `prepare` was not called.
     pub(crate) fn read(self) -> Result<Message> {
-        self.read.map_or_else(|| read(self.message.as_ref().unwrap_or(&Given::Stdin)), Ok)
+        self.parsed.map_or_else(|| read(self.message.as_ref().unwrap_or(&DocumentArg::Stdin)), Ok)
     }
 }
 
 /// Reads a message.
-pub(crate) fn read(given: &Given) -> Result<Message> {
+pub(crate) fn read(given: &DocumentArg) -> Result<Message> {
     given.read(FLAG, parse)
 }
 
@@ -44,11 +44,11 @@ fn parse(text: &str) -> Result<Message, String> {
             format!("it is not a message ({error}); example: {{\"role\":\"user\",\"blocks\":[{{\"text\":\"hi\"}}]}}")
         });
     }
-    spoken(text).ok_or_else(|| "it is empty".to_owned())
+    user_message(text).ok_or_else(|| "it is empty".to_owned())
 }
 
 /// Returns a user message without the line end that a shell adds, or `None` if the text is blank.
-fn spoken(text: &str) -> Option<Message> {
+fn user_message(text: &str) -> Option<Message> {
     let text = text.strip_suffix('\n').unwrap_or(text);
     let text = text.strip_suffix('\r').unwrap_or(text);
     (!text.trim().is_empty()).then(|| Message::user(text))

@@ -32,13 +32,13 @@ enum Sink {
 struct Stdout {
     inner: io::Stdout,
     /// Whether the command continues after the reader has closed the output. Writes then do nothing and do not fail.
-    outlasts: bool,
+    continues_without_reader: bool,
 }
 
 impl Stdout {
-    fn or_nobody<T>(&self, written: io::Result<T>, unread: T) -> io::Result<T> {
+    fn ignoring_closed_reader<T>(&self, written: io::Result<T>, unread: T) -> io::Result<T> {
         match written {
-            Err(error) if self.outlasts && error.kind() == io::ErrorKind::BrokenPipe => Ok(unread),
+            Err(error) if self.continues_without_reader && error.kind() == io::ErrorKind::BrokenPipe => Ok(unread),
             written => written,
         }
     }
@@ -47,12 +47,12 @@ impl Stdout {
 impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.inner.write(bytes);
-        self.or_nobody(written, bytes.len())
+        self.ignoring_closed_reader(written, bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         let flushed = self.inner.flush();
-        self.or_nobody(flushed, ())
+        self.ignoring_closed_reader(flushed, ())
     }
 }
 
@@ -65,14 +65,14 @@ impl Output {
             json,
             width: width.max(20),
             colour: !json && console::colors_enabled(),
-            sink: Sink::Direct(BufWriter::new(Stdout { inner: io::stdout(), outlasts: false })),
+            sink: Sink::Direct(BufWriter::new(Stdout { inner: io::stdout(), continues_without_reader: false })),
         }
     }
 
     /// Lets the command continue after its reader has closed the output. Commands that do more than print call this.
-    pub(crate) fn outlast_readers(&mut self) {
+    pub(crate) fn continue_without_reader(&mut self) {
         if let Sink::Direct(stdout) = &mut self.sink {
-            stdout.get_mut().outlasts = true;
+            stdout.get_mut().continues_without_reader = true;
         }
     }
 

@@ -9,7 +9,7 @@ use agentstore::{
 use serde::Serialize;
 
 use crate::{
-    args::Global,
+    args::GlobalArgs,
     failure::{Failure, Result},
     progress::Bar,
 };
@@ -50,7 +50,7 @@ pub(crate) struct StoreHeader {
 
 impl Session {
     /// Opens the store that the options name, with the mailbox of another store if they name one.
-    pub(crate) async fn open(global: &Global, access: Access) -> Result<Self> {
+    pub(crate) async fn open(global: &GlobalArgs, access: Access) -> Result<Self> {
         Self::open_at(global.store(), global.mailbox(), global.tenant.clone(), access).await
     }
 
@@ -61,15 +61,15 @@ impl Session {
         tenant: TenantId,
         access: Access,
     ) -> Result<Self> {
-        let mut stores = Self::stores_at(&url, access).await?;
-        let mailbox = mailbox.filter(|mailbox| !url.is_same_place(mailbox)).cloned();
+        let mut stores = Self::open_stores(&url, access).await?;
+        let mailbox = mailbox.filter(|mailbox| !url.is_same_store(mailbox)).cloned();
         if let Some(mailbox) = &mailbox {
-            stores = stores.with_mailbox(&Self::stores_at(mailbox, access).await?)?;
+            stores = stores.with_mailbox(&Self::open_stores(mailbox, access).await?)?;
         }
         Ok(Self { url, mailbox, stores, tenant })
     }
 
-    async fn stores_at(url: &StoreUrl, access: Access) -> Result<Stores> {
+    async fn open_stores(url: &StoreUrl, access: Access) -> Result<Stores> {
         let options = match access {
             // These stores have no read-only mode and need none: several processes can have them open.
             Access::Read if matches!(url, StoreUrl::Sqlite(_) | StoreUrl::Nats(_)) => {
@@ -88,10 +88,10 @@ impl Session {
     /// Returns the environment variables with which an `agentstore` process in any folder works on the same store,
     /// mailbox and tenant. A variable without a value must be removed from the environment. The values contain the
     /// passwords of the URLs.
-    pub(crate) fn environment(&self) -> Result<[(&'static str, Option<OsString>); 3]> {
+    pub(crate) fn child_environment(&self) -> Result<[(&'static str, Option<OsString>); 3]> {
         Ok([
-            ("AGENTSTORE_URL", Some(to_hand_on(&self.url)?)),
-            ("AGENTSTORE_MAILBOX", self.mailbox.as_ref().map(to_hand_on).transpose()?),
+            ("AGENTSTORE_URL", Some(url_for_child_process(&self.url)?)),
+            ("AGENTSTORE_MAILBOX", self.mailbox.as_ref().map(url_for_child_process).transpose()?),
             ("AGENTSTORE_TENANT", Some(self.tenant.as_str().into())),
         ])
     }
@@ -151,16 +151,16 @@ impl Session {
 }
 
 /// Returns the URL with its password, and with an absolute path, so that a process in another folder can use it.
-fn to_hand_on(url: &StoreUrl) -> Result<OsString> {
+fn url_for_child_process(url: &StoreUrl) -> Result<OsString> {
     let (scheme, path) = match url {
         StoreUrl::File(path) => ("file:", path),
         StoreUrl::Sqlite(path) => ("sqlite:", path),
         other => return Ok(other.with_password().into()),
     };
     let path = std::path::absolute(path).map_err(|error| Failure::io("the current folder is unknown", error))?;
-    let mut whole = OsString::from(scheme);
-    whole.push(path);
-    Ok(whole)
+    let mut text = OsString::from(scheme);
+    text.push(path);
+    Ok(text)
 }
 
 impl StoreHeader {

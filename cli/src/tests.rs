@@ -7,30 +7,30 @@ use clap::{CommandFactory, Parser, error::ErrorKind};
 use crate::args::Cli;
 
 /// Collects the example lines in the help of a command and of its subcommands.
-fn lines_of_help(command: &clap::Command, lines: &mut Vec<String>) {
+fn collect_help_examples(command: &clap::Command, lines: &mut Vec<String>) {
     let helps = [command.get_after_help(), command.get_after_long_help()];
     let text = helps.into_iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     // An explanation of the example may follow after two spaces.
     let shown = text.lines().filter_map(|line| line.strip_prefix("  ")?.split("  ").next());
     lines.extend(shown.map(str::to_owned));
-    command.get_subcommands().for_each(|command| lines_of_help(command, lines));
+    command.get_subcommands().for_each(|command| collect_help_examples(command, lines));
 }
 
 /// Returns the lines of the shell blocks of a page.
-fn lines_of_page(page: &Path) -> Vec<String> {
+fn shell_lines_of_page(page: &Path) -> Vec<String> {
     let text = fs::read_to_string(page).unwrap();
     let blocks = text.split("```").skip(1).step_by(2).filter_map(|block| block.strip_prefix("sh\n"));
     blocks.flat_map(str::lines).map(str::to_owned).collect()
 }
 
-fn pages() -> Vec<std::path::PathBuf> {
+fn documentation_pages() -> Vec<std::path::PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
     docs.filter(|path| path.extension().is_some_and(|kind| kind == "md")).chain([root.join("README.md")]).collect()
 }
 
 /// Returns the calls of `agentstore` in a line, without redirections and without the other commands of the line.
-fn calls(line: &str) -> Vec<Vec<String>> {
+fn agentstore_calls(line: &str) -> Vec<Vec<String>> {
     let Some(words) = shlex::split(line) else { return Vec::new() };
     let parts = words.split(|word| ["|", "&&", ";"].contains(&word.as_str()));
     let calls = parts.filter_map(|part| {
@@ -44,10 +44,10 @@ fn calls(line: &str) -> Vec<Vec<String>> {
 #[test]
 fn every_example_in_help_and_docs_can_be_parsed() {
     let mut lines = Vec::new();
-    lines_of_help(&Cli::command(), &mut lines);
+    collect_help_examples(&Cli::command(), &mut lines);
     let of_help = lines.len();
-    lines.extend(pages().iter().flat_map(|page| lines_of_page(page)));
-    let calls: Vec<_> = lines.iter().flat_map(|line| calls(line)).collect();
+    lines.extend(documentation_pages().iter().flat_map(|page| shell_lines_of_page(page)));
+    let calls: Vec<_> = lines.iter().flat_map(|line| agentstore_calls(line)).collect();
     assert!(of_help > 30 && calls.len() > 40, "{of_help} lines of help, {} calls", calls.len());
     for call in calls {
         match Cli::try_parse_from(&call) {

@@ -66,7 +66,7 @@ pub(crate) fn safe(text: &str) -> String {
 }
 
 /// Returns the text on one line of at most `width` columns.
-pub(crate) fn line(text: &str, width: usize) -> String {
+pub(crate) fn one_line(text: &str, width: usize) -> String {
     let mut words = String::new();
     for word in text.split_whitespace() {
         if !words.is_empty() {
@@ -86,7 +86,7 @@ pub(crate) fn kind(entry: &Entry) -> &'static str {
     entry.message().map_or_else(|| entry.kind().name(), |message| message.role.name())
 }
 
-/// Returns the content of an entry as text of any length; [`line`] shortens it.
+/// Returns the content of an entry as text of any length; [`one_line`] shortens it.
 pub(crate) fn summary(entry: &Entry) -> String {
     match &*entry.body {
         Body::Message(message) => message_text(message),
@@ -118,7 +118,7 @@ pub(crate) fn summary(entry: &Entry) -> String {
 }
 
 /// Returns the target of a rewind in words.
-pub(crate) fn target(to: &RewindTo) -> String {
+pub(crate) fn rewind_target(to: &RewindTo) -> String {
     match to {
         RewindTo::Start => "the start".to_owned(),
         RewindTo::Entry(entry) => format!("entry {entry}"),
@@ -157,7 +157,7 @@ fn block_text(block: &Block) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{count, duration, line, safe, time};
+    use super::{count, duration, one_line, safe, time};
     use agentstore::Timestamp;
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn control_characters_never_reach_the_terminal() {
         assert_eq!(safe("a\x1b[31mb\x07\n"), "a\u{fffd}[31mb\u{fffd}\n");
-        assert_eq!(line("one\n two\tthree", 9), "one two …");
-        assert_eq!(line("日本語です", 5), "日本…");
+        assert_eq!(one_line("one\n two\tthree", 9), "one two …");
+        assert_eq!(one_line("日本語です", 5), "日本…");
     }
 }

@@ -13,7 +13,7 @@ pub(crate) struct Tree {
     nodes: Vec<Node>,
     by_id: BTreeMap<EntryId, usize>,
     roots: Vec<usize>,
-    beside: u64,
+    side_entries: u64,
 }
 
 #[derive(Debug)]
@@ -26,12 +26,12 @@ struct Node {
     children: Vec<usize>,
     depth: u64,
     /// Whether the entry is a checkpoint or a compaction, which is never folded.
-    stands_out: bool,
+    is_never_folded: bool,
     label: Option<String>,
 }
 
 /// A segment that has not been drawn yet: the entries from a node to the next branch point or leaf.
-struct Run {
+struct Segment {
     node: usize,
     /// The text in front of its first line.
     lead: String,
@@ -51,7 +51,7 @@ impl Tree {
             target.label.clone_from(&label.text);
         }
         if entry.side {
-            self.beside += 1;
+            self.side_entries += 1;
             return;
         }
         let at = self.nodes.len();
@@ -73,18 +73,18 @@ impl Tree {
             seq: entry.seq,
             id: entry.id.clone(),
             kind: text::kind(entry),
-            text: text::line(&text::summary(entry), KEPT_COLUMNS),
+            text: text::one_line(&text::summary(entry), KEPT_COLUMNS),
             parent,
             children: Vec::new(),
             depth,
-            stands_out: matches!(entry.kind(), BodyKind::Checkpoint | BodyKind::Compaction),
+            is_never_folded: matches!(entry.kind(), BodyKind::Checkpoint | BodyKind::Compaction),
             label,
         });
     }
 
     /// Returns the number of side entries.
-    pub(crate) const fn beside(&self) -> u64 {
-        self.beside
+    pub(crate) const fn side_entries(&self) -> u64 {
+        self.side_entries
     }
 
     /// Returns the lines of the drawing.
@@ -115,29 +115,30 @@ struct Drawing<'a> {
 impl Drawing<'_> {
     fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        let mut to_come = Vec::new();
-        self.branch(&self.tree.roots, String::new(), &mut to_come);
-        while let Some(run) = to_come.pop() {
-            self.run(run, &mut lines, &mut to_come);
+        let mut remaining = Vec::new();
+        self.queue_children(&self.tree.roots, String::new(), &mut remaining);
+        while let Some(segment) = remaining.pop() {
+            self.draw_segment(segment, &mut lines, &mut remaining);
         }
         lines
     }
 
     /// Queues the segments that begin at `children`. The child on the path of the head, or else the newest child, is
     /// drawn last and at the same margin; the others are drawn before it and indented.
-    fn branch(&self, children: &[usize], margin: String, to_come: &mut Vec<Run>) {
+    fn queue_children(&self, children: &[usize], margin: String, remaining: &mut Vec<Segment>) {
         let on_head_path = children.iter().rev().find(|child| self.head_path.contains(child));
         let Some(&straight) = on_head_path.or(children.last()) else { return };
         let others = children.iter().copied().filter(|&child| child != straight);
-        let runs = others.map(|node| Run { node, lead: format!("{margin}├─"), margin: format!("{margin}│ ") });
-        let mut runs: Vec<_> = runs.collect();
-        runs.push(Run { node: straight, lead: margin.clone(), margin });
-        to_come.extend(runs.into_iter().rev());
+        let segments =
+            others.map(|node| Segment { node, lead: format!("{margin}├─"), margin: format!("{margin}│ ") });
+        let mut segments: Vec<_> = segments.collect();
+        segments.push(Segment { node: straight, lead: margin.clone(), margin });
+        remaining.extend(segments.into_iter().rev());
     }
 
     /// Draws a segment up to its leaf or its branch point. Entries that need no line of their own are folded.
-    fn run(&self, run: Run, lines: &mut Vec<String>, to_come: &mut Vec<Run>) {
-        let Run { node: first, lead, margin } = run;
+    fn draw_segment(&self, segment: Segment, lines: &mut Vec<String>, remaining: &mut Vec<Segment>) {
+        let Segment { node: first, lead, margin } = segment;
         let mut folded: Vec<&Node> = Vec::new();
         let mut lead = Some(lead);
         let mut next = self.tree.nodes.get(first);
@@ -145,7 +146,7 @@ impl Drawing<'_> {
             if let Some(lead) = lead.take() {
                 lines.push(self.line(&lead, node));
             } else if self.is_shown(node) {
-                self.fold(&mut folded, &margin, lines);
+                self.draw_folded(&mut folded, &margin, lines);
                 lines.push(self.line(&margin, node));
             } else {
                 folded.push(node);
@@ -153,7 +154,7 @@ impl Drawing<'_> {
             next = match node.children.as_slice() {
                 [only] => self.tree.nodes.get(*only),
                 several => {
-                    self.branch(several, margin.clone(), to_come);
+                    self.queue_children(several, margin.clone(), remaining);
                     None
                 }
             };
@@ -161,11 +162,11 @@ impl Drawing<'_> {
     }
 
     fn is_shown(&self, node: &Node) -> bool {
-        node.children.len() != 1 || node.stands_out || node.label.is_some() || self.head == Some(&node.id)
+        node.children.len() != 1 || node.is_never_folded || node.label.is_some() || self.head == Some(&node.id)
     }
 
     /// Draws the folded entries as one line. A single entry is drawn itself, because it takes no more space.
-    fn fold(&self, folded: &mut Vec<&Node>, margin: &str, lines: &mut Vec<String>) {
+    fn draw_folded(&self, folded: &mut Vec<&Node>, margin: &str, lines: &mut Vec<String>) {
         match folded.as_slice() {
             [] => {}
             [only] => lines.push(self.line(margin, only)),
@@ -187,7 +188,7 @@ impl Drawing<'_> {
         };
         let mut notes = String::new();
         if let Some(label) = &node.label {
-            notes.push_str(&format!("  [{}]", self.out.style(text::line(label, 40)).cyan()));
+            notes.push_str(&format!("  [{}]", self.out.style(text::one_line(label, 40)).cyan()));
         }
         if is_leaf {
             notes.push_str(&format!("  leaf, path of {}", node.depth));
@@ -198,7 +199,7 @@ impl Drawing<'_> {
         let begin = format!("{lead}{mark} @{} {}  ", node.seq, self.out.style(node.kind).bold());
         let used = console::measure_text_width(&begin) + console::measure_text_width(&notes);
         let room = self.out.width().saturating_sub(used);
-        let text = if room < 8 { String::new() } else { text::line(&node.text, room) };
+        let text = if room < 8 { String::new() } else { text::one_line(&node.text, room) };
         format!("{begin}{text}{notes}")
     }
 }

@@ -23,32 +23,32 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use crate::{args::Global, text::safe};
+use crate::{args::GlobalArgs, text::safe};
 
 /// The shortest time between two warnings of one kind. A worker itself leaves a minute between two such warnings, so
 /// all its warnings are printed.
-const EACH: Duration = Duration::from_secs(30);
+const MIN_INTERVAL: Duration = Duration::from_secs(30);
 /// The greatest number of kinds that are remembered.
-const KINDS: usize = 256;
+const MAX_KINDS: usize = 256;
 /// The field of an event that names the kind of the error.
 const KIND: &str = "kind";
 /// The beginnings of the targets under which this project logs.
-const OURS: [&str; 2] = ["agentstore", "store_"];
+const OUR_TARGETS: [&str; 2] = ["agentstore", "store_"];
 
 /// Installs the subscriber that prints the messages selected by the options and by `RUST_LOG`.
-pub(crate) fn show(global: &Global) {
+pub(crate) fn install(global: &GlobalArgs) {
     let named = std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty());
-    let asked = named.as_deref().map(Targets::from_str);
-    let unreadable = matches!(asked, Some(Err(_)));
+    let requested = named.as_deref().map(Targets::from_str);
+    let unreadable = matches!(requested, Some(Err(_)));
     let (ours, others) = match (global.quiet, global.verbose) {
         (true, _) => (LevelFilter::ERROR, LevelFilter::OFF),
         (_, true) => (LevelFilter::DEBUG, LevelFilter::WARN),
         _ => (LevelFilter::WARN, LevelFilter::OFF),
     };
-    let usual = || Targets::new().with_default(others).with_targets(OURS.map(|target| (target, ours)));
-    let targets = match asked {
-        Some(Ok(asked)) if !global.quiet && !global.verbose => asked,
-        _ => usual(),
+    let default_targets = || Targets::new().with_default(others).with_targets(OUR_TARGETS.map(|target| (target, ours)));
+    let targets = match requested {
+        Some(Ok(requested)) if !global.quiet && !global.verbose => requested,
+        _ => default_targets(),
     };
     let warnings = Warnings { json: global.json, last_printed: Mutex::default() };
     // This fails only if a subscriber is already installed, and the command installs no other.
@@ -69,7 +69,7 @@ struct Warnings {
 /// When a kind of warning was last printed, and how many have been left out since.
 struct LastPrinted {
     at: Instant,
-    more: u64,
+    left_out: u64,
 }
 
 impl<S: Subscriber> Layer<S> for Warnings {
@@ -77,10 +77,10 @@ impl<S: Subscriber> Layer<S> for Warnings {
         let (meta, mut fields) = (event.metadata(), Fields::default());
         event.record(&mut fields);
         let is_warning = *meta.level() <= Level::WARN;
-        let more = if is_warning { self.more(meta.callsite(), &fields, Instant::now()) } else { Some(0) };
-        let Some(more) = more else { return };
+        let left_out = if is_warning { self.admit(meta.callsite(), &fields, Instant::now()) } else { Some(0) };
+        let Some(left_out) = left_out else { return };
         let level = meta.level().as_str().to_ascii_lowercase();
-        let line = if self.json { fields.document(&level, more) } else { fields.line(&level, more) };
+        let line = if self.json { fields.document(&level, left_out) } else { fields.line(&level, left_out) };
         // A closed standard error must not end the command.
         let _ = writeln!(io::stderr(), "{line}");
     }
@@ -88,23 +88,23 @@ impl<S: Subscriber> Layer<S> for Warnings {
 
 impl Warnings {
     /// Returns how many warnings of the kind were left out before this one, or none if this one is left out, too.
-    fn more(&self, place: Identifier, fields: &Fields, now: Instant) -> Option<u64> {
+    fn admit(&self, callsite: Identifier, fields: &Fields, now: Instant) -> Option<u64> {
         let mut last_printed = self.last_printed.lock().unwrap_or_else(PoisonError::into_inner);
-        if last_printed.len() >= KINDS {
+        if last_printed.len() >= MAX_KINDS {
             last_printed.clear();
         }
         let kind = fields.others.iter().find(|(name, _)| *name == KIND).map(|(_, kind)| kind.clone());
-        match last_printed.get_mut(&(place.clone(), kind.clone().unwrap_or_default())) {
-            Some(last_printed) if now.duration_since(last_printed.at) < EACH => {
-                last_printed.more += 1;
+        match last_printed.get_mut(&(callsite.clone(), kind.clone().unwrap_or_default())) {
+            Some(last_printed) if now.duration_since(last_printed.at) < MIN_INTERVAL => {
+                last_printed.left_out += 1;
                 None
             }
             Some(last_printed) => {
                 last_printed.at = now;
-                Some(std::mem::take(&mut last_printed.more))
+                Some(std::mem::take(&mut last_printed.left_out))
             }
             None => {
-                last_printed.insert((place, kind.unwrap_or_default()), LastPrinted { at: now, more: 0 });
+                last_printed.insert((callsite, kind.unwrap_or_default()), LastPrinted { at: now, left_out: 0 });
                 Some(0)
             }
         }
@@ -138,7 +138,7 @@ impl Fields {
 
     /// Returns the event on one line, such as
     /// `warn: nothing can be claimed: connection lost (kind unavailable, 3 more like this not shown)`.
-    fn line(&self, level: &str, more: u64) -> String {
+    fn line(&self, level: &str, left_out: u64) -> String {
         let (mut line, mut rest) = (format!("{level}: {}", self.message), Vec::new());
         for (name, value) in &self.others {
             match *name {
@@ -146,8 +146,8 @@ impl Fields {
                 name => rest.push(format!("{name} {value}")),
             }
         }
-        if more > 0 {
-            rest.push(format!("{more} more like this not shown"));
+        if left_out > 0 {
+            rest.push(format!("{left_out} more like this not shown"));
         }
         if !rest.is_empty() {
             line.push_str(&format!(" ({})", rest.join(", ")));
@@ -156,13 +156,13 @@ impl Fields {
     }
 
     /// Returns the event as a JSON document.
-    fn document(&self, level: &str, more: u64) -> String {
+    fn document(&self, level: &str, left_out: u64) -> String {
         let mut document: Map<_, _> =
             self.others.iter().map(|(name, value)| ((*name).to_owned(), Value::from(value.as_str()))).collect();
         document.insert("level".to_owned(), json!(level));
         document.insert("message".to_owned(), json!(self.message));
-        if more > 0 {
-            document.insert("more".to_owned(), json!(more));
+        if left_out > 0 {
+            document.insert("more".to_owned(), json!(left_out));
         }
         Value::Object(document).to_string()
     }
@@ -175,7 +175,7 @@ mod tests {
     use tokio::time::Instant;
     use tracing::Callsite;
 
-    use super::{EACH, Fields, Warnings};
+    use super::{Fields, MIN_INTERVAL, Warnings};
 
     fn fields(kind: &str) -> Fields {
         let others = vec![("error", "connection\nlost".to_owned()), ("kind", kind.to_owned())];
@@ -185,13 +185,16 @@ mod tests {
     #[test]
     fn each_kind_of_warning_is_rate_limited() {
         let warnings = Warnings { json: false, last_printed: Mutex::default() };
-        let place = tracing::callsite! { name: "place", kind: tracing::metadata::Kind::EVENT, fields: message };
-        let (now, place) = (Instant::now(), place.metadata().callsite());
-        let more = |kind, at| warnings.more(place.clone(), &fields(kind), at);
-        assert_eq!(more("unavailable", now), Some(0));
-        assert_eq!((0..9).find_map(|_| more("unavailable", now + EACH - Duration::from_millis(1))), None);
-        assert_eq!(more("corrupt", now), Some(0));
-        assert_eq!((more("unavailable", now + EACH), more("unavailable", now + EACH * 2)), (Some(9), Some(0)));
+        let callsite = tracing::callsite! { name: "place", kind: tracing::metadata::Kind::EVENT, fields: message };
+        let (now, callsite) = (Instant::now(), callsite.metadata().callsite());
+        let left_out = |kind, at| warnings.admit(callsite.clone(), &fields(kind), at);
+        assert_eq!(left_out("unavailable", now), Some(0));
+        assert_eq!((0..9).find_map(|_| left_out("unavailable", now + MIN_INTERVAL - Duration::from_millis(1))), None);
+        assert_eq!(left_out("corrupt", now), Some(0));
+        assert_eq!(
+            (left_out("unavailable", now + MIN_INTERVAL), left_out("unavailable", now + MIN_INTERVAL * 2)),
+            (Some(9), Some(0))
+        );
     }
 
     #[test]

@@ -14,7 +14,7 @@ use store_core::{
     TrimRequest,
 };
 
-use crate::given::{id, said, say_keyed};
+use crate::given::{id, keyed_commit_with_message, message_entry};
 
 /// The future of a call, which was not polled yet.
 pub(crate) type Call<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
@@ -28,7 +28,7 @@ pub(crate) fn call<'a, T: 'a>(call: impl Future<Output = Result<T>> + Send + 'a)
 }
 
 /// Calls that read threads, their logs and runs.
-pub(crate) fn reads<'a>(threads: &'a dyn ThreadRunStore, t: &'a ThreadId) -> Calls<'a> {
+pub(crate) fn read_calls<'a>(threads: &'a dyn ThreadRunStore, t: &'a ThreadId) -> Calls<'a> {
     let page = PageRequest::default;
     vec![
         ("load_thread", call(threads.load_thread(t))),
@@ -48,7 +48,7 @@ pub(crate) fn reads<'a>(threads: &'a dyn ThreadRunStore, t: &'a ThreadId) -> Cal
 }
 
 /// Calls that write threads, purge deleted threads, and commit.
-pub(crate) fn writes<'a>(
+pub(crate) fn write_calls<'a>(
     threads: &'a dyn ThreadRunStore,
     commits: &'a dyn CommitCoordinator,
     t: &'a ThreadId,
@@ -63,35 +63,35 @@ pub(crate) fn writes<'a>(
         ("prune_threads", call(threads.prune_threads(prune))),
         ("purge_deleted", call(threads.purge_deleted(&Silent))),
         ("reset_fence", call(threads.reset_fence(t))),
-        ("commit", call(commits.commit(commit_of(t)))),
+        ("commit", call(commits.commit(keyed_commit(t)))),
         ("commit of nothing", call(commits.commit(Commit::new(t.clone())))),
     ]
 }
 
 /// A commit with a key, entries, a run, a change of the state and an event.
-pub(crate) fn commit_of(t: &ThreadId) -> Commit {
+pub(crate) fn keyed_commit(t: &ThreadId) -> Commit {
     let (key, run) = (format!("{t} dropped"), RunChange::new(id(&format!("{t} r")), RunStatus::Running));
-    let fact = NewEvent::new(id("dropped"), [Scope::Thread(t.clone())]);
-    say_keyed(t, &key, "one")
-        .entry(said("two"))
+    let event = NewEvent::new(id("dropped"), [Scope::Thread(t.clone())]);
+    keyed_commit_with_message(t, &key, "one")
+        .entry(message_entry("two"))
         .with_run(run.with_agent(id("agent")))
         .with_state(StateChange::new().with("n", StateOp::Add(1)))
-        .with_events(AppendEvents::new([fact]))
+        .with_events(AppendEvents::new([event]))
 }
 
 /// A request to append the inputs `c` and `d`.
-pub(crate) fn append_of(t: &ThreadId) -> AppendPending {
+pub(crate) fn append_pending_request(t: &ThreadId) -> AppendPending {
     let input = |name: &str| NewInput::message(Message::user(name)).with_id(id(name));
     AppendPending::new(t.clone(), [input("c"), input("d")])
 }
 
 /// Calls on the queue of a thread. The queue is at `revision` and holds the inputs `a` and `b`.
-pub(crate) fn of_pending<'a>(pending: &'a dyn PendingStore, t: &'a ThreadId, revision: u64) -> Calls<'a> {
+pub(crate) fn pending_calls<'a>(pending: &'a dyn PendingStore, t: &'a ThreadId, revision: u64) -> Calls<'a> {
     let [a, b]: [EntryId; 2] = [id("a"), id("b")];
     let update = PendingUpdate::new(t.clone(), a.clone()).with_message(Message::user("dropped"));
     let page = PageRequest::default();
     vec![
-        ("append_pending", call(pending.append_pending(append_of(t)))),
+        ("append_pending", call(pending.append_pending(append_pending_request(t)))),
         ("load_queue", call(pending.load_queue(t))),
         ("update_pending", call(pending.update_pending(update))),
         ("retract_pending", call(async { pending.retract_pending(t, &id("a")).await })),
@@ -101,34 +101,34 @@ pub(crate) fn of_pending<'a>(pending: &'a dyn PendingStore, t: &'a ThreadId, rev
 }
 
 /// An append with a key, of two events in the scopes of a thread and of its run.
-pub(crate) fn events_of(t: &ThreadId) -> AppendEvents {
+pub(crate) fn append_events_request(t: &ThreadId) -> AppendEvents {
     let (scope, run) = (Scope::Thread(t.clone()), Scope::Run(id(&format!("{t} r"))));
-    let fact = |kind: &str| NewEvent::new(id(kind), [scope.clone(), run.clone()]);
-    AppendEvents::new([fact("one"), fact("two")]).with_key(id("w"), id(&format!("{t} dropped")))
+    let event = |kind: &str| NewEvent::new(id(kind), [scope.clone(), run.clone()]);
+    AppendEvents::new([event("one"), event("two")]).with_key(id("w"), id(&format!("{t} dropped")))
 }
 
 /// A request to trim all events of a thread.
-pub(crate) fn trim_of(t: &ThreadId) -> TrimRequest {
+pub(crate) fn trim_request(t: &ThreadId) -> TrimRequest {
     TrimRequest::new(Scope::Thread(t.clone()), TrimBefore::Time(Timestamp::MAX))
 }
 
 /// Calls on the events of a thread and of its run.
-pub(crate) fn of_events<'a>(events: &'a dyn EventStore, t: &'a ThreadId) -> Calls<'a> {
+pub(crate) fn event_calls<'a>(events: &'a dyn EventStore, t: &'a ThreadId) -> Calls<'a> {
     let scope = Scope::Thread(t.clone());
     let (counted, loaded) = (scope.clone(), scope.clone());
     vec![
-        ("append_events", call(events.append_events(events_of(t)))),
+        ("append_events", call(events.append_events(append_events_request(t)))),
         ("load_event", call(async { events.load_event(&id("e")).await })),
         ("list_events", call(events.list_events(EventQuery::new(scope.clone())))),
         ("count_events", call(async move { events.count_events(&counted, &EventFilter::default()).await })),
         ("load_scope", call(async move { events.load_scope(&loaded).await })),
         ("subscribe", call(events.subscribe(Subscribe::new(scope, Start::First)))),
-        ("trim_events", call(events.trim_events(trim_of(t)))),
+        ("trim_events", call(events.trim_events(trim_request(t)))),
     ]
 }
 
 /// Calls on the outbox. None of them finds a row.
-pub(crate) fn of_outbox<'a>(outbox: &'a dyn OutboxStore) -> Calls<'a> {
+pub(crate) fn outbox_calls<'a>(outbox: &'a dyn OutboxStore) -> Calls<'a> {
     let (row, token) = (|| id("row"), || ClaimToken::new("token"));
     let claim = ClaimOutbox::new(id("lane"), id("worker"), 1);
     let extend = ExtendOutbox::new(row(), token(), Duration::from_secs(1));
@@ -146,7 +146,7 @@ pub(crate) fn of_outbox<'a>(outbox: &'a dyn OutboxStore) -> Calls<'a> {
 }
 
 /// Calls on the live channel, for a target that no receiver has open.
-pub(crate) fn of_live(live: &dyn LiveChannel) -> Calls<'_> {
+pub(crate) fn live_calls(live: &dyn LiveChannel) -> Calls<'_> {
     let number = ClaimNumber { incarnation: 1, counter: 1 };
     let target = || LiveTarget::new(id("t"), id("r"), id("d"), number);
     vec![
@@ -156,7 +156,7 @@ pub(crate) fn of_live(live: &dyn LiveChannel) -> Calls<'_> {
 }
 
 /// Calls on the mailbox of a thread. None of them finds a dispatch.
-pub(crate) fn of_mailbox<'a>(mailbox: &'a dyn MailboxStore, t: &'a ThreadId) -> Calls<'a> {
+pub(crate) fn mailbox_calls<'a>(mailbox: &'a dyn MailboxStore, t: &'a ThreadId) -> Calls<'a> {
     let claim = || ClaimRef::new(id("d"), ClaimToken::new("token"));
     let lease = Duration::from_secs(1);
     vec![

@@ -122,7 +122,7 @@ pub async fn run_case(contract: Contract, case: &'static Case, fixture: &Arc<dyn
         Some(Lack::NotRun(reason)) => return Status::NotRun(reason.to_owned()),
         None => {}
     }
-    let verdict = attempt(contract, case, fixture).await;
+    let verdict = open_and_run(contract, case, fixture).await;
     match (verdict, fixture.gaps().iter().find(|gap| gap.case == case.name)) {
         (Ok(()), None) => Status::Passed,
         (Ok(()), Some(gap)) => Status::Failed(format!("the case passes, but is listed as a gap: {}", gap.reason)),
@@ -131,7 +131,7 @@ pub async fn run_case(contract: Contract, case: &'static Case, fixture: &Arc<dyn
     }
 }
 
-async fn attempt(contract: Contract, case: &'static Case, fixture: &Arc<dyn Fixture>) -> Verdict {
+async fn open_and_run(contract: Contract, case: &'static Case, fixture: &Arc<dyn Fixture>) -> Verdict {
     let given = Given::open(contract, Arc::clone(fixture)).await?;
     // The case runs in a task of its own, so that a panic is a failure of this case only, and a case that blocks does
     // not block the suite.
@@ -169,5 +169,5 @@ pub fn test_case(contract: Contract, name: &str, fixture: impl Fixture) {
     };
     // The test harness captures `eprintln!`, but not what is written to standard error directly. A skipped case is
     // therefore visible in the output.
-    let _unheard = writeln!(stderr(), "{}: {name}: {skipped}", fixture.name());
+    let _ignored = writeln!(stderr(), "{}: {name}: {skipped}", fixture.name());
 }

@@ -14,7 +14,7 @@ pub type Verdict = Result<(), Failure>;
 #[derive(Debug, Clone)]
 pub struct Failure {
     message: String,
-    place: &'static Location<'static>,
+    location: &'static Location<'static>,
 }
 
 impl Failure {
@@ -22,7 +22,7 @@ impl Failure {
     #[track_caller]
     #[must_use]
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), place: Location::caller() }
+        Self { message: message.into(), location: Location::caller() }
     }
 
     /// Puts `what`, the subject of the failure, in front of the message.
@@ -35,7 +35,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (at {}:{})", self.message, self.place.file(), self.place.line())
+        write!(f, "{} (at {}:{})", self.message, self.location.file(), self.location.line())
     }
 }
 
@@ -54,19 +54,23 @@ impl From<Error> for Failure {
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "cases pass literals and values that they just read")]
 pub fn expect_eq<T: PartialEq<U> + Debug, U: Debug>(found: T, wanted: U) -> Verdict {
-    if found == wanted { Ok(()) } else { Err(Failure::new(differ(&format!("{found:?}"), &format!("{wanted:?}")))) }
+    if found == wanted {
+        Ok(())
+    } else {
+        Err(Failure::new(describe_difference(&format!("{found:?}"), &format!("{wanted:?}"))))
+    }
 }
 
 /// Describes two values that differ. If they are large, only the part around the first difference is shown.
-fn differ(found: &str, wanted: &str) -> String {
-    const SHOWN: usize = 400;
-    let same = found.chars().zip(wanted.chars()).take_while(|(a, b)| a == b).count();
-    if found.len().max(wanted.len()) <= SHOWN {
+fn describe_difference(found: &str, wanted: &str) -> String {
+    const MAX_SHOWN: usize = 400;
+    let common_prefix = found.chars().zip(wanted.chars()).take_while(|(a, b)| a == b).count();
+    if found.len().max(wanted.len()) <= MAX_SHOWN {
         return format!("found {found}, wanted {wanted}");
     }
-    let show = |text: &str| text.chars().skip(same.saturating_sub(60)).take(SHOWN).collect::<String>();
+    let show = |text: &str| text.chars().skip(common_prefix.saturating_sub(60)).take(MAX_SHOWN).collect::<String>();
     format!(
-        "found {}, wanted {} (shown from shortly before character {same}, where they differ)",
+        "found {}, wanted {} (shown from shortly before character {common_prefix}, where they differ)",
         show(found),
         show(wanted)
     )
@@ -116,7 +120,7 @@ pub fn expect_kind<T: Debug>(result: store_core::Result<T>, kind: ErrorKind) -> 
 /// # Errors
 /// If none or several succeeded.
 #[track_caller]
-pub fn exactly_one<T: Debug>(results: Vec<store_core::Result<T>>) -> Result<(T, Vec<Error>), Failure> {
+pub fn expect_exactly_one<T: Debug>(results: Vec<store_core::Result<T>>) -> Result<(T, Vec<Error>), Failure> {
     let (mut won, mut lost) = (Vec::new(), Vec::new());
     for result in results {
         match result {

@@ -3,7 +3,7 @@
 use std::env;
 
 /// The environment variable that sets the length.
-const VARIABLE: &str = "AGENTSTORE_TEST_LENGTH";
+const LENGTH_VARIABLE: &str = "AGENTSTORE_TEST_LENGTH";
 
 /// How long tests of faults, crashes and histories run. Each length runs the same tests. A longer one repeats them more
 /// often.
@@ -33,11 +33,11 @@ impl Length {
     #[must_use]
     #[expect(clippy::panic, reason = "a test that cannot continue fails")]
     pub fn from_env() -> Self {
-        match env::var(VARIABLE).as_deref() {
+        match env::var(LENGTH_VARIABLE).as_deref() {
             Err(_) | Ok("quick") => Self::Quick,
             Ok("full") => Self::Full,
             Ok("long") => Self::Long,
-            Ok(other) => panic!("{VARIABLE} is `{other}`: it must be `quick`, `full` or `long`"),
+            Ok(other) => panic!("{LENGTH_VARIABLE} is `{other}`: it must be `quick`, `full` or `long`"),
         }
     }
 

@@ -52,7 +52,7 @@ mod probe;
 mod random;
 mod report;
 mod sweep;
-mod unknown;
+mod unknown_outcome;
 
 mod commit;
 mod context;

@@ -14,9 +14,9 @@ use crate::case::{Case, Contract};
 #[doc(hidden)]
 #[macro_export]
 macro_rules! case_slice {
-    ([] $area:ident $($file:ident: $name:ident $ids:tt $needs:tt;)* $({$($of_threads:tt)*})?) => {
+    ([] $area:ident $($file:ident: $name:ident $ids:tt $needs:tt;)* $({$($thread_cases:tt)*})?) => {
         pub(crate) static CASES: &[$crate::Case] = $crate::case_slice! { @ $area $($file: $name $ids $needs;)* };
-        $(pub(crate) static OF_THREADS: &[$crate::Case] = $crate::case_slice! { @ $area $($of_threads)* };)?
+        $(pub(crate) static THREAD_CASES: &[$crate::Case] = $crate::case_slice! { @ $area $($thread_cases)* };)?
     };
     (@ $area:ident $($file:ident: $name:ident [$($id:literal),+] [$($need:ident),*];)*) => {
         &[$($crate::Case {
@@ -32,10 +32,10 @@ macro_rules! case_slice {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! case_tests {
-    ([ThreadRunStore $fixture:expr] $area:ident $($file:ident: $name:ident $ids:tt $needs:tt;)* {$($of_threads:tt)*}) => {
-        $crate::case_tests! { [ThreadRunStore $fixture] $area $($file: $name $ids $needs;)* $($of_threads)* }
+    ([ThreadRunStore $fixture:expr] $area:ident $($file:ident: $name:ident $ids:tt $needs:tt;)* {$($thread_cases:tt)*}) => {
+        $crate::case_tests! { [ThreadRunStore $fixture] $area $($file: $name $ids $needs;)* $($thread_cases)* }
     };
-    ([$contract:ident $fixture:expr] $area:ident $($file:ident: $name:ident $ids:tt $needs:tt;)* $({$($of_threads:tt)*})?) => {
+    ([$contract:ident $fixture:expr] $area:ident $($file:ident: $name:ident $ids:tt $needs:tt;)* $({$($thread_cases:tt)*})?) => {
         mod $area {$(
             #[test]
             fn $name() {
@@ -52,8 +52,8 @@ macro_rules! case_tests {
 /// Collects the slices of a contract's areas. Of the areas after the semicolon it also takes the cases in braces.
 macro_rules! area_slices {
     ($($area:ident)*) => { vec![$(crate::$area::CASES),*] };
-    ($($area:ident)*; $($whole:ident)*) => {
-        vec![$(crate::$area::CASES,)* $(crate::$whole::CASES, crate::$whole::OF_THREADS),*]
+    ($($area:ident)*; $($with_thread_cases:ident)*) => {
+        vec![$(crate::$area::CASES,)* $(crate::$with_thread_cases::CASES, crate::$with_thread_cases::THREAD_CASES),*]
     };
 }
 

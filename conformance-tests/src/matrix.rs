@@ -62,7 +62,7 @@ impl StoreSupport {
             Some(EventDelivery::Poll) => "by polling",
             None => "no",
         };
-        let fixed = [
+        let capability_rows = [
             ("acknowledged data survives", survives.to_owned()),
             ("processes that can write at once", processes.to_owned()),
             ("clock that gives store time", time.to_owned()),
@@ -70,12 +70,12 @@ impl StoreSupport {
             ("commits check claims", yes(capabilities.fenced).to_owned()),
             ("subscriptions get new events", delivery.to_owned()),
         ];
-        let has = |one: &Contract| match one {
+        let support_text = |one: &Contract| match one {
             Contract::LiveChannel if !self.live && self.contracts.contains(one) => "wake-ups only",
             one => yes(self.contracts.contains(one)),
         };
-        let contracts = Contract::ALL.iter().map(|one| (format!("`{one:?}`"), has(one).to_owned()));
-        fixed.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(contracts).collect()
+        let contracts = Contract::ALL.iter().map(|one| (format!("`{one:?}`"), support_text(one).to_owned()));
+        capability_rows.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(contracts).collect()
     }
 }
 
@@ -88,15 +88,15 @@ impl fmt::Display for StoreSupport {
 /// A number of bytes, in the largest unit in which it is a whole number.
 fn size(bytes: u64) -> String {
     let units = [(20, "MiB"), (10, "KiB")];
-    let whole = units.into_iter().find(|(bits, _)| bytes > 0 && bytes.trailing_zeros() >= *bits);
-    whole.map_or_else(|| format!("{bytes} B"), |(bits, unit)| format!("{} {unit}", bytes >> bits))
+    let largest_unit = units.into_iter().find(|(bits, _)| bytes > 0 && bytes.trailing_zeros() >= *bits);
+    largest_unit.map_or_else(|| format!("{bytes} B"), |(bits, unit)| format!("{} {unit}", bytes >> bits))
 }
 
 /// A table in Markdown that compares several stores.
 #[must_use]
 pub fn matrix(stores: &[(&str, StoreSupport)]) -> String {
     let mut table = String::from("| |");
-    let cells: Vec<_> = stores.iter().map(|(_, gives)| gives.rows()).collect();
+    let cells: Vec<_> = stores.iter().map(|(_, support)| support.rows()).collect();
     stores.iter().for_each(|(name, _)| _ = write!(table, " `{name}` |"));
     table += "\n|---|";
     table += &"---|".repeat(stores.len());

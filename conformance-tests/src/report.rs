@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// How many cases run concurrently.
-const AT_ONCE: usize = 4;
+const CONCURRENT_CASES: usize = 4;
 
 /// The results of every case of the suite.
 #[derive(Debug, Clone, Serialize)]
@@ -22,7 +22,7 @@ pub struct Report {
     pub store: String,
     /// The capabilities and contracts of the store.
     #[serde(flatten)]
-    pub gives: StoreSupport,
+    pub support: StoreSupport,
     /// One row for each case of each contract.
     pub rows: Vec<Row>,
 }
@@ -76,12 +76,12 @@ impl From<Error> for Refusal {
 /// If the store holds data, or cannot be opened.
 pub async fn run(fixture: impl Fixture) -> Result<Report, Refusal> {
     let fixture: Arc<dyn Fixture> = Arc::new(fixture);
-    let gives = what_gives(&fixture).await?;
+    let support = support_of_empty_store(&fixture).await?;
     let cases = Contract::ALL.iter().flat_map(|&contract| contract.cases().map(move |case| (contract, case)));
     let rows = stream::iter(cases).map(|(contract, case)| {
-        let (fixture, gives) = (&fixture, &gives);
+        let (fixture, support) = (&fixture, &support);
         async move {
-            let status = if gives.contracts.contains(&contract) {
+            let status = if support.contracts.contains(&contract) {
                 run_case(contract, case, fixture).await
             } else {
                 Status::Unsupported("the store does not have this contract".to_owned())
@@ -89,19 +89,19 @@ pub async fn run(fixture: impl Fixture) -> Result<Report, Refusal> {
             Row { contract, case: case.name, ids: case.ids, status }
         }
     });
-    let rows = rows.buffered(AT_ONCE).collect().await;
-    Ok(Report { store: fixture.name(), gives, rows })
+    let rows = rows.buffered(CONCURRENT_CASES).collect().await;
+    Ok(Report { store: fixture.name(), support, rows })
 }
 
 /// Opens a store, checks that it is empty, and returns its capabilities and contracts.
-async fn what_gives(fixture: &Arc<dyn Fixture>) -> Result<StoreSupport, Refusal> {
+async fn support_of_empty_store(fixture: &Arc<dyn Fixture>) -> Result<StoreSupport, Refusal> {
     let opened = fixture.open(Limits::default()).await?;
     if !opened.store.list_tenants(PageRequest::default()).await?.items.is_empty() {
         return Err(Refusal::HoldsData);
     }
-    let gives = StoreSupport::of(&*opened.store)?;
+    let support = StoreSupport::of(&*opened.store)?;
     opened.store.close().await?;
-    Ok(gives)
+    Ok(support)
 }
 
 impl Report {
@@ -139,7 +139,7 @@ const COLUMNS: [&str; 5] = ["passed", "failed", "unsupported", "gap", "not run"]
 /// the reason.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}\n\n{}", self.store, self.gives)?;
+        writeln!(f, "{}\n\n{}", self.store, self.support)?;
         write!(f, "{:<32}", "contract, area")?;
         COLUMNS.iter().try_for_each(|name| write!(f, "{name:>12}"))?;
         for (area, counts) in self.areas() {

@@ -21,24 +21,24 @@ impl<'a> Blocks<'a> {
         Self { line, origin, issues, list: Vec::new() }
     }
 
-    pub(crate) fn text(&mut self, text: String) {
+    pub(crate) fn push_text(&mut self, text: String) {
         self.list.push(Block::text(text));
     }
 
     /// Adds a block of an unknown type, as an opaque block: only the provider that made it understands it.
-    pub(crate) fn unknown(&mut self, raw: &str) {
+    pub(crate) fn push_unknown(&mut self, raw: &str) {
         let kind = Object::parse(raw).and_then(|object| object.text("type")).unwrap_or_default();
         self.issues.add(self.line, Code::UnknownType, format!("a block of type `{kind}`"), "kept as an opaque block");
-        self.opaque(raw);
+        self.push_opaque(raw);
     }
 
     /// Adds a block of a known type with a wrong field, as an opaque block.
-    pub(crate) fn bad(&mut self, raw: &str, detail: impl Into<String>) {
+    pub(crate) fn push_malformed(&mut self, raw: &str, detail: impl Into<String>) {
         bad_field(self.issues, self.line, detail);
-        self.opaque(raw);
+        self.push_opaque(raw);
     }
 
-    fn opaque(&mut self, raw: &str) {
+    fn push_opaque(&mut self, raw: &str) {
         let data = Json::parse(raw).unwrap_or_else(|_| Json::null());
         self.list.push(Block::new(BlockKind::Opaque(Opaque::new(self.origin.clone(), data))));
     }
@@ -50,16 +50,16 @@ impl<'a> Blocks<'a> {
 
     /// Adds a call, and returns its block. A call without an id or a name, or with an id that the message already
     /// contains, is added as an opaque block instead, and the result is `None`.
-    pub(crate) fn call(&mut self, raw: &str, call: Call<'_>) -> Option<&mut Block> {
-        let Call { id, name, arguments } = call;
+    pub(crate) fn push_call(&mut self, raw: &str, call: SourceCall<'_>) -> Option<&mut Block> {
+        let SourceCall { id, name, arguments } = call;
         let (Some(id), Some(name)) =
             (id.filter(|id| !id.trim().is_empty()), name.filter(|name| !name.trim().is_empty()))
         else {
-            self.bad(raw, "a call without an id or a name");
+            self.push_malformed(raw, "a call without an id or a name");
             return None;
         };
         if self.has_call(&id) {
-            self.bad(raw, format!("a second call with the id `{id}`"));
+            self.push_malformed(raw, format!("a second call with the id `{id}`"));
             return None;
         }
         let call = self.tool_use(id, name, arguments);
@@ -90,19 +90,19 @@ impl<'a> Blocks<'a> {
     }
 
     /// Adds an image with inline bytes.
-    pub(crate) fn image(&mut self, raw: &str, data: Option<String>, media_type: Option<String>) {
+    pub(crate) fn push_image(&mut self, raw: &str, data: Option<String>, media_type: Option<String>) {
         match data {
             Some(data) => {
                 let media = Media::new(media_type, MediaSource::Base64(data));
                 self.list.push(Block::new(BlockKind::Image(media)));
             }
-            None => self.bad(raw, "an image without data"),
+            None => self.push_malformed(raw, "an image without data"),
         }
     }
 }
 
 /// A call as a source contains it.
-pub(crate) struct Call<'a> {
+pub(crate) struct SourceCall<'a> {
     pub(crate) id: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) arguments: Option<&'a str>,
@@ -118,7 +118,7 @@ pub(crate) fn joined_text(blocks: &[Block]) -> String {
 }
 
 /// Cuts a text to at most 1 KiB, the limit for titles and labels.
-pub(crate) fn cut(text: &str) -> String {
+pub(crate) fn cut_to_1_kib(text: &str) -> String {
     let mut end = text.len().min(1 << 10);
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -8,10 +8,10 @@ use crate::{
     json::Object,
     kimi_cli, lenient,
     options::{FormatName, ImportOptions},
-    source::{Next, Source},
+    source::{NextLine, Source},
 };
 
-const LOOKED_AT: usize = 50;
+const SAMPLED_LINES: usize = 50;
 
 /// What a source was recognised as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(crate) fn sources(path: &Path) -> Result<Vec<PathBuf>> {
         let folder = folder.map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
         // If the folder of a context file contains other files of a session, the source is the whole folder.
         return Ok(match folder {
-            Some(folder) if kimi_cli::is_session(folder)? => vec![folder.to_owned()],
+            Some(folder) if kimi_cli::is_session_folder(folder)? => vec![folder.to_owned()],
             _ => vec![path.to_owned()],
         });
     }
@@ -76,10 +76,10 @@ pub(crate) fn detect(path: &Path, options: &ImportOptions) -> Result<Detected> {
     let mut lines = source.lines(u64::MAX)?;
     let mut texts = Vec::new();
     let mut is_empty = true;
-    while texts.len() < LOOKED_AT {
+    while texts.len() < SAMPLED_LINES {
         match lines.next()? {
-            Next::Line(line) if line.is_blank() => {}
-            Next::Line(line) => {
+            NextLine::Line(line) if line.is_blank() => {}
+            NextLine::Line(line) => {
                 is_empty = false;
                 let text = lenient::read(&line.bytes).text.into_owned();
                 if Object::parse(&text).is_some() {
@@ -87,16 +87,16 @@ pub(crate) fn detect(path: &Path, options: &ImportOptions) -> Result<Detected> {
                 }
             }
             // A line over the limit is skipped here. The first pass refuses the file.
-            Next::Long(_) => is_empty = false,
-            Next::End => break,
+            NextLine::TooLong(_) => is_empty = false,
+            NextLine::End => break,
         }
     }
     let objects: Vec<_> = texts.iter().filter_map(|text| Object::parse(text)).collect();
-    Ok(if is_empty { Detected::Empty } else { of_lines(&objects) })
+    Ok(if is_empty { Detected::Empty } else { detect_in_lines(&objects) })
 }
 
 /// Applies the rules in order. The first one that holds decides.
-fn of_lines(lines: &[Object<'_>]) -> Detected {
+fn detect_in_lines(lines: &[Object<'_>]) -> Detected {
     let Some(first) = lines.first() else { return Detected::Unknown };
     let any = |test: fn(&Object<'_>) -> bool| lines.iter().any(test);
     if first.text("kind").as_deref() == Some("header") && first.number("version") == Some(4) {
@@ -170,12 +170,12 @@ fn is_agent_core(line: &Object<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Detected, of_lines};
+    use super::{Detected, detect_in_lines};
     use crate::{json::Object, options::FormatName};
 
     fn check(lines: &[&str], expected: Detected) {
         let objects: Vec<_> = lines.iter().map(|line| Object::parse(line).unwrap()).collect();
-        assert_eq!(of_lines(&objects), expected, "{lines:?}");
+        assert_eq!(detect_in_lines(&objects), expected, "{lines:?}");
     }
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
     fn unsupported_formats_are_named() {
         let name = |lines: &[&str]| {
             let objects: Vec<_> = lines.iter().map(|line| Object::parse(line).unwrap()).collect();
-            match of_lines(&objects) {
+            match detect_in_lines(&objects) {
                 Detected::Unsupported(name, _) => name,
                 other => panic!("{other:?}"),
             }

@@ -7,7 +7,7 @@ use store_core::{EntryId, NewEntry, ThreadFields, ThreadId, Timestamp};
 use crate::{
     error::Result,
     issue::Issues,
-    provenance::{FileProvenance, LastLine, Provenance, Retaken},
+    provenance::{FileProvenance, LastLine, Provenance, ReimportedLine},
 };
 
 /// A session that the first pass has read. It becomes one thread.
@@ -28,10 +28,10 @@ use crate::{
 /// key, then moves the head to [`Session::head`], and writes the report.
 pub(crate) trait Session: Send + Sync {
     /// What the first pass found out.
-    fn about(&self) -> &About;
+    fn info(&self) -> &SessionInfo;
 
     /// The same, for a change: the import sets the parent of the thread.
-    fn about_mut(&mut self) -> &mut About;
+    fn info_mut(&mut self) -> &mut SessionInfo;
 
     /// Whether the source begins with the bytes that a thread was imported from. `known` is the provenance of that
     /// thread.
@@ -67,7 +67,7 @@ pub(crate) struct Draft {
 
 /// What the first pass found out about a session.
 #[derive(Debug, Clone)]
-pub(crate) struct About {
+pub(crate) struct SessionInfo {
     /// The file or folder, as reports name it.
     pub(crate) file: PathBuf,
     /// The name of the format, as in `ImportOrigin`.
@@ -86,7 +86,7 @@ pub(crate) struct About {
     pub(crate) provenance: Provenance,
 }
 
-impl About {
+impl SessionInfo {
     /// The number of lines of all files.
     pub(crate) fn lines(&self) -> u64 {
         self.provenance.0.iter().map(|file| file.lines).sum()
@@ -133,20 +133,20 @@ impl Stored {
 
     /// The lines of a file that were imported before they were complete. `known` is the stored provenance of the file,
     /// `ends` are the offsets at which its lines end now, and the ids of the entries of its lines begin with `prefix`.
-    pub(crate) fn retaken(&self, known: Option<&FileProvenance>, ends: &[u64], prefix: &str) -> Vec<Retaken> {
+    pub(crate) fn reimported(&self, known: Option<&FileProvenance>, ends: &[u64], prefix: &str) -> Vec<ReimportedLine> {
         let Some(known) = known else { return Vec::new() };
-        let mut retaken = known.retaken.clone();
+        let mut reimported = known.reimported.clone();
         let end = usize::try_from(known.lines).ok().and_then(|lines| ends.get(lines.checked_sub(1)?));
         // A CR at the end may be half of a CR LF, so it is not part of the line.
         let end_then = known.bytes.saturating_sub(u64::from(known.crlf.contains(known.lines)));
         let has_grown = known.last != LastLine::Ended && end.is_some_and(|end| *end > end_then);
         // The provenance is stored before the lines. If the earlier import was interrupted, it may not have stored the
         // last line.
-        let before = retaken.iter().filter(|retaken| retaken.line == known.lines).count();
+        let before = reimported.iter().filter(|reimported| reimported.line == known.lines).count();
         if has_grown && self.times(known.lines, prefix) > before {
-            retaken.push(Retaken { line: known.lines, torn: known.last == LastLine::Torn });
+            reimported.push(ReimportedLine { line: known.lines, torn: known.last == LastLine::Torn });
         }
-        retaken
+        reimported
     }
 
     /// How often a line was imported.

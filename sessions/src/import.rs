@@ -11,7 +11,7 @@ use crate::{
     agent_core::AgentCore,
     detect::{self, Detected},
     error::Result,
-    format::{About, Imported, Outcome, Session, Stored, Surveyed},
+    format::{Imported, Outcome, Session, SessionInfo, Stored, Surveyed},
     issue::{Code, Issues},
     kimi_cli, lines,
     options::{FormatName, ImportOptions},
@@ -38,35 +38,35 @@ use crate::{
 /// error stays, and the same call continues the import.
 pub async fn import(commits: &dyn CommitCoordinator, path: &Path, options: &ImportOptions) -> Result<Vec<Report>> {
     let threads = commits.threads();
-    let target = Target { commits, threads: &*threads, options };
+    let target = ImportTarget { commits, threads: &*threads, options };
     let mut reports = Vec::new();
     let done = import_all(&target, path, &mut reports).await;
     // The parents are set last, because the file of a parent may come after that of its child. This also happens
     // after an error, for the threads that were written before it.
     if reports.iter().any(|report| report.added > 0) {
-        parents::link_all(&*threads).await?;
+        parents::set_waiting_parents(&*threads).await?;
     }
     done.map(|()| reports)
 }
 
-async fn import_all(target: &Target<'_>, path: &Path, reports: &mut Vec<Report>) -> Result<()> {
+async fn import_all(target: &ImportTarget<'_>, path: &Path, reports: &mut Vec<Report>) -> Result<()> {
     for source in detect::sources(path)? {
         reports.extend(import_source(target, &source).await?);
     }
     Ok(())
 }
 
-async fn import_source(target: &Target<'_>, path: &Path) -> Result<Vec<Report>> {
+async fn import_source(target: &ImportTarget<'_>, path: &Path) -> Result<Vec<Report>> {
     let options = target.options;
     let detected = detect::detect(path, options)?;
     let format = match (options.format, detected) {
-        (_, Detected::Empty) => return Ok(vec![refuse(path, Detected::Empty, options)?]),
+        (_, Detected::Empty) => return Ok(vec![unsupported_report(path, Detected::Empty, options)?]),
         (Some(format), _) | (None, Detected::Known(format)) => format,
-        (None, other) => return Ok(vec![refuse(path, other, options)?]),
+        (None, other) => return Ok(vec![unsupported_report(path, other, options)?]),
     };
     let sessions = match survey(format, path, options)? {
         Outcome::Sessions(sessions) => sessions,
-        Outcome::Refused(issues) => return Ok(vec![refused(path, Some(format.name()), issues)]),
+        Outcome::Refused(issues) => return Ok(vec![refused_report(path, Some(format.name()), issues)]),
     };
     let mut reports: Vec<Report> = Vec::new();
     let mut parent: Option<ThreadId> = None;
@@ -88,34 +88,34 @@ fn survey(format: FormatName, path: &Path, options: &ImportOptions) -> Result<Ou
 }
 
 /// The report of a source that no format reads.
-fn refuse(path: &Path, detected: Detected, options: &ImportOptions) -> Result<Report> {
+fn unsupported_report(path: &Path, detected: Detected, options: &ImportOptions) -> Result<Report> {
     let mut issues = Issues::default();
     let known = FormatName::known();
     let format = match detected {
         Detected::Unsupported(name, instead) => {
             let detail = format!("this is {name}: {instead}; this release reads {known}");
-            issues.add_whole(Code::UnsupportedFormat, detail, "refused");
+            issues.add_for_file(Code::UnsupportedFormat, detail, "refused");
             Some(name)
         }
         Detected::Foreign(name) => {
-            issues.add_whole(Code::UnknownFormat, format!("this is {name}; known formats are {known}"), "refused");
+            issues.add_for_file(Code::UnknownFormat, format!("this is {name}; known formats are {known}"), "refused");
             Some(name)
         }
         Detected::Empty => {
-            issues.add_whole(Code::EmptyFile, "the source is empty or contains only blank lines", "refused");
+            issues.add_for_file(Code::EmptyFile, "the source is empty or contains only blank lines", "refused");
             None
         }
         Detected::Unknown | Detected::Known(_) => {
             let start = Source::new(path.to_owned(), options.max_line).start(200)?;
             let detail = format!("no known format begins with {start:?}; known formats are {known}");
-            issues.add_whole(Code::UnknownFormat, detail, "refused");
+            issues.add_for_file(Code::UnknownFormat, detail, "refused");
             None
         }
     };
-    Ok(refused(path, format, issues))
+    Ok(refused_report(path, format, issues))
 }
 
-fn refused(path: &Path, format: Option<&'static str>, issues: Issues) -> Report {
+fn refused_report(path: &Path, format: Option<&'static str>, issues: Issues) -> Report {
     let (issues, issue_counts) = issues.into_parts();
     Report {
         file: path.to_owned(),
@@ -134,70 +134,70 @@ fn refused(path: &Path, format: Option<&'static str>, issues: Issues) -> Report 
 }
 
 /// The store that sessions are written to, and the options.
-struct Target<'a> {
+struct ImportTarget<'a> {
     commits: &'a dyn CommitCoordinator,
     threads: &'a dyn ThreadRunStore,
     options: &'a ImportOptions,
 }
 
-impl Target<'_> {
+impl ImportTarget<'_> {
     async fn import(&self, surveyed: Surveyed, parent: Option<&ThreadId>) -> Result<Report> {
         let Surveyed { mut session, mut issues } = surveyed;
-        let (thread, stored) = self.find(&*session, &mut issues).await?;
+        let (thread, stored) = self.find_thread(&*session, &mut issues).await?;
         if stored.provenance.is_none() {
-            self.place(session.about_mut(), parent).await?;
+            self.decide_parent(session.info_mut(), parent).await?;
         }
         session.adopt(&stored);
         let session = &*session;
         if self.options.strict {
             let mut all = issues.clone();
-            let _tally = write::rehearse(session, &stored, &mut all)?;
+            let _tally = write::dry_run(session, &stored, &mut all)?;
             if !all.is_empty() {
-                return Ok(report(session.about(), None, &write::Tally::default(), all));
+                return Ok(report(session.info(), None, &write::Tally::default(), all));
             }
         }
         let tally = write::write(self.commits, session, (&thread, &stored), &mut issues).await?;
         if stored.provenance.is_some() {
-            self.refresh(session, &thread, tally.added > 0).await?;
+            self.update_known_thread(session, &thread, tally.added > 0).await?;
         }
-        Ok(report(session.about(), Some(thread), &tally, issues))
+        Ok(report(session.info(), Some(thread), &tally, issues))
     }
 
     /// Decides which parent a new thread gets.
-    async fn place(&self, about: &mut About, first: Option<&ThreadId>) -> Result<()> {
-        if about.is_child {
-            about.fields.parent_thread_id = first.cloned();
+    async fn decide_parent(&self, info: &mut SessionInfo, first: Option<&ThreadId>) -> Result<()> {
+        if info.is_child {
+            info.fields.parent_thread_id = first.cloned();
         }
-        about.fields.parent_thread_id.take_if(|parent| *parent == about.thread);
-        parents::wait(self.threads, &mut about.fields).await
+        info.fields.parent_thread_id.take_if(|parent| *parent == info.thread);
+        parents::defer_missing_parent(self.threads, &mut info.fields).await
     }
 
     /// Finds the thread of a session: one that was imported from the same bytes or their beginning, or else a new one.
-    async fn find(&self, session: &dyn Session, issues: &mut Issues) -> Result<(ThreadId, Stored)> {
-        let about = session.about();
-        let mut met = None;
+    async fn find_thread(&self, session: &dyn Session, issues: &mut Issues) -> Result<(ThreadId, Stored)> {
+        let info = session.info();
+        let mut conflict = None;
         for n in 1_u32.. {
-            let id = candidate(&about.thread, n)?;
+            let id = candidate_id(&info.thread, n)?;
             let Some(thread) = self.threads.load_thread(&id).await? else {
-                if let Some((code, detail)) = met {
-                    issues.add_whole(code, detail, "imported as a new thread");
+                if let Some((code, detail)) = conflict {
+                    issues.add_for_file(code, detail, "imported as a new thread");
                 }
                 return Ok((id, Stored::default()));
             };
-            match self.provenance(&thread, about.format).await? {
+            match self.load_provenance(&thread, info.format).await? {
                 Some(provenance) if session.continues(&provenance)? => {
-                    let stored = self.stored(&id, provenance, about.format).await?;
+                    let stored = self.load_stored(&id, provenance, info.format).await?;
                     return Ok((id, stored));
                 }
-                Some(_) => met = Some((Code::ChangedFile, format!("thread `{id}` was imported from other bytes"))),
-                None => met = met.or(Some((Code::TakenId, format!("thread `{id}` has other content")))),
+                Some(_) => conflict = Some((Code::ChangedFile, format!("thread `{id}` was imported from other bytes"))),
+                None => conflict = conflict.or(Some((Code::TakenId, format!("thread `{id}` has other content")))),
             }
         }
-        Ok((about.thread.clone(), Stored::default()))
+        Ok((info.thread.clone(), Stored::default()))
     }
 
     /// The newest provenance of a thread that was imported from this format.
-    async fn provenance(&self, thread: &Thread, format: &str) -> Result<Option<Provenance>> {
+    async fn load_provenance(&self, thread: &Thread, format: &str) -> Result<Option<Provenance>> {
         let mut query = EntryQuery::all().with_direction(Direction::Backward);
         query.kinds = Some(vec![BodyKind::Custom]);
         query.side = Some(true);
@@ -214,7 +214,7 @@ impl Target<'_> {
     }
 
     /// The ids and parents of the entries of a thread.
-    async fn stored(&self, thread: &ThreadId, provenance: Provenance, format: &str) -> Result<Stored> {
+    async fn load_stored(&self, thread: &ThreadId, provenance: Provenance, format: &str) -> Result<Stored> {
         let mut stored = Stored { provenance: Some(provenance), ..Stored::default() };
         let mut query = EntryQuery::all().with_page(PageRequest::first(MAX_PAGE));
         loop {
@@ -235,13 +235,13 @@ impl Target<'_> {
 
     /// Sets the parent of a known thread that waits for it. A thread that has grown also gets the title and the
     /// metadata that its source has now.
-    async fn refresh(&self, session: &dyn Session, id: &ThreadId, has_grown: bool) -> Result<()> {
+    async fn update_known_thread(&self, session: &dyn Session, id: &ThreadId, has_grown: bool) -> Result<()> {
         let Some(thread) = self.threads.load_thread(id).await? else { return Ok(()) };
-        parents::link(self.threads, &thread).await?;
+        parents::set_waiting_parent(self.threads, &thread).await?;
         if !has_grown {
             return Ok(());
         }
-        let fields = &session.about().fields;
+        let fields = &session.info().fields;
         let mut patch = ThreadPatch::default();
         patch.title = fields.title.clone().filter(|title| thread.title.as_ref() != Some(title)).map(Some);
         for (key, value) in &fields.metadata {
@@ -257,7 +257,7 @@ impl Target<'_> {
 }
 
 /// The candidate number `n` for a thread id: the id itself, then the id with the suffix `-n`.
-fn candidate(id: &ThreadId, n: u32) -> Result<ThreadId> {
+fn candidate_id(id: &ThreadId, n: u32) -> Result<ThreadId> {
     if n == 1 {
         return Ok(id.clone());
     }
@@ -269,17 +269,17 @@ fn candidate(id: &ThreadId, n: u32) -> Result<ThreadId> {
     Ok(ThreadId::new(format!("{}{suffix}", id.as_str().get(..end).unwrap_or_default()))?)
 }
 
-fn report(about: &About, thread: Option<ThreadId>, tally: &write::Tally, issues: Issues) -> Report {
+fn report(info: &SessionInfo, thread: Option<ThreadId>, tally: &write::Tally, issues: Issues) -> Report {
     let (issues, issue_counts) = issues.into_parts();
     Report {
-        file: about.file.clone(),
-        format: Some(about.format),
-        version: about.version.clone(),
+        file: info.file.clone(),
+        format: Some(info.format),
+        version: info.version.clone(),
         thread,
-        lines: about.lines(),
+        lines: info.lines(),
         entries: tally.entries,
         added: tally.added,
-        bytes: about.bytes(),
+        bytes: info.bytes(),
         messages: tally.messages,
         leaves: tally.leaves(),
         issues,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer};
 
 /// How many issues of one code are listed. The others are only counted.
-const LISTED: u64 = 100;
+const MAX_LISTED: u64 = 100;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
@@ -132,14 +132,14 @@ impl Issues {
     }
 
     /// Notes an issue of the whole file.
-    pub(crate) fn add_whole(&mut self, code: Code, detail: impl Into<String>, action: &'static str) {
+    pub(crate) fn add_for_file(&mut self, code: Code, detail: impl Into<String>, action: &'static str) {
         self.push(None, code, detail.into(), action);
     }
 
     fn push(&mut self, line: Option<u64>, code: Code, detail: String, action: &'static str) {
         let count = self.counts.entry(code).or_default();
         *count += 1;
-        if *count <= LISTED {
+        if *count <= MAX_LISTED {
             self.listed.push(Issue { file: self.file.clone(), line, code, detail, action });
         }
     }
@@ -166,7 +166,7 @@ mod tests {
         for line in (1..=150).rev() {
             issues.add(line, Code::Nul, "", "");
         }
-        issues.add_whole(Code::Bom, "", "");
+        issues.add_for_file(Code::Bom, "", "");
         let (listed, counts) = issues.into_parts();
         assert_eq!((listed.len(), counts[&Code::Nul], counts[&Code::Bom]), (101, 150, 1));
         assert!(listed.is_sorted_by_key(|issue| issue.line));

@@ -61,7 +61,7 @@ impl<'a> Object<'a> {
     /// The object without some of its fields.
     pub(crate) fn without(&self, names: &[&str]) -> Json {
         let mut out = String::new();
-        let mut object = store_core::codec::Object::open(&mut out);
+        let mut object = store_core::codec::ObjectWriter::open(&mut out);
         for (name, raw) in self.iter().filter(|(name, _)| !names.contains(name)) {
             object.key(name).push_str(raw);
         }

@@ -19,12 +19,12 @@ pub(crate) struct Lenient<'a> {
 /// Finds and replaces what is odd in a line. It looks at every byte once.
 pub(crate) fn read(bytes: &[u8]) -> Lenient<'_> {
     let text = String::from_utf8_lossy(bytes);
-    let mut scan = Scan::default();
+    let mut scan = OddityFinder::default();
     if matches!(text, Cow::Owned(_)) {
         scan.odd.insert(Code::InvalidUtf8);
     }
     scan.run(&text);
-    let Scan { patches, odd, .. } = scan;
+    let OddityFinder { patches, odd, .. } = scan;
     let text = if patches.is_empty() { text } else { Cow::Owned(patched(&text, &patches)) };
     Lenient { text, odd }
 }
@@ -45,14 +45,14 @@ fn patched(text: &str, patches: &[Patch]) -> String {
 }
 
 #[derive(Default)]
-struct Scan {
+struct OddityFinder {
     patches: Vec<Patch>,
     in_string: bool,
     depth: usize,
     odd: BTreeSet<Code>,
 }
 
-impl Scan {
+impl OddityFinder {
     fn run(&mut self, text: &str) {
         let bytes = text.as_bytes();
         let mut at = 0;

@@ -15,7 +15,7 @@ use crate::{
 const WAITS_FOR: &str = "import.parent";
 
 /// If the parent in the fields of a new thread does not exist, moves it to the metadata: the thread waits for it.
-pub(crate) async fn wait(threads: &dyn ThreadRunStore, fields: &mut ThreadFields) -> Result<()> {
+pub(crate) async fn defer_missing_parent(threads: &dyn ThreadRunStore, fields: &mut ThreadFields) -> Result<()> {
     let Some(parent) = fields.parent_thread_id.take() else { return Ok(()) };
     if threads.load_thread(&parent).await?.is_some() {
         fields.parent_thread_id = Some(parent);
@@ -26,7 +26,7 @@ pub(crate) async fn wait(threads: &dyn ThreadRunStore, fields: &mut ThreadFields
 }
 
 /// Sets the parent of every thread that waits for it, if the parent exists.
-pub(crate) async fn link_all(threads: &dyn ThreadRunStore) -> Result<()> {
+pub(crate) async fn set_waiting_parents(threads: &dyn ThreadRunStore) -> Result<()> {
     let mut filter = ThreadFilter::default();
     filter.parent = Some(ParentFilter::Root);
     let query = ThreadQuery::new(filter).ordered(ThreadOrder::Creation, Direction::Forward);
@@ -34,7 +34,7 @@ pub(crate) async fn link_all(threads: &dyn ThreadRunStore) -> Result<()> {
     loop {
         let page = threads.list_threads(query.clone()).await?;
         for thread in &page.items {
-            link(threads, thread).await?;
+            set_waiting_parent(threads, thread).await?;
         }
         let Some(next) = page.next else { return Ok(()) };
         query.page = query.page.after(next);
@@ -42,7 +42,7 @@ pub(crate) async fn link_all(threads: &dyn ThreadRunStore) -> Result<()> {
 }
 
 /// Sets the parent of a thread that waits for it, if the parent exists.
-pub(crate) async fn link(threads: &dyn ThreadRunStore, thread: &Thread) -> Result<()> {
+pub(crate) async fn set_waiting_parent(threads: &dyn ThreadRunStore, thread: &Thread) -> Result<()> {
     let Some(parent) = thread.metadata.get(WAITS_FOR).filter(|_| thread.parent_thread_id.is_none()).and_then(id) else {
         return Ok(());
     };

@@ -1,6 +1,6 @@
 //! The provenance of a thread: what its `import.line` entries record about the files that it was imported from.
 
-use store_core::{Custom, Entry, EntryId, ImportOrigin, Json, NewEntry, ParentRef, codec::Object as Writer};
+use store_core::{Custom, Entry, EntryId, ImportOrigin, Json, NewEntry, ParentRef, codec::ObjectWriter as Writer};
 
 use crate::{json::Object, source::hex};
 
@@ -54,7 +54,7 @@ pub(crate) struct FileProvenance {
     /// How the last line ends.
     pub(crate) last: LastLine,
     /// Lines that were imported before they were complete, and whose content differed later.
-    pub(crate) retaken: Vec<Retaken>,
+    pub(crate) reimported: Vec<ReimportedLine>,
 }
 
 /// How the imported bytes end.
@@ -64,7 +64,7 @@ pub(crate) enum LastLine {
     #[default]
     Ended,
     /// With a complete line that has no line end.
-    Open,
+    Unterminated,
     /// With part of a line.
     Torn,
 }
@@ -73,7 +73,7 @@ impl LastLine {
     const fn name(self) -> &'static str {
         match self {
             Self::Ended => "ended",
-            Self::Open => "open",
+            Self::Unterminated => "open",
             Self::Torn => "torn",
         }
     }
@@ -81,7 +81,7 @@ impl LastLine {
 
 /// A line that was imported while the file ended within it, and that later became a different line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Retaken {
+pub(crate) struct ReimportedLine {
     pub(crate) line: u64,
     /// Whether that import read only a part of the line, which was not a JSON object.
     pub(crate) torn: bool,
@@ -108,8 +108,8 @@ impl FileProvenance {
         if self.last != LastLine::Ended {
             object.field("last", &self.last.name().to_owned());
         }
-        if !self.retaken.is_empty() {
-            let list: Vec<_> = self.retaken.iter().map(|r| vec![r.line, u64::from(r.torn)]).collect();
+        if !self.reimported.is_empty() {
+            let list: Vec<_> = self.reimported.iter().map(|r| vec![r.line, u64::from(r.torn)]).collect();
             object.field("retaken", &list);
         }
         object.close();
@@ -135,11 +135,14 @@ impl FileProvenance {
             blank: Ranges(pairs("blank")?),
             spaces,
             last: match object.text("last").as_deref() {
-                Some("open") => LastLine::Open,
+                Some("open") => LastLine::Unterminated,
                 Some("torn") => LastLine::Torn,
                 _ => LastLine::Ended,
             },
-            retaken: pairs("retaken")?.into_iter().map(|(line, torn)| Retaken { line, torn: torn == 1 }).collect(),
+            reimported: pairs("retaken")?
+                .into_iter()
+                .map(|(line, torn)| ReimportedLine { line, torn: torn == 1 })
+                .collect(),
         })
     }
 
@@ -220,10 +223,10 @@ impl Provenance {
 
 #[cfg(test)]
 mod tests {
-    use super::{FileProvenance, LastLine, Ranges, Retaken};
+    use super::{FileProvenance, LastLine, Ranges, ReimportedLine};
 
     #[test]
-    fn facts_come_back() {
+    fn provenance_is_read_back() {
         let mut provenance =
             FileProvenance { bytes: 9, sha256: "00".to_owned(), lines: 4, ..FileProvenance::default() };
         let check = |provenance: &FileProvenance, text: &str| {
@@ -240,7 +243,7 @@ mod tests {
         provenance.blank.push(3);
         provenance.spaces.push((3, " \t".to_owned()));
         provenance.last = LastLine::Torn;
-        provenance.retaken.push(Retaken { line: 2, torn: true });
+        provenance.reimported.push(ReimportedLine { line: 2, torn: true });
         check(
             &provenance,
             r#"{"bytes":9,"sha256":"00","lines":4,"bom":true,"crlf":[[1,3],[7,7]],"blank":[[3,3]],"spaces":{"3":" \t"},"last":"torn","retaken":[[2,1]]}"#,

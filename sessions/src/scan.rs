@@ -6,12 +6,12 @@ use crate::{
     json::Object,
     lenient,
     provenance::{FileProvenance, LastLine},
-    source::{Ending, Line, Next, Source},
+    source::{Line, LineEnding, NextLine, Source},
 };
 
 /// What a line contains.
 #[derive(Debug)]
-pub(crate) enum Seen<'a> {
+pub(crate) enum LineContent<'a> {
     /// White space only.
     Blank,
     /// Not a JSON object.
@@ -33,7 +33,7 @@ pub(crate) fn scan(
     source: &Source,
     name: Option<&String>,
     issues: &mut Issues,
-    take: &mut dyn FnMut(&Line, Seen<'_>, &mut Issues),
+    take: &mut dyn FnMut(&Line, LineContent<'_>, &mut Issues),
 ) -> Result<Option<Scan>> {
     issues.set_file(name.cloned());
     let mut scan = Scan::default();
@@ -41,29 +41,29 @@ pub(crate) fn scan(
     let mut lines = source.lines(u64::MAX)?;
     loop {
         match lines.next()? {
-            Next::Line(line) => scan.line(&line, issues, take),
-            Next::Long(number) => {
+            NextLine::Line(line) => scan.line(&line, issues, take),
+            NextLine::TooLong(number) => {
                 let action = "refused: the store has no blobs to hold it";
                 issues.add(number, Code::LongLine, format!("longer than {} bytes", source.max_line()), action);
                 return Ok(None);
             }
-            Next::End => break,
+            NextLine::End => break,
         }
     }
     (scan.provenance.bytes, scan.provenance.sha256) = lines.so_far();
-    scan.note_whole(lines.is_cut(), issues);
+    scan.note_file_issues(lines.is_cut(), issues);
     Ok(Some(scan))
 }
 
 impl Scan {
-    fn line(&mut self, line: &Line, issues: &mut Issues, take: &mut dyn FnMut(&Line, Seen<'_>, &mut Issues)) {
+    fn line(&mut self, line: &Line, issues: &mut Issues, take: &mut dyn FnMut(&Line, LineContent<'_>, &mut Issues)) {
         self.provenance.lines = line.number;
         self.provenance.bom |= line.bom;
-        if matches!(line.ending, Ending::CrLf | Ending::Cr) {
+        if matches!(line.ending, LineEnding::CrLf | LineEnding::Cr) {
             self.provenance.crlf.push(line.number);
         }
-        if line.ending.is_open() {
-            self.provenance.last = LastLine::Open;
+        if line.ending.is_unterminated() {
+            self.provenance.last = LastLine::Unterminated;
         }
         self.ends.push(line.end.saturating_sub(line.ending.len()));
         if line.is_blank() {
@@ -71,7 +71,7 @@ impl Scan {
             if !line.bytes.is_empty() {
                 self.provenance.spaces.push((line.number, String::from_utf8_lossy(&line.bytes).into_owned()));
             }
-            return take(line, Seen::Blank, issues);
+            return take(line, LineContent::Blank, issues);
         }
         let lenient = lenient::read(&line.bytes);
         for &code in &lenient.odd {
@@ -81,21 +81,21 @@ impl Scan {
         let is_deep = lenient.odd.contains(&Code::DeepJson);
         match Object::parse(&lenient.text).filter(|_| !is_deep) {
             Some(object) => {
-                if line.ending.is_open() {
+                if line.ending.is_unterminated() {
                     issues.add(line.number, Code::NoFinalNewline, "the last line has no line end", "read as usual");
                 }
-                take(line, Seen::Object(object), issues);
+                take(line, LineContent::Object(object), issues);
             }
             None => {
                 self.note_broken(line, is_deep, issues);
-                take(line, Seen::Broken, issues);
+                take(line, LineContent::Broken, issues);
             }
         }
     }
 
     fn note_broken(&mut self, line: &Line, is_deep: bool, issues: &mut Issues) {
         let mut code = Code::MalformedLine;
-        if line.ending.is_open() {
+        if line.ending.is_unterminated() {
             self.provenance.last = LastLine::Torn;
             code = Code::TornLastLine;
         }
@@ -104,16 +104,16 @@ impl Scan {
         }
     }
 
-    fn note_whole(&self, is_cut: bool, issues: &mut Issues) {
+    fn note_file_issues(&self, is_cut: bool, issues: &mut Issues) {
         if is_cut && self.provenance.last != LastLine::Torn {
-            issues.add_whole(Code::TornLastLine, "the compressed stream is cut off", "read as far as it goes");
+            issues.add_for_file(Code::TornLastLine, "the compressed stream is cut off", "read as far as it goes");
         }
         if self.provenance.bom {
-            issues.add_whole(Code::Bom, "a byte order mark", "left out of the entries, restored on export");
+            issues.add_for_file(Code::Bom, "a byte order mark", "left out of the entries, restored on export");
         }
         if !self.provenance.crlf.is_empty() {
             let detail = format!("{} lines end in CR LF", self.provenance.crlf.count());
-            issues.add_whole(Code::Crlf, detail, "left out of the entries, restored on export");
+            issues.add_for_file(Code::Crlf, detail, "left out of the entries, restored on export");
         }
     }
 }

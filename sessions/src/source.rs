@@ -49,7 +49,7 @@ impl Source {
     /// The lines of the first `bytes` bytes of the content.
     pub(crate) fn lines(&self, bytes: u64) -> Result<Lines> {
         Ok(Lines {
-            reader: BufReader::new(Whole { inner: self.open()?.take(bytes), cut: false }),
+            reader: BufReader::new(TolerantReader { inner: self.open()?.take(bytes), cut: false }),
             path: self.path.clone(),
             max_line: self.max_line,
             number: 0,
@@ -61,7 +61,7 @@ impl Source {
     /// The SHA-256 of the first `bytes` bytes, or `None` if there are fewer.
     pub(crate) fn hash_of(&self, bytes: u64) -> Result<Option<String>> {
         let mut hash = Sha256::new();
-        let mut reader = Whole { inner: self.open()?.take(bytes), cut: false };
+        let mut reader = TolerantReader { inner: self.open()?.take(bytes), cut: false };
         let mut buffer = vec![0; 1 << 16];
         let mut left = bytes;
         loop {
@@ -77,19 +77,19 @@ impl Source {
     /// The first `bytes` bytes as text, for a message about them.
     pub(crate) fn start(&self, bytes: u64) -> Result<String> {
         let mut start = Vec::new();
-        let mut reader = Whole { inner: self.open()?.take(bytes), cut: false };
+        let mut reader = TolerantReader { inner: self.open()?.take(bytes), cut: false };
         reader.read_to_end(&mut start).map_err(Error::io(&self.path))?;
         Ok(String::from_utf8_lossy(&start).into_owned())
     }
 }
 
 /// A stream that ends without an error where a compressed stream was cut off.
-struct Whole<R> {
+struct TolerantReader<R> {
     inner: R,
     cut: bool,
 }
 
-impl<R: Read> Read for Whole<R> {
+impl<R: Read> Read for TolerantReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.inner.read(buffer) {
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
@@ -113,12 +113,12 @@ pub(crate) struct Line {
     /// Whether a byte order mark comes before it.
     pub(crate) bom: bool,
     /// How it ends.
-    pub(crate) ending: Ending,
+    pub(crate) ending: LineEnding,
 }
 
-impl Ending {
+impl LineEnding {
     /// Whether the file ends here without LF.
-    pub(crate) const fn is_open(self) -> bool {
+    pub(crate) const fn is_unterminated(self) -> bool {
         matches!(self, Self::Cr | Self::None)
     }
 
@@ -134,7 +134,7 @@ impl Ending {
 
 /// How a line ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum LineEnding {
     /// LF.
     Lf,
     /// CR LF.
@@ -154,7 +154,7 @@ impl Line {
 
 /// The lines of a source, and the hash of what was read.
 pub(crate) struct Lines {
-    reader: BufReader<Whole<io::Take<Box<dyn Read + Send>>>>,
+    reader: BufReader<TolerantReader<io::Take<Box<dyn Read + Send>>>>,
     path: PathBuf,
     max_line: u64,
     number: u64,
@@ -163,38 +163,38 @@ pub(crate) struct Lines {
 }
 
 /// What comes next in a source.
-pub(crate) enum Next {
+pub(crate) enum NextLine {
     /// A line.
     Line(Line),
     /// A line that is longer than the limit, with its number.
-    Long(u64),
+    TooLong(u64),
     /// The end.
     End,
 }
 
 impl Lines {
     /// The next line.
-    pub(crate) fn next(&mut self) -> Result<Next> {
+    pub(crate) fn next(&mut self) -> Result<NextLine> {
         let mut bytes = Vec::new();
         // Two more bytes than the limit are read, for a line end of CR LF. A line that is longer even without its
         // line end is too long.
         let limit = self.max_line.saturating_add(2);
         let read = self.reader.by_ref().take(limit).read_until(b'\n', &mut bytes).map_err(Error::io(&self.path))?;
         if read == 0 {
-            return Ok(Next::End);
+            return Ok(NextLine::End);
         }
         self.number += 1;
         self.hash.update(&bytes);
         self.bytes = self.bytes.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
         let ending = cut_ending(&mut bytes);
         if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > self.max_line {
-            return Ok(Next::Long(self.number));
+            return Ok(NextLine::TooLong(self.number));
         }
         let bom = self.number == 1 && bytes.starts_with(BOM);
         if bom {
             bytes.drain(..BOM.len());
         }
-        Ok(Next::Line(Line { number: self.number, bytes, end: self.bytes, bom, ending }))
+        Ok(NextLine::Line(Line { number: self.number, bytes, end: self.bytes, bom, ending }))
     }
 
     /// Whether a compressed stream was cut off.
@@ -208,14 +208,14 @@ impl Lines {
     }
 }
 
-fn cut_ending(bytes: &mut Vec<u8>) -> Ending {
+fn cut_ending(bytes: &mut Vec<u8>) -> LineEnding {
     let has_lf = bytes.pop_if(|byte| *byte == b'\n').is_some();
     let has_cr = bytes.pop_if(|byte| *byte == b'\r').is_some();
     match (has_cr, has_lf) {
-        (true, true) => Ending::CrLf,
-        (false, true) => Ending::Lf,
-        (true, false) => Ending::Cr,
-        (false, false) => Ending::None,
+        (true, true) => LineEnding::CrLf,
+        (false, true) => LineEnding::Lf,
+        (true, false) => LineEnding::Cr,
+        (false, false) => LineEnding::None,
     }
 }
 

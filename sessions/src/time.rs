@@ -9,7 +9,7 @@ const FIRST_MILLIS: u64 = 100_000_000_000;
 /// Reads a time from a JSON value. Returns `None` if the value is not a time.
 pub(crate) fn read(raw: &str) -> Option<Timestamp> {
     if raw.starts_with('"') {
-        return iso(&serde_json::from_str::<String>(raw).ok()?);
+        return parse_iso(&serde_json::from_str::<String>(raw).ok()?);
     }
     Timestamp::from_millis(number(raw)?).ok()
 }
@@ -31,7 +31,7 @@ fn millis(fraction: &str) -> Option<u64> {
 }
 
 /// Reads `YYYY-MM-DD(T| )hh:mm(:ss(.fff))?(Z|±hh(:?mm))?`. A time without a zone is in UTC.
-fn iso(text: &str) -> Option<Timestamp> {
+fn parse_iso(text: &str) -> Option<Timestamp> {
     let (date, clock) = text.split_once(['T', 't', ' '])?;
     let mut date = date.splitn(3, '-').map(digits);
     let (year, month, day) = (date.next()??, date.next()??, date.next()??);
@@ -84,12 +84,12 @@ const fn days(year: i64, month: i64, day: i64) -> i64 {
 pub(crate) fn to_iso(time: Timestamp) -> String {
     let millis = time.as_millis();
     let (days, rest) = (millis / 86_400_000, millis % 86_400_000);
-    let (year, month, day) = civil(days);
+    let (year, month, day) = date_of_day(days);
     let (hour, minute, second, milli) = (rest / 3_600_000, rest / 60_000 % 60, rest / 1_000 % 60, rest % 1_000);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }
 
-const fn civil(days: u64) -> (u64, u64, u64) {
+const fn date_of_day(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let era = days / 146_097;
     let day_of_era = days % 146_097;

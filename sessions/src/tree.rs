@@ -6,7 +6,7 @@ use crate::issue::{Code, Issues};
 
 /// What a line says about its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Parent {
+pub(crate) enum ParentField {
     /// It has no parent.
     Root,
     /// It says nothing.
@@ -21,9 +21,9 @@ pub(crate) struct Node<D> {
     /// The number of the line, from 1.
     pub(crate) line: u64,
     /// The id that the line contains.
-    pub(crate) given: Option<String>,
+    pub(crate) source_id: Option<String>,
     /// What the line says about its parent.
-    pub(crate) says: Parent,
+    pub(crate) parent_field: ParentField,
     /// The position of its parent in the tree.
     pub(crate) parent: Option<usize>,
     /// The data of the format about the line.
@@ -33,14 +33,14 @@ pub(crate) struct Node<D> {
 }
 
 impl<D> Node<D> {
-    pub(crate) const fn new(line: u64, given: Option<String>, says: Parent, data: D) -> Self {
-        Self { line, given, says, parent: None, data, enter: 0, leave: 0 }
+    pub(crate) const fn new(line: u64, source_id: Option<String>, parent_field: ParentField, data: D) -> Self {
+        Self { line, source_id, parent_field, parent: None, data, enter: 0, leave: 0 }
     }
 }
 
 /// What names of parents mean if they are not ids of lines.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct ParentNames {
     /// Whether the line before is the parent of a line that says nothing about its parent.
     pub(crate) chain: bool,
     /// A name that means that the line is a root.
@@ -110,7 +110,7 @@ impl<D> Tree<D> {
     }
 
     /// Finds every parent, and cuts cycles. Returns the nodes in an order in which parents come first.
-    pub(crate) fn settle(&mut self, names: &Names, issues: &mut Issues) -> Vec<usize> {
+    pub(crate) fn resolve_parents(&mut self, names: &ParentNames, issues: &mut Issues) -> Vec<usize> {
         let ids = Ids::of(&self.nodes);
         for at in 0..self.nodes.len() {
             let parent = ids.parent(&self.nodes, at, names, issues);
@@ -119,15 +119,15 @@ impl<D> Tree<D> {
             }
         }
         self.cut_cycles(issues);
-        self.number()
+        self.number_nodes()
     }
 
     /// Sets the parent of every node. Returns the new order.
-    pub(crate) fn hang(&mut self, parents: &[Option<usize>]) -> Vec<usize> {
+    pub(crate) fn set_parents(&mut self, parents: &[Option<usize>]) -> Vec<usize> {
         for (node, parent) in self.nodes.iter_mut().zip(parents) {
             node.parent = *parent;
         }
-        self.number()
+        self.number_nodes()
     }
 
     fn cut_cycles(&mut self, issues: &mut Issues) {
@@ -166,7 +166,7 @@ impl<D> Tree<D> {
     }
 
     /// Numbers the nodes in depth-first order, so that `is_on_path` needs no walk. Returns this order.
-    fn number(&mut self) -> Vec<usize> {
+    fn number_nodes(&mut self) -> Vec<usize> {
         let mut children: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
         let mut open = Vec::new();
         for (at, node) in self.nodes.iter().enumerate() {
@@ -202,19 +202,19 @@ impl Ids {
     fn of<D>(nodes: &[Node<D>]) -> Self {
         let mut ids: HashMap<String, Vec<usize>> = HashMap::new();
         for (at, node) in nodes.iter().enumerate() {
-            if let Some(given) = &node.given {
-                ids.entry(given.clone()).or_default().push(at);
+            if let Some(source_id) = &node.source_id {
+                ids.entry(source_id.clone()).or_default().push(at);
             }
         }
         Self(ids)
     }
 
-    fn parent<D>(&self, nodes: &[Node<D>], at: usize, names: &Names, issues: &mut Issues) -> Option<usize> {
+    fn parent<D>(&self, nodes: &[Node<D>], at: usize, names: &ParentNames, issues: &mut Issues) -> Option<usize> {
         let node = nodes.get(at)?;
-        let name = match &node.says {
-            Parent::Root => return None,
-            Parent::Missing => return at.checked_sub(1).filter(|_| names.chain),
-            Parent::Named(name) => name,
+        let name = match &node.parent_field {
+            ParentField::Root => return None,
+            ParentField::Missing => return at.checked_sub(1).filter(|_| names.chain),
+            ParentField::Named(name) => name,
         };
         if let Some(same) = self.0.get(name) {
             let earlier = same.partition_point(|other| *other < at);
@@ -245,21 +245,21 @@ impl Ids {
 
 #[cfg(test)]
 mod tests {
-    use super::{Names, Node, Parent, Tree};
+    use super::{Node, ParentField, ParentNames, Tree};
     use crate::issue::{Code, Issues};
 
-    fn grow(lines: &[(&str, &str)], names: &Names) -> (Tree<()>, Vec<(Option<u64>, Code)>) {
+    fn grow(lines: &[(&str, &str)], names: &ParentNames) -> (Tree<()>, Vec<(Option<u64>, Code)>) {
         let mut tree = Tree::default();
         for (at, (id, parent)) in lines.iter().enumerate() {
-            let says = match *parent {
-                "" => Parent::Root,
-                "?" => Parent::Missing,
-                name => Parent::Named(name.to_owned()),
+            let parent_field = match *parent {
+                "" => ParentField::Root,
+                "?" => ParentField::Missing,
+                name => ParentField::Named(name.to_owned()),
             };
-            tree.push(Node::new(at as u64 + 1, Some((*id).to_owned()), says, ()));
+            tree.push(Node::new(at as u64 + 1, Some((*id).to_owned()), parent_field, ()));
         }
         let mut issues = Issues::default();
-        let order = tree.settle(names, &mut issues);
+        let order = tree.resolve_parents(names, &mut issues);
         for (step, at) in order.iter().enumerate() {
             assert!(tree.parent(*at).is_none_or(|parent| order[..step].contains(&parent)), "{order:?}");
         }
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn a_parent_is_the_nearest_earlier_line_with_its_id() {
         let (tree, issues) =
-            grow(&[("a", ""), ("b", "a"), ("a", "b"), ("c", "a"), ("d", "e"), ("e", "c")], &Names::default());
+            grow(&[("a", ""), ("b", "a"), ("a", "b"), ("c", "a"), ("d", "e"), ("e", "c")], &ParentNames::default());
         assert_eq!(parents(&tree), [None, Some(0), Some(1), Some(2), Some(5), Some(3)]);
         assert_eq!(issues, [(Some(5), Code::ForwardParent)]);
         assert!(tree.is_on_path(4, 5) && tree.is_on_path(4, 0) && !tree.is_on_path(5, 4));
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn cycles_are_cut_at_their_first_line() {
         let (tree, issues) =
-            grow(&[("x", "b"), ("a", "b"), ("b", "a"), ("c", "c"), ("d", "nobody")], &Names::default());
+            grow(&[("x", "b"), ("a", "b"), ("b", "a"), ("c", "c"), ("d", "nobody")], &ParentNames::default());
         assert_eq!(parents(&tree), [Some(2), None, Some(1), None, None]);
         let codes = [
             (Some(1), Code::ForwardParent),
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn parents_named_by_other_means_than_ids_are_found() {
         let calls = [("call".to_owned(), vec![1, 3])].into();
-        let names = Names { chain: true, root: Some("session".to_owned()), calls };
+        let names = ParentNames { chain: true, root: Some("session".to_owned()), calls };
         let (tree, issues) =
             grow(&[("a", "session"), ("b", "?"), ("c", "call"), ("d", "session"), ("e", "call")], &names);
         assert_eq!(parents(&tree), [None, Some(0), Some(1), None, Some(3)]);

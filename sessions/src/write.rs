@@ -9,7 +9,7 @@ use store_core::{
 
 use crate::{
     error::Result,
-    format::{About, Draft, Session, Stored, short},
+    format::{Draft, Session, SessionInfo, Stored, short},
     issue::Issues,
 };
 
@@ -54,7 +54,7 @@ impl Tally {
 }
 
 /// Reads all drafts and writes nothing, to find every issue before anything is written.
-pub(crate) fn rehearse(session: &dyn Session, stored: &Stored, issues: &mut Issues) -> Result<Tally> {
+pub(crate) fn dry_run(session: &dyn Session, stored: &Stored, issues: &mut Issues) -> Result<Tally> {
     let mut drafts = session.drafts(stored)?;
     let mut tally = Tally::default();
     while let Some(draft) = drafts.next(issues)? {
@@ -73,7 +73,7 @@ pub(crate) async fn write(
     let (thread, stored) = target;
     let mut drafts = session.drafts(stored)?;
     let mut tally = Tally::default();
-    let mut batches = Batches::new(commits, session.about(), thread, stored.provenance.is_none());
+    let mut batches = Batches::new(commits, session.info(), thread, stored.provenance.is_none());
     while let Some(draft) = drafts.next(issues)? {
         let at = tally.entries;
         tally.count(&draft.entry);
@@ -83,7 +83,7 @@ pub(crate) async fn write(
     }
     let head = session.head(stored);
     if head != tally.last
-        && let Some(draft) = rewind(session.about(), head)
+        && let Some(draft) = head_rewind(session.info(), head)
     {
         let at = tally.entries;
         tally.entries += 1;
@@ -97,17 +97,17 @@ pub(crate) async fn write(
 }
 
 /// Returns the entry that moves the head to `head`, or to before the first entry. The entry corresponds to no line.
-fn rewind(about: &About, head: Option<EntryId>) -> Option<Draft> {
+fn head_rewind(info: &SessionInfo, head: Option<EntryId>) -> Option<Draft> {
     let to = head.map_or(RewindTo::Start, RewindTo::Entry);
-    let id = EntryId::new(format!("L0#head.{}", short(&about.provenance.digest()))).ok()?;
+    let id = EntryId::new(format!("L0#head.{}", short(&info.provenance.digest()))).ok()?;
     let entry =
-        NewEntry::new(to).with_id(id).with_parent(ParentRef::Root).with_origin(ImportOrigin::new(about.format, 0));
+        NewEntry::new(to).with_id(id).with_parent(ParentRef::Root).with_origin(ImportOrigin::new(info.format, 0));
     Some(Draft { entry, bytes: 0 })
 }
 
 struct Batches<'a> {
     commits: &'a dyn CommitCoordinator,
-    about: &'a About,
+    info: &'a SessionInfo,
     thread: &'a ThreadId,
     digest: String,
     is_new: bool,
@@ -118,9 +118,9 @@ struct Batches<'a> {
 }
 
 impl<'a> Batches<'a> {
-    fn new(commits: &'a dyn CommitCoordinator, about: &'a About, thread: &'a ThreadId, is_new: bool) -> Self {
-        let digest = about.provenance.digest();
-        Self { commits, about, thread, digest, is_new, first: 0, entries: Vec::new(), bytes: 0, written: 0 }
+    fn new(commits: &'a dyn CommitCoordinator, info: &'a SessionInfo, thread: &'a ThreadId, is_new: bool) -> Self {
+        let digest = info.provenance.digest();
+        Self { commits, info, thread, digest, is_new, first: 0, entries: Vec::new(), bytes: 0, written: 0 }
     }
 
     async fn push(&mut self, at: u64, draft: Draft) -> Result<()> {
@@ -145,7 +145,7 @@ impl<'a> Batches<'a> {
         let entries = std::mem::take(&mut self.entries);
         self.bytes = 0;
         let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
-        let key = CommitKey::new(format!("import:{}:{}:{}", self.about.format, self.digest, self.first))?;
+        let key = CommitKey::new(format!("import:{}:{}:{}", self.info.format, self.digest, self.first))?;
         let commit = Commit::new(self.thread.clone()).with_key(key).entries(entries);
         let receipt = if std::mem::take(&mut self.is_new) {
             self.create(commit).await?
@@ -159,8 +159,8 @@ impl<'a> Batches<'a> {
     }
 
     async fn create(&self, commit: Commit) -> Result<store_core::Receipt> {
-        let commit = commit.expecting(Expect::Absent).creating(self.about.fields.clone());
-        let Some(at) = self.about.at else { return Ok(self.commits.commit(commit).await?) };
+        let commit = commit.expecting(Expect::Absent).creating(self.info.fields.clone());
+        let Some(at) = self.info.at else { return Ok(self.commits.commit(commit).await?) };
         match self.commits.commit(commit.clone().at(at)).await {
             // The store refuses a creation time that is later than its own time. A machine whose clock is ahead may
             // have written such a time. The thread is then created with the time of the store.

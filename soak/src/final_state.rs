@@ -13,20 +13,20 @@ use anyhow::{Context, Result};
 use tokio::time::sleep;
 
 use crate::{
-    producer::again,
-    record::{Name, thread_id, thread_of},
-    worker::{DONE, DoneBy},
+    producer::retry,
+    record::{DispatchName, thread_id, thread_of},
+    worker::{DONE_KIND, DoneBy},
 };
 
 /// The number of records in a page: the largest number that is allowed.
 const PAGE: u32 = 1_000;
 /// The number of attempts that a store keeps of each dispatch.
-const HISTORY: usize = 20;
+const MAX_HISTORY: usize = 20;
 /// The minimum time that an ended dispatch stays in the store. After this time, no call about the dispatch is repeated
 /// any more, and all dispatches that ended earlier have been written.
-const STAYS: Duration = Duration::from_secs(30);
+const MIN_RETENTION: Duration = Duration::from_secs(30);
 /// The time between two removals of ended dispatches.
-const ROUND: Duration = Duration::from_secs(5);
+const REMOVAL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What the check needs to know about a dispatch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(crate) struct FinalDispatch {
 }
 
 impl FinalDispatch {
-    fn read(dispatch: Dispatch) -> Result<(Name, Self)> {
+    fn from_dispatch(dispatch: Dispatch) -> Result<(DispatchName, Self)> {
         let name = dispatch.id.as_str().parse()?;
         let final_state = Self {
             thread: thread_of(&dispatch.thread)?,
@@ -59,8 +59,8 @@ impl FinalDispatch {
     }
 
     /// Returns whether the history contains all attempts.
-    pub(crate) const fn is_whole(&self) -> bool {
-        self.history.len() < HISTORY
+    pub(crate) const fn has_all_attempts(&self) -> bool {
+        self.history.len() < MAX_HISTORY
     }
 }
 
@@ -70,29 +70,29 @@ pub(crate) struct FinalThread {
     pub(crate) epoch: u64,
     /// The claims that wrote the entries of the thread, in the order of the entries. `None` if the store keeps no
     /// threads.
-    pub(crate) said: Option<Vec<DoneBy>>,
+    pub(crate) written_by: Option<Vec<DoneBy>>,
 }
 
 /// Dispatches that were read after they had ended, and then purged from the store. A store in normal use is purged in
 /// the same way.
 #[derive(Debug, Default)]
-pub(crate) struct Ended {
-    dispatches: BTreeMap<Name, FinalDispatch>,
+pub(crate) struct EndedDispatches {
+    dispatches: BTreeMap<DispatchName, FinalDispatch>,
     /// Dispatches that were in the store again, or had changed, after they were read and removed.
-    came_back: BTreeSet<Name>,
+    came_back: BTreeSet<DispatchName>,
 }
 
-impl Ended {
-    /// Reads and removes the dispatches that ended at least [`STAYS`] before the latest end. Repeats this until
+impl EndedDispatches {
+    /// Reads and removes the dispatches that ended at least [`MIN_RETENTION`] before the latest end. Repeats this until
     /// the future is dropped.
     ///
     /// # Errors
     /// The errors of the store.
-    pub(crate) async fn follow(&mut self, mailbox: &dyn MailboxStore) -> Result<()> {
+    pub(crate) async fn remove_periodically(&mut self, mailbox: &dyn MailboxStore) -> Result<()> {
         loop {
-            sleep(ROUND).await;
+            sleep(REMOVAL_INTERVAL).await;
             if let Some(newest) = newest_end(mailbox).await? {
-                self.take(mailbox, newest.saturating_sub(STAYS)).await?;
+                self.read_and_remove(mailbox, newest.saturating_sub(MIN_RETENTION)).await?;
             }
         }
     }
@@ -101,25 +101,25 @@ impl Ended {
     ///
     /// # Errors
     /// The errors of the store.
-    pub(crate) async fn take_all(&mut self, mailbox: &dyn MailboxStore) -> Result<()> {
+    pub(crate) async fn read_and_remove_all(&mut self, mailbox: &dyn MailboxStore) -> Result<()> {
         match newest_end(mailbox).await? {
-            Some(newest) => self.take(mailbox, newest.saturating_add(Duration::from_millis(1))).await,
+            Some(newest) => self.read_and_remove(mailbox, newest.saturating_add(Duration::from_millis(1))).await,
             None => Ok(()),
         }
     }
 
     /// Reads and removes the dispatches that ended before a time.
-    async fn take(&mut self, mailbox: &dyn MailboxStore, before: Timestamp) -> Result<()> {
+    async fn read_and_remove(&mut self, mailbox: &dyn MailboxStore, before: Timestamp) -> Result<()> {
         let by_end = DispatchQuery::default().ordered(DispatchOrder::End, Direction::Forward);
-        let is_meant = |dispatch: &Dispatch| dispatch.finished_at.is_some_and(|end| end < before);
-        for (name, final_state) in read(mailbox, by_end, is_meant).await? {
+        let is_included = |dispatch: &Dispatch| dispatch.finished_at.is_some_and(|end| end < before);
+        for (name, final_state) in read_dispatches(mailbox, by_end, is_included).await? {
             // If an earlier removal did not complete, the same record is read again, without a change.
             if *self.dispatches.entry(name).or_insert_with(|| final_state.clone()) != final_state {
                 self.came_back.insert(name);
             }
         }
         let request = Purge::new(before);
-        while again(|| mailbox.purge(request.clone())).await?.removed == u64::from(request.limit) {}
+        while retry(|| mailbox.purge(request.clone())).await?.removed == u64::from(request.limit) {}
         Ok(())
     }
 
@@ -127,22 +127,25 @@ impl Ended {
     ///
     /// # Errors
     /// The errors of the store.
-    pub(crate) async fn and_kept(&self, mailbox: &dyn MailboxStore) -> Result<BTreeMap<Name, FinalDispatch>> {
-        let mut all = read(mailbox, DispatchQuery::default(), |_| true).await?;
+    pub(crate) async fn all_dispatches(
+        &self,
+        mailbox: &dyn MailboxStore,
+    ) -> Result<BTreeMap<DispatchName, FinalDispatch>> {
+        let mut all = read_dispatches(mailbox, DispatchQuery::default(), |_| true).await?;
         all.extend(self.dispatches.iter().map(|(name, final_state)| (*name, final_state.clone())));
         Ok(all)
     }
 
     /// Returns all dispatches, and the names of those that were in the store again after their removal. The caller has
-    /// called [`take_all`](Self::take_all) before.
+    /// called [`read_and_remove_all`](Self::read_and_remove_all) before.
     ///
     /// # Errors
     /// The errors of the store.
-    pub(crate) async fn and_rest(
+    pub(crate) async fn into_all_dispatches(
         mut self,
         mailbox: &dyn MailboxStore,
-    ) -> Result<(BTreeMap<Name, FinalDispatch>, BTreeSet<Name>)> {
-        for (name, final_state) in read(mailbox, DispatchQuery::default(), |_| true).await? {
+    ) -> Result<(BTreeMap<DispatchName, FinalDispatch>, BTreeSet<DispatchName>)> {
+        for (name, final_state) in read_dispatches(mailbox, DispatchQuery::default(), |_| true).await? {
             match self.dispatches.entry(name) {
                 Entry::Occupied(_) => _ = self.came_back.insert(name),
                 Entry::Vacant(free) => _ = free.insert(final_state),
@@ -156,25 +159,25 @@ impl Ended {
 async fn newest_end(mailbox: &dyn MailboxStore) -> Result<Option<Timestamp>> {
     let last =
         DispatchQuery::default().ordered(DispatchOrder::End, Direction::Backward).with_page(PageRequest::first(1));
-    let found = again(|| mailbox.list_dispatches(last.clone())).await?;
+    let found = retry(|| mailbox.list_dispatches(last.clone())).await?;
     Ok(found.items.first().and_then(|dispatch| dispatch.finished_at))
 }
 
-/// Reads the dispatches in the order of the query, up to the first for which `is_meant` is false.
-async fn read(
+/// Reads the dispatches in the order of the query, up to the first for which `is_included` is false.
+async fn read_dispatches(
     mailbox: &dyn MailboxStore,
     query: DispatchQuery,
-    is_meant: impl Fn(&Dispatch) -> bool,
-) -> Result<BTreeMap<Name, FinalDispatch>> {
+    is_included: impl Fn(&Dispatch) -> bool,
+) -> Result<BTreeMap<DispatchName, FinalDispatch>> {
     let (mut all, first) = (BTreeMap::new(), PageRequest::first(PAGE));
     let mut page = first.clone();
     loop {
-        let found = again(|| mailbox.list_dispatches(query.clone().with_page(page.clone()))).await?;
+        let found = retry(|| mailbox.list_dispatches(query.clone().with_page(page.clone()))).await?;
         for dispatch in found.items {
-            if !is_meant(&dispatch) {
+            if !is_included(&dispatch) {
                 return Ok(all);
             }
-            let (name, final_state) = FinalDispatch::read(dispatch)?;
+            let (name, final_state) = FinalDispatch::from_dispatch(dispatch)?;
             all.insert(name, final_state);
         }
         match found.next {
@@ -185,29 +188,29 @@ async fn read(
 }
 
 /// Reads what the store contains about each thread.
-pub(crate) async fn threads(stores: &TenantStores, count: u32) -> Result<BTreeMap<u32, FinalThread>> {
+pub(crate) async fn read_threads(stores: &TenantStores, count: u32) -> Result<BTreeMap<u32, FinalThread>> {
     let mailbox = stores.mailbox.as_ref().context("the store has no mailbox")?;
     let mut all = BTreeMap::new();
     for thread in 0..count {
         let id = thread_id(thread)?;
-        let said = match &stores.threads {
-            Some(threads) => Some(said(&**threads, &id).await?),
+        let written_by = match &stores.threads {
+            Some(threads) => Some(entry_writers(&**threads, &id).await?),
             None => None,
         };
-        let epoch = again(|| mailbox.load_epoch(&id)).await?;
-        all.insert(thread, FinalThread { epoch, said });
+        let epoch = retry(|| mailbox.load_epoch(&id)).await?;
+        all.insert(thread, FinalThread { epoch, written_by });
     }
     Ok(all)
 }
 
-async fn said(threads: &(impl LogReader + ?Sized), id: &agentstore::ThreadId) -> Result<Vec<DoneBy>> {
+async fn entry_writers(threads: &(impl LogReader + ?Sized), id: &agentstore::ThreadId) -> Result<Vec<DoneBy>> {
     let (mut all, first) = (Vec::new(), PageRequest::first(PAGE));
     let mut page = first.clone();
     loop {
-        let found = again(|| threads.list_entries(id, EntryQuery::all().with_page(page.clone()))).await?;
+        let found = retry(|| threads.list_entries(id, EntryQuery::all().with_page(page.clone()))).await?;
         for entry in found.items {
             if let Body::Custom(custom) = &*entry.body
-                && custom.kind == DONE
+                && custom.kind == DONE_KIND
             {
                 all.push(custom.data.to()?);
             }

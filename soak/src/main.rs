@@ -28,8 +28,8 @@ use anyhow::{Context, Result, bail};
 use lexopt::{Parser, ValueExt};
 
 use crate::{
-    options::{HELP, Options, Place},
-    worker::Role,
+    options::{HELP, Options, StoreUrls},
+    worker::WorkerArguments,
 };
 
 /// The largest number of violations that are shown.
@@ -47,9 +47,9 @@ fn main() -> ExitCode {
 
 fn run() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    if let Ok(store) = std::env::var(worker_pool::STORE) {
-        let mailbox = std::env::var(worker_pool::MAILBOX).ok();
-        return runtime.block_on(work(&Place { store, mailbox }));
+    if let Ok(store) = std::env::var(worker_pool::STORE_VARIABLE) {
+        let mailbox = std::env::var(worker_pool::MAILBOX_VARIABLE).ok();
+        return runtime.block_on(work(&StoreUrls { store, mailbox }));
     }
     let Some(options) = Options::read(Parser::from_env())? else {
         print!("{HELP}");
@@ -68,7 +68,7 @@ fn run() -> Result<()> {
 
 /// Runs this process as a worker. The program starts itself with `work TENANT NAME LEASE LOG`, where the lease is in
 /// milliseconds.
-async fn work(place: &Place) -> Result<()> {
+async fn work(urls: &StoreUrls) -> Result<()> {
     let mut parser = Parser::from_env();
     let mut values = parser.values()?;
     let mut value = move || values.next().context("too few arguments");
@@ -77,5 +77,5 @@ async fn work(place: &Place) -> Result<()> {
     let name = value()?.string()?;
     let lease = Duration::from_millis(value()?.parse()?);
     let log: PathBuf = value()?.into();
-    worker::run(place, Role { tenant, name: &name, log: &log, lease }).await
+    worker::run(urls, WorkerArguments { tenant, name: &name, log: &log, lease }).await
 }

@@ -26,7 +26,7 @@ Options:
 
 /// The URLs of the stores.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct StoreUrls {
     pub(crate) store: String,
     pub(crate) mailbox: Option<String>,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Place {
 /// The options of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
-    pub(crate) place: Place,
+    pub(crate) urls: StoreUrls,
     pub(crate) dispatches: u32,
     pub(crate) threads: u32,
     pub(crate) workers: usize,
@@ -70,7 +70,7 @@ impl Options {
         let store = store.context("no store is given: use `--store URL`")?;
         let [lease, kill_every] = [lease, kill_every].map(Duration::from_millis);
         Ok(Some(Self {
-            place: Place { store, mailbox },
+            urls: StoreUrls { store, mailbox },
             dispatches,
             threads,
             workers,

@@ -17,18 +17,18 @@ use serde::{Deserialize, Serialize};
 /// The name of a dispatch: the job that it is for, and the round. A job whose dispatch was superseded is enqueued
 /// again, in another round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub(crate) struct Name {
+pub(crate) struct DispatchName {
     pub(crate) job: u32,
     pub(crate) round: u32,
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for DispatchName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "d-{}.{}", self.job, self.round)
     }
 }
 
-impl FromStr for Name {
+impl FromStr for DispatchName {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -38,7 +38,7 @@ impl FromStr for Name {
     }
 }
 
-impl Name {
+impl DispatchName {
     pub(crate) fn id(self) -> Result<DispatchId> {
         Ok(DispatchId::new(self.to_string())?)
     }
@@ -60,14 +60,14 @@ pub(crate) fn thread_of(id: &ThreadId) -> Result<u32> {
 pub(crate) struct Claim {
     pub(crate) thread: u32,
     pub(crate) number: ClaimNumber,
-    pub(crate) dispatch: Name,
+    pub(crate) dispatch: DispatchName,
     pub(crate) epoch: u64,
 }
 
 /// A call that is made under a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Act {
+pub(crate) enum ClaimCall {
     Start,
     Extend,
     Ack,
@@ -81,17 +81,17 @@ pub(crate) enum Act {
     SayAndAck,
 }
 
-impl Act {
+impl ClaimCall {
     /// Returns whether the call ends the attempt if it is accepted.
-    pub(crate) const fn ends(self) -> bool {
+    pub(crate) const fn ends_claim(self) -> bool {
         matches!(self, Self::Ack | Self::GiveBack | Self::SayAndAck)
     }
 
-    pub(crate) const fn acks(self) -> bool {
+    pub(crate) const fn acknowledges(self) -> bool {
         matches!(self, Self::Ack | Self::SayAndAck)
     }
 
-    pub(crate) const fn says(self) -> bool {
+    pub(crate) const fn writes_entry(self) -> bool {
         matches!(self, Self::Say | Self::SayAndAck)
     }
 
@@ -105,18 +105,18 @@ impl Act {
 pub(crate) struct Line {
     /// When the call was made, in nanoseconds since the host started.
     pub(crate) called: u64,
-    /// When the answer was received. For [`Did::Tries`] this is the time of the call.
+    /// When the answer was received. For [`LoggedAction::Tries`] this is the time of the call.
     pub(crate) answered: u64,
-    pub(crate) did: Did,
+    pub(crate) did: LoggedAction,
 }
 
 /// What a line records. If a call under a claim has no answer, or an answer that leaves the outcome unknown, the log
 /// contains only its `Tries` line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Did {
+pub(crate) enum LoggedAction {
     Enqueued {
-        dispatch: Name,
+        dispatch: DispatchName,
         thread: u32,
         epoch: u64,
     },
@@ -134,11 +134,11 @@ pub(crate) enum Did {
     /// The call is about to be made.
     Tries {
         claim: Claim,
-        act: Act,
+        act: ClaimCall,
     },
     Accepted {
         claim: Claim,
-        act: Act,
+        act: ClaimCall,
         /// The end of the lease, if the answer contains it.
         until: Option<u64>,
         /// Whether the answer repeats that of an earlier, equal call.
@@ -147,12 +147,12 @@ pub(crate) enum Did {
     /// The call had no effect, except that it may have ended a claim of an earlier epoch.
     Refused {
         claim: Claim,
-        act: Act,
+        act: ClaimCall,
         kind: String,
     },
 }
 
-impl Did {
+impl LoggedAction {
     pub(crate) const fn thread(&self) -> u32 {
         match self {
             Self::Enqueued { thread, .. } | Self::Interrupted { thread, .. } => *thread,
@@ -182,7 +182,7 @@ impl Log {
     }
 
     /// Appends lines to the log, with one write.
-    pub(crate) fn note(&self, lines: &[Line]) -> Result<()> {
+    pub(crate) fn append(&self, lines: &[Line]) -> Result<()> {
         let mut text = Vec::new();
         for line in lines {
             serde_json::to_writer(&mut text, line)?;

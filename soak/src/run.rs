@@ -14,17 +14,17 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     check::{Evidence, Violation, check},
-    final_state::{self, Ended},
+    final_state::{self, EndedDispatches},
     options::Options,
-    producer::{Producer, again},
-    record::{self, Line, Log, Name, thread_id},
+    producer::{Producer, retry},
+    record::{self, DispatchName, Line, Log, thread_id},
     worker::open,
     worker_pool::{Faults, WorkerPool},
 };
 
 /// How long the run waits for the next dispatch to finish after the faults have ended, in addition to a lease. A run
 /// that has to wait longer fails.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MAX_TIME_WITHOUT_PROGRESS: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The settings of a run, for all of its parts.
@@ -48,7 +48,7 @@ pub(crate) struct Figures {
     /// Dispatches that an interrupt superseded. Their jobs were enqueued again.
     superseded: usize,
     #[serde(flatten)]
-    seen: crate::check::Seen,
+    work_figures: crate::check::WorkFigures,
     /// The seconds from the end of the last fault until all dispatches that were unfinished then had finished (LC6).
     seconds_behind_the_last_fault: f64,
     violations: usize,
@@ -65,11 +65,11 @@ pub(crate) async fn run(options: Options) -> Result<(Figures, Vec<Violation>)> {
         kept.or_else(|| Some(temporary.as_ref()?.path().to_owned())).context("there is no folder for the logs")?;
     std::fs::create_dir_all(&logs)?;
     let soak = Soak { options, tenant, logs };
-    let stores = open(&soak.options.place).await?;
+    let stores = open(&soak.options.urls).await?;
     let found = soak.work(&stores).await;
     let is_good = matches!(&found, Ok((_, violations)) if violations.is_empty());
     if is_good {
-        again(|| stores.store().delete_tenant(&soak.tenant)).await?;
+        retry(|| stores.store().delete_tenant(&soak.tenant)).await?;
     } else if let Some(temporary) = temporary {
         let _kept = temporary.keep();
     }
@@ -81,14 +81,14 @@ impl Soak {
     async fn work(&self, stores: &Stores) -> Result<(Figures, Vec<Violation>)> {
         let began = Instant::now();
         let parts = stores.tenant(&self.tenant)?;
-        self.make_threads(&parts).await?;
+        self.create_threads(&parts).await?;
         let mailbox = parts.mailbox.as_ref().context("the store has no mailbox")?;
         let log = Log::create(&self.logs.join("producer.jsonl"))?;
         let Options { dispatches, threads, seed, .. } = self.options;
         let mut producer = Producer { mailbox: &**mailbox, log: &log, threads, interrupts: 0 };
         let mut worker_pool = WorkerPool::start(self)?;
-        let names: Vec<_> = (0..dispatches).map(|job| Name { job, round: 0 }).collect();
-        let undisturbed = async {
+        let names: Vec<_> = (0..dispatches).map(|job| DispatchName { job, round: 0 }).collect();
+        let produce_all = async {
             producer.produce(&names, Random::new(seed.wrapping_add(1))).await?;
             // Enough dispatches are left that each worker still has work when the faults end.
             while producer.waiting().await? > u64::from(dispatches / 100) {
@@ -96,19 +96,19 @@ impl Soak {
             }
             anyhow::Ok(())
         };
-        let mut ended = Ended::default();
+        let mut ended = EndedDispatches::default();
         tokio::select! {
-            produced = undisturbed => produced?,
-            failed = worker_pool.disturb() => failed?,
-            failed = ended.follow(&**mailbox) => failed?,
+            produced = produce_all => produced?,
+            failed = worker_pool.inject_faults() => failed?,
+            failed = ended.remove_periodically(&**mailbox) => failed?,
         }
-        worker_pool.leave_alone().await?;
+        worker_pool.end_faults().await?;
         let rest = self.finish(&mut worker_pool, &producer, &ended).await?;
         let (faults, interrupts) = (worker_pool.faults, producer.interrupts);
         drop(worker_pool);
-        ended.take_all(&**mailbox).await?;
+        ended.read_and_remove_all(&**mailbox).await?;
         let evidence = self.evidence(ended).await?;
-        let (seen, violations) = check(&evidence);
+        let (work_figures, violations) = check(&evidence);
         let superseded = evidence.dispatches.values().filter(|kept| kept.status == DispatchStatus::Superseded).count();
         let figures = Figures {
             seconds: rounded(began.elapsed()),
@@ -118,18 +118,18 @@ impl Soak {
             faults,
             interrupts,
             superseded,
-            seen,
+            work_figures,
             seconds_behind_the_last_fault: rounded(rest),
             violations: violations.len(),
         };
         Ok((figures, violations))
     }
 
-    async fn make_threads(&self, parts: &TenantStores) -> Result<()> {
+    async fn create_threads(&self, parts: &TenantStores) -> Result<()> {
         let Some(threads) = &parts.threads else { return Ok(()) };
         for thread in 0..self.options.threads {
             let new = NewThread::new(thread_id(thread)?);
-            again(|| threads.create_thread(new.clone())).await?;
+            retry(|| threads.create_thread(new.clone())).await?;
         }
         Ok(())
     }
@@ -140,53 +140,53 @@ impl Soak {
         &self,
         worker_pool: &mut WorkerPool<'_>,
         producer: &Producer<'_>,
-        ended: &Ended,
+        ended: &EndedDispatches,
     ) -> Result<Duration> {
-        let (quiet, mut first) = (Instant::now(), None);
+        let (faults_ended, mut first) = (Instant::now(), None);
         for round in 1.. {
             let (mut least, mut since) = (u64::MAX, Instant::now());
             loop {
-                worker_pool.check()?;
+                worker_pool.check_all_running()?;
                 match producer.waiting().await? {
                     0 => break,
                     waiting if waiting < least => (least, since) = (waiting, Instant::now()),
-                    waiting if since.elapsed() > PATIENCE + self.options.lease => {
+                    waiting if since.elapsed() > MAX_TIME_WITHOUT_PROGRESS + self.options.lease => {
                         bail!("{waiting} dispatches do not finish")
                     }
                     _ => {}
                 }
                 sleep(PAUSE).await;
             }
-            first.get_or_insert_with(|| quiet.elapsed());
-            let dispatches = ended.and_kept(producer.mailbox).await?;
+            first.get_or_insert_with(|| faults_ended.elapsed());
+            let dispatches = ended.all_dispatches(producer.mailbox).await?;
             let mut undone: BTreeSet<u32> = (0..self.options.dispatches).collect();
             for (name, _) in dispatches.iter().filter(|(_, kept)| kept.status != DispatchStatus::Superseded) {
                 undone.remove(&name.job);
             }
             // A job without a dispatch was lost. It is not enqueued again, so that the check finds this.
-            undone.retain(|job| dispatches.contains_key(&Name { job: *job, round: 0 }));
+            undone.retain(|job| dispatches.contains_key(&DispatchName { job: *job, round: 0 }));
             if undone.is_empty() {
                 break;
             }
-            let again: Vec<_> = undone.into_iter().map(|job| Name { job, round }).collect();
-            producer.enqueue(&again).await?;
+            let next_names: Vec<_> = undone.into_iter().map(|job| DispatchName { job, round }).collect();
+            producer.enqueue(&next_names).await?;
         }
         Ok(first.unwrap_or_default())
     }
 
     /// Opens the stores again, and collects what they contain and what the logs say.
-    async fn evidence(&self, ended: Ended) -> Result<Evidence> {
-        let stores = open(&self.options.place).await?;
+    async fn evidence(&self, ended: EndedDispatches) -> Result<Evidence> {
+        let stores = open(&self.options.urls).await?;
         let parts = stores.tenant(&self.tenant)?;
         let mailbox = parts.mailbox.as_ref().context("the store has no mailbox")?;
-        let (dispatches, came_back) = ended.and_rest(&**mailbox).await?;
+        let (dispatches, came_back) = ended.into_all_dispatches(&**mailbox).await?;
         Ok(Evidence {
             jobs: self.options.dispatches,
             is_fenced: stores.capabilities().fenced && parts.threads.is_some(),
             lines: lines(&self.logs)?,
             dispatches,
             came_back,
-            threads: final_state::threads(&parts, self.options.threads).await?,
+            threads: final_state::read_threads(&parts, self.options.threads).await?,
         })
     }
 }

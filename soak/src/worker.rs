@@ -12,27 +12,27 @@ use tokio::time::sleep;
 
 use crate::{
     logged::Logged,
-    options::Place,
-    record::{Log, Name},
+    options::StoreUrls,
+    record::{DispatchName, Log},
 };
 
 /// The kind of the entry that a handler writes to the thread of its dispatch.
-pub(crate) const DONE: &str = "soak.done";
+pub(crate) const DONE_KIND: &str = "soak.done";
 /// One in this many jobs takes longer than a lease. The number is prime, so that these jobs are spread over the
 /// threads.
-const LONG: u32 = 199;
+const LONG_JOB_EVERY: u32 = 199;
 /// How long a worker waits before it repeats a call that failed.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The data of an entry, and of a result: the dispatch, and the claim under which it was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DoneBy {
-    pub(crate) dispatch: Name,
+    pub(crate) dispatch: DispatchName,
     pub(crate) claim: ClaimNumber,
 }
 
 /// The arguments of a worker process.
-pub(crate) struct Role<'a> {
+pub(crate) struct WorkerArguments<'a> {
     pub(crate) tenant: TenantId,
     pub(crate) name: &'a str,
     pub(crate) log: &'a Path,
@@ -40,12 +40,12 @@ pub(crate) struct Role<'a> {
 }
 
 /// Opens the stores. Retries for half a minute or longer, because a server may be just starting.
-pub(crate) async fn open(place: &Place) -> Result<Stores> {
+pub(crate) async fn open(urls: &StoreUrls) -> Result<Stores> {
     let (options, mut tries) = (OpenOptions::new(), 0);
     loop {
-        let opened = match &place.mailbox {
-            Some(mailbox) => options.open_with_mailbox(&place.store, mailbox).await,
-            None => options.open(&place.store).await,
+        let opened = match &urls.mailbox {
+            Some(mailbox) => options.open_with_mailbox(&urls.store, mailbox).await,
+            None => options.open(&urls.store).await,
         };
         match opened {
             Err(error) if (error.is_retryable() || error.outcome() == Outcome::Unknown) && tries < 600 => tries += 1,
@@ -56,30 +56,30 @@ pub(crate) async fn open(place: &Place) -> Result<Stores> {
 }
 
 /// Works until the process is killed, or until the process that started it has ended.
-pub(crate) async fn run(place: &Place, role: Role<'_>) -> Result<()> {
+pub(crate) async fn run(urls: &StoreUrls, arguments: WorkerArguments<'_>) -> Result<()> {
     std::thread::spawn(|| {
         let _gone = std::io::stdin().read(&mut [0]);
         std::process::exit(0);
     });
-    let stores = open(place).await?;
-    let logged = Stores::new(Arc::new(Logged::new(stores.into_store(), Log::create(role.log)?)));
-    let options = WorkerOptions::default().with_name(WorkerId::new(role.name)?).with_lease(role.lease);
-    let nap = role.lease.mul_f32(1.5);
-    let worker = Worker::with_options(&logged, &role.tenant, move |work| handle(work, nap), options)?;
+    let stores = open(urls).await?;
+    let logged = Stores::new(Arc::new(Logged::new(stores.into_store(), Log::create(arguments.log)?)));
+    let options = WorkerOptions::default().with_name(WorkerId::new(arguments.name)?).with_lease(arguments.lease);
+    let long_pause = arguments.lease.mul_f32(1.5);
+    let worker = Worker::with_options(&logged, &arguments.tenant, move |work| handle(work, long_pause), options)?;
     worker.start()?.ended().await?;
     anyhow::bail!("the worker stopped on its own")
 }
 
 /// Does a dispatch: writes its entry, and acknowledges it. In one store, one commit does both.
-async fn handle(work: Work, nap: Duration) -> Result<Done, Failure> {
-    let dispatch: Name = work.dispatch().id.as_str().parse().map_err(Failure::for_good)?;
-    if dispatch.job.is_multiple_of(LONG) {
+async fn handle(work: Work, long_pause: Duration) -> Result<Done, Failure> {
+    let dispatch: DispatchName = work.dispatch().id.as_str().parse().map_err(Failure::permanent)?;
+    if dispatch.job.is_multiple_of(LONG_JOB_EVERY) {
         // The handler ignores its cancellation. If its claim is lost meanwhile, the store must refuse its write.
-        sleep(nap).await;
+        sleep(long_pause).await;
     }
-    let result = Json::of(&DoneBy { dispatch, claim: work.number() })?;
+    let result = Json::of(&DoneBy { dispatch, claim: work.claim_number() })?;
     let Ok(commits) = work.commits() else { return Ok(Done::with(result)) };
-    let entry = NewEntry::new(Custom::new(DONE, result.clone()));
+    let entry = NewEntry::new(Custom::new(DONE_KIND, result.clone()));
     let mut commit = work.commit().with_key(work.key("done")?).entry(entry);
     if work.can_settle() {
         commit = commit.settling(agentstore::Settlement::Ack { result: Some(result.clone()) });

@@ -16,9 +16,9 @@ use crate::{options::Options, run::Soak};
 
 /// The environment variable that makes a process a worker, and names the store. A URL may hold a password, so it is
 /// not passed as an argument.
-pub(crate) const STORE: &str = "AGENTSTORE_SOAK_STORE";
+pub(crate) const STORE_VARIABLE: &str = "AGENTSTORE_SOAK_STORE";
 /// The environment variable that names another store for the mailbox.
-pub(crate) const MAILBOX: &str = "AGENTSTORE_SOAK_MAILBOX";
+pub(crate) const MAILBOX_VARIABLE: &str = "AGENTSTORE_SOAK_MAILBOX";
 
 /// The clocks of the workers, in the format of `libfaketime`. Some are wrong by years, and one does not advance.
 const CLOCKS: [&str; 6] = ["+0", "+1h", "-1h", "+10y", "-10y", "2020-02-02 02:02:02"];
@@ -34,7 +34,7 @@ pub(crate) struct Faults {
 pub(crate) struct WorkerPool<'a> {
     soak: &'a Soak,
     workers: Vec<Process>,
-    begun: u32,
+    started: u32,
     random: Random,
     pub(crate) faults: Faults,
 }
@@ -43,7 +43,7 @@ struct Process {
     child: Child,
     log: PathBuf,
     /// When the process continues, if it is stopped.
-    asleep: Option<Instant>,
+    stopped_until: Option<Instant>,
 }
 
 impl Process {
@@ -64,43 +64,43 @@ impl<'a> WorkerPool<'a> {
     pub(crate) fn start(soak: &'a Soak) -> Result<Self> {
         let Options { workers, seed, .. } = soak.options;
         let (random, faults) = (Random::new(seed), Faults::default());
-        let mut worker_pool = Self { soak, workers: Vec::new(), begun: 0, random, faults };
+        let mut worker_pool = Self { soak, workers: Vec::new(), started: 0, random, faults };
         for _ in 0..workers {
-            let worker = worker_pool.begin()?;
+            let worker = worker_pool.start_worker()?;
             worker_pool.workers.push(worker);
         }
         Ok(worker_pool)
     }
 
-    fn begin(&mut self) -> Result<Process> {
+    fn start_worker(&mut self) -> Result<Process> {
         let Soak { options, tenant, logs, .. } = self.soak;
-        let name = format!("w-{}", self.begun);
-        let log = log_of(logs, &name);
-        self.begun += 1;
+        let name = format!("w-{}", self.started);
+        let log = log_path(logs, &name);
+        self.started += 1;
         let mut command = Command::new(std::env::current_exe()?);
         command
             .args(["work", tenant.as_str(), &name, &options.lease.as_millis().to_string()])
             .arg(&log)
-            .env(STORE, &options.place.store)
+            .env(STORE_VARIABLE, &options.urls.store)
             .stdin(Stdio::piped());
-        if let Some(mailbox) = &options.place.mailbox {
-            command.env(MAILBOX, mailbox);
+        if let Some(mailbox) = &options.urls.mailbox {
+            command.env(MAILBOX_VARIABLE, mailbox);
         }
         if let Some(library) = &options.skew {
             let clock = CLOCKS.get(self.random.below(CLOCKS.len())).copied().unwrap_or_default();
             command.env("LD_PRELOAD", library).env("FAKETIME", clock).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         }
-        Ok(Process { child: command.spawn().context("a worker cannot be started")?, log, asleep: None })
+        Ok(Process { child: command.spawn().context("a worker cannot be started")?, log, stopped_until: None })
     }
 
     /// Kills and stops workers at random, until the future is dropped.
     ///
     /// # Errors
     /// A worker ended by itself, or could not be started, killed or stopped.
-    pub(crate) async fn disturb(&mut self) -> Result<()> {
+    pub(crate) async fn inject_faults(&mut self) -> Result<()> {
         loop {
             sleep(self.pause()).await;
-            self.wake().await?;
+            self.continue_stopped().await?;
             let at = self.random.below(self.workers.len());
             // In most cases a worker that has claimed nothing gets no fault. Otherwise workers that take long to start
             // would never claim anything.
@@ -122,9 +122,9 @@ impl<'a> WorkerPool<'a> {
     }
 
     fn kill(&mut self, at: usize) -> Result<()> {
-        let next = self.begin()?;
+        let next = self.start_worker()?;
         if let Some(worker) = self.workers.get_mut(at) {
-            ended_by_itself(worker)?;
+            check_running(worker)?;
             *worker = next;
             self.faults.kills += 1;
         }
@@ -134,47 +134,47 @@ impl<'a> WorkerPool<'a> {
     /// Stops a worker until its leases have expired, so that its next writes are too late.
     fn stop(&mut self, at: usize) -> Result<()> {
         let until = Instant::now() + self.soak.options.lease.mul_f32(1.5);
-        if let Some(worker) = self.workers.get_mut(at).filter(|worker| worker.asleep.is_none()) {
-            ended_by_itself(worker)?;
+        if let Some(worker) = self.workers.get_mut(at).filter(|worker| worker.stopped_until.is_none()) {
+            check_running(worker)?;
             kill_process(Pid::from_child(&worker.child), Signal::STOP)?;
-            worker.asleep = Some(until);
+            worker.stopped_until = Some(until);
             self.faults.stops += 1;
         }
         Ok(())
     }
 
     /// Continues the workers that were stopped for long enough.
-    async fn wake(&mut self) -> Result<()> {
+    async fn continue_stopped(&mut self) -> Result<()> {
         let now = Instant::now();
-        for worker in self.workers.iter_mut().filter(|worker| worker.asleep.is_some_and(|until| until <= now)) {
+        for worker in self.workers.iter_mut().filter(|worker| worker.stopped_until.is_some_and(|until| until <= now)) {
             kill_process(Pid::from_child(&worker.child), Signal::CONT)?;
-            worker.asleep = None;
+            worker.stopped_until = None;
         }
         Ok(())
     }
 
     /// Ends the faults. Waits until all stopped workers have continued.
-    pub(crate) async fn leave_alone(&mut self) -> Result<()> {
-        while let Some(next) = self.workers.iter().filter_map(|worker| worker.asleep).min() {
+    pub(crate) async fn end_faults(&mut self) -> Result<()> {
+        while let Some(next) = self.workers.iter().filter_map(|worker| worker.stopped_until).min() {
             sleep_until(next).await;
-            self.wake().await?;
+            self.continue_stopped().await?;
         }
         Ok(())
     }
 
     /// Returns an error if a worker ended by itself.
-    pub(crate) fn check(&mut self) -> Result<()> {
-        self.workers.iter_mut().try_for_each(ended_by_itself)
+    pub(crate) fn check_all_running(&mut self) -> Result<()> {
+        self.workers.iter_mut().try_for_each(check_running)
     }
 }
 
-fn ended_by_itself(worker: &mut Process) -> Result<()> {
+fn check_running(worker: &mut Process) -> Result<()> {
     match worker.child.try_wait()? {
         None => Ok(()),
         Some(status) => bail!("a worker exited on its own: {status}"),
     }
 }
 
-fn log_of(folder: &Path, name: &str) -> PathBuf {
+fn log_path(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.jsonl"))
 }

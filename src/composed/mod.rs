@@ -14,23 +14,23 @@ use self::commits::NonSettlingCommits;
 
 /// The store of the threads, with the mailbox of another store. There is no field for events, pending input or the
 /// outbox: they cannot come from another store (CP-2).
-pub(crate) struct Composed {
+pub(crate) struct ComposedStore {
     threads: Arc<dyn Store>,
     mailbox: Arc<dyn Store>,
     capabilities: Capabilities,
 }
 
-impl Composed {
+impl ComposedStore {
     /// Combines the threads of one store with the mailbox of another.
     pub(crate) fn new(threads: Arc<dyn Store>, mailbox: Arc<dyn Store>) -> Self {
-        let capabilities = weaker(threads.capabilities(), mailbox.capabilities());
+        let capabilities = combined_capabilities(threads.capabilities(), mailbox.capabilities());
         Self { threads, mailbox, capabilities }
     }
 }
 
 /// Returns the capabilities of the composition. For durability, record size and number of processes, the weaker store
 /// decides. Time and events are those of the threads' store.
-fn weaker(threads: &Capabilities, mailbox: &Capabilities) -> Capabilities {
+fn combined_capabilities(threads: &Capabilities, mailbox: &Capabilities) -> Capabilities {
     let mut both = threads.clone();
     both.survives = threads.survives.min(mailbox.survives);
     both.max_record_bytes = threads.max_record_bytes.min(mailbox.max_record_bytes);
@@ -43,7 +43,7 @@ fn weaker(threads: &Capabilities, mailbox: &Capabilities) -> Capabilities {
 }
 
 #[async_trait]
-impl Store for Composed {
+impl Store for ComposedStore {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         let mut stores = self.threads.tenant(tenant)?;
         let TenantStores { mailbox, live, wake_ups, .. } = self.mailbox.tenant(tenant)?;

@@ -6,16 +6,16 @@ use store_core::{Cursor, Error, Page, PageRequest, Result, Store, TenantId};
 
 /// The position up to which a list was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum At {
+enum ListPosition {
     Beginning,
-    Behind(Cursor),
+    After(Cursor),
     End,
 }
 
 /// The list of one store, with the page of it that was read.
-struct Side<'a> {
+struct StoreList<'a> {
     store: &'a dyn Store,
-    at: At,
+    at: ListPosition,
     page: Page<TenantId>,
     taken: usize,
 }
@@ -24,25 +24,26 @@ struct Side<'a> {
 pub(super) async fn list(threads: &dyn Store, mailbox: &dyn Store, page: PageRequest) -> Result<Page<TenantId>> {
     let limit = page.checked_limit()?;
     let (of_threads, of_mailbox) = match &page.cursor {
-        None => (At::Beginning, At::Beginning),
-        Some(cursor) => read(cursor).ok_or_else(|| Error::invalid_cursor("it belongs to another list"))?,
+        None => (ListPosition::Beginning, ListPosition::Beginning),
+        Some(cursor) => decode_positions(cursor).ok_or_else(|| Error::invalid_cursor("it belongs to another list"))?,
     };
-    let mut sides = (Side::read(threads, of_threads, limit).await?, Side::read(mailbox, of_mailbox, limit).await?);
+    let mut sides =
+        (StoreList::load(threads, of_threads, limit).await?, StoreList::load(mailbox, of_mailbox, limit).await?);
     let mut items = Vec::new();
     while items.len() < limit
-        && let Some(next) = next(&mut sides.0, &mut sides.1)
+        && let Some(next) = next_tenant(&mut sides.0, &mut sides.1)
     {
         items.push(next);
     }
-    let at = (sides.0.end().await?, sides.1.end().await?);
-    let next = (at != (At::End, At::End)).then(|| written(&at.0, &at.1));
+    let at = (sides.0.end_position().await?, sides.1.end_position().await?);
+    let next = (at != (ListPosition::End, ListPosition::End)).then(|| encode_positions(&at.0, &at.1));
     Ok(Page { items, next })
 }
 
 /// Takes the next name in the order of both lists together. Returns none at the end of both lists, and also if the next
 /// page of one list has to be read first.
-fn next(left: &mut Side<'_>, right: &mut Side<'_>) -> Option<TenantId> {
-    if left.is_short() || right.is_short() {
+fn next_tenant(left: &mut StoreList<'_>, right: &mut StoreList<'_>) -> Option<TenantId> {
+    if left.needs_next_page() || right.needs_next_page() {
         return None;
     }
     let order = match (left.peek(), right.peek()) {
@@ -56,9 +57,9 @@ fn next(left: &mut Side<'_>, right: &mut Side<'_>) -> Option<TenantId> {
     from_left.or(from_right)
 }
 
-impl<'a> Side<'a> {
-    async fn read(store: &'a dyn Store, at: At, limit: usize) -> Result<Self> {
-        let page = request(&at, limit).map(|request| store.list_tenants(request));
+impl<'a> StoreList<'a> {
+    async fn load(store: &'a dyn Store, at: ListPosition, limit: usize) -> Result<Self> {
+        let page = page_request(&at, limit).map(|page_request| store.list_tenants(page_request));
         let page = match page {
             Some(page) => page.await?,
             None => Page::empty(),
@@ -77,54 +78,54 @@ impl<'a> Side<'a> {
     }
 
     /// Returns whether every name of the page was taken although the list continues.
-    fn is_short(&self) -> bool {
+    fn needs_next_page(&self) -> bool {
         self.peek().is_none() && self.page.next.is_some()
     }
 
     /// Returns the position after the names that were taken. If that position is in the middle of the page, it reads a
     /// page that ends there, to get its cursor.
-    async fn end(self) -> Result<At> {
+    async fn end_position(self) -> Result<ListPosition> {
         let next = match self.taken {
             0 if !self.page.items.is_empty() => return Ok(self.at),
             taken if taken == self.page.items.len() => self.page.next,
-            taken => match request(&self.at, taken) {
-                Some(request) => self.store.list_tenants(request).await?.next,
+            taken => match page_request(&self.at, taken) {
+                Some(page_request) => self.store.list_tenants(page_request).await?.next,
                 None => None,
             },
         };
-        Ok(next.map_or(At::End, At::Behind))
+        Ok(next.map_or(ListPosition::End, ListPosition::After))
     }
 }
 
-fn request(at: &At, limit: usize) -> Option<PageRequest> {
+fn page_request(at: &ListPosition, limit: usize) -> Option<PageRequest> {
     let limit = u32::try_from(limit).ok();
     match at {
-        At::Beginning => Some(PageRequest { limit, cursor: None }),
-        At::Behind(cursor) => Some(PageRequest { limit, cursor: Some(cursor.clone()) }),
-        At::End => None,
+        ListPosition::Beginning => Some(PageRequest { limit, cursor: None }),
+        ListPosition::After(cursor) => Some(PageRequest { limit, cursor: Some(cursor.clone()) }),
+        ListPosition::End => None,
     }
 }
 
 /// Encodes both positions as one cursor: the length of the first position, a dot, then the two positions, each after a
 /// letter that names its kind.
-fn written(threads: &At, mailbox: &At) -> Cursor {
-    let text = |at: &At| match at {
-        At::Beginning => "b".to_owned(),
-        At::Behind(cursor) => format!("c{cursor}"),
-        At::End => "e".to_owned(),
+fn encode_positions(threads: &ListPosition, mailbox: &ListPosition) -> Cursor {
+    let text = |at: &ListPosition| match at {
+        ListPosition::Beginning => "b".to_owned(),
+        ListPosition::After(cursor) => format!("c{cursor}"),
+        ListPosition::End => "e".to_owned(),
     };
     let (threads, mailbox) = (text(threads), text(mailbox));
     Cursor::from_text(format!("{}.{threads}{mailbox}", threads.len()))
 }
 
-fn read(cursor: &Cursor) -> Option<(At, At)> {
+fn decode_positions(cursor: &Cursor) -> Option<(ListPosition, ListPosition)> {
     let (length, rest) = cursor.as_str().split_once('.')?;
     let (threads, mailbox) = rest.split_at_checked(length.parse().ok()?)?;
     let at = |text: &str| match text.split_at_checked(1)? {
-        ("b", "") => Some(At::Beginning),
-        ("c", cursor) => Some(At::Behind(Cursor::from_text(cursor))),
-        ("e", "") => Some(At::End),
+        ("b", "") => Some(ListPosition::Beginning),
+        ("c", cursor) => Some(ListPosition::After(Cursor::from_text(cursor))),
+        ("e", "") => Some(ListPosition::End),
         _ => None,
     };
-    at(threads).zip(at(mailbox)).filter(|at| *at != (At::End, At::End))
+    at(threads).zip(at(mailbox)).filter(|at| *at != (ListPosition::End, ListPosition::End))
 }

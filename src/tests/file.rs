@@ -1,10 +1,10 @@
 //! `file:PATH`, with its cargo feature and without.
 
 #[cfg(feature = "file")]
-mod with {
+mod with_feature {
     use store_core::{Survives, TenantId, ThreadFilter, ThreadId};
 
-    use crate::{Create, OpenOptions, open, tests::say_hello};
+    use crate::{Create, OpenOptions, open, tests::commit_hello};
 
     #[tokio::test]
     async fn a_file_store_has_every_contract_and_names_its_logs() {
@@ -12,7 +12,7 @@ mod with {
         let (url, tenant) = (format!("file:{}", folder.path().join("data").display()), TenantId::default_tenant());
         let stores = open(&url).await.unwrap();
         assert_eq!(stores.capabilities().survives, Survives::Power);
-        assert_eq!(say_hello(&stores).await.unwrap(), 1);
+        assert_eq!(commit_hello(&stores).await.unwrap(), 1);
         let log = stores.log_file(&tenant, &ThreadId::new("t").unwrap()).unwrap().unwrap();
         assert!(std::fs::read_to_string(log).unwrap().contains(r#""text":"hi""#));
         stores.close().await.unwrap();

@@ -1,19 +1,19 @@
 //! `memory:`, with its cargo feature and without.
 
 #[cfg(feature = "memory")]
-mod with {
+mod with_feature {
     use store_core::{ErrorKind, Survives, TenantId, ThreadId};
 
     use crate::{
         Create, Durability, OpenOptions, open,
-        tests::{refusal, say_hello},
+        tests::{commit_hello, refusal},
     };
 
     #[tokio::test]
     async fn a_memory_store_has_every_contract_and_keeps_nothing() {
         let (stores, tenant) = (open("memory:").await.unwrap(), TenantId::default_tenant());
         assert_eq!(stores.capabilities().survives, Survives::Nothing);
-        assert_eq!(say_hello(&stores).await.unwrap(), 1);
+        assert_eq!(commit_hello(&stores).await.unwrap(), 1);
         let id = ThreadId::new("t").unwrap();
         assert!(stores.threads(&tenant).unwrap().load_thread(&id).await.unwrap().is_some());
         assert_eq!(stores.log_file(&tenant, &id).unwrap(), None);

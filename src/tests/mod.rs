@@ -30,7 +30,7 @@ async fn an_unknown_scheme_is_refused_and_the_known_ones_are_listed() {
 
 /// Commits an entry to a new thread, and returns the version.
 #[cfg(any(feature = "memory", feature = "file", feature = "postgres"))]
-async fn say_hello(stores: &Stores) -> Result<u64> {
+async fn commit_hello(stores: &Stores) -> Result<u64> {
     use store_core::{Commit, Expect, Message, NewEntry, TenantId, ThreadId};
 
     let hello = Commit::new(ThreadId::new("t")?).expecting(Expect::Absent);

@@ -1,7 +1,7 @@
 //! `nats://…`, with its cargo feature and without.
 
 #[cfg(feature = "nats")]
-mod with {
+mod with_feature {
     use std::time::Duration;
 
     use store_core::{ErrorKind, IdSource, NewDispatch, Processes, Survives, TenantId, Uuids};
@@ -19,8 +19,11 @@ mod with {
     async fn the_store_has_a_mailbox_and_nothing_else() {
         let (url, tenant) = (url("&assume_sync=true"), TenantId::default_tenant());
         let stores = OpenOptions::new().with_durability(Durability::Sync).open(&url).await.unwrap();
-        let gives = stores.capabilities();
-        assert_eq!((gives.survives, gives.processes, gives.fenced), (Survives::Power, Processes::Many, false));
+        let capabilities = stores.capabilities();
+        assert_eq!(
+            (capabilities.survives, capabilities.processes, capabilities.fenced),
+            (Survives::Power, Processes::Many, false)
+        );
         let work = NewDispatch::new("t".parse().unwrap(), "r".parse().unwrap());
         let put = stores.mailbox(&tenant).unwrap().enqueue(vec![work]).await.unwrap();
         assert_eq!(put.len(), 1);

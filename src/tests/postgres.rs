@@ -1,12 +1,12 @@
 //! `postgres://…`, with its cargo feature and without.
 
 #[cfg(feature = "postgres")]
-mod with {
+mod with_feature {
     use store_core::{ErrorKind, IdSource, Survives, TenantId, ThreadFilter, Uuids};
 
     use crate::{
         Create, Durability, OpenOptions,
-        tests::{refusal, say_hello},
+        tests::{commit_hello, refusal},
     };
 
     /// Returns a URL with a schema that does not exist yet.
@@ -27,10 +27,10 @@ mod with {
         }
         let stores = options.open(&url).await.unwrap();
         assert_ne!(stores.capabilities().survives, Survives::Nothing);
-        assert_eq!(say_hello(&stores).await.unwrap(), 1);
+        assert_eq!(commit_hello(&stores).await.unwrap(), 1);
         let reader = options.read_only().open(&url).await.unwrap();
         assert_eq!(reader.threads(&tenant).unwrap().count_threads(&ThreadFilter::default()).await.unwrap(), 1);
-        assert_eq!(say_hello(&reader).await.unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(commit_hello(&reader).await.unwrap_err().kind(), ErrorKind::Unsupported);
         assert!(
             reader.mailbox(&tenant).unwrap().list_ready_threads(Default::default()).await.unwrap().items.is_empty()
         );

@@ -1,7 +1,7 @@
 //! `sqlite:PATH`, with its cargo feature and without.
 
 #[cfg(feature = "sqlite-mailbox")]
-mod with {
+mod with_feature {
     use std::time::Duration;
 
     use store_core::{ErrorKind, NewDispatch, Processes, Survives, TenantId};
@@ -16,8 +16,11 @@ mod with {
     async fn the_store_has_a_mailbox_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let (stores, tenant) = (open(&url(&folder)).await.unwrap(), TenantId::default_tenant());
-        let gives = stores.capabilities();
-        assert_eq!((gives.survives, gives.processes, gives.fenced), (Survives::Power, Processes::Many, false));
+        let capabilities = stores.capabilities();
+        assert_eq!(
+            (capabilities.survives, capabilities.processes, capabilities.fenced),
+            (Survives::Power, Processes::Many, false)
+        );
         let work = NewDispatch::new("t".parse().unwrap(), "r".parse().unwrap());
         let put = stores.mailbox(&tenant).unwrap().enqueue(vec![work]).await.unwrap();
         assert_eq!(put.len(), 1);

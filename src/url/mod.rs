@@ -33,7 +33,7 @@ pub enum StoreUrl {
 }
 
 /// The known schemes, for error messages.
-const KNOWN: &str = "known schemes are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and `nats://…`";
+const KNOWN_SCHEMES: &str = "known schemes are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and `nats://…`";
 
 impl StoreUrl {
     /// Returns the URL with all its secrets. Use it to open a store, and do not show it.
@@ -53,7 +53,7 @@ impl StoreUrl {
     /// names of one server count as two servers. Two `memory:` URLs name the same store, because
     /// [`open_with_mailbox`](crate::OpenOptions::open_with_mailbox) opens only one store for both.
     #[must_use]
-    pub fn is_same_place(&self, other: &Self) -> bool {
+    pub fn is_same_store(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::File(left), Self::File(right)) | (Self::Sqlite(left), Self::Sqlite(right)) => {
                 left == right
@@ -79,16 +79,20 @@ impl FromStr for StoreUrl {
     /// `file:///absolute/path` means the same as `file:/absolute/path`, and likewise for `sqlite:`.
     fn from_str(text: &str) -> Result<Self> {
         let Some((scheme, rest)) = text.split_once(':') else {
-            return Err(invalid(format!("it has no scheme; {KNOWN}")));
+            return Err(invalid(format!("it has no scheme; {KNOWN_SCHEMES}")));
         };
         match scheme {
             "memory" if rest.is_empty() => Ok(Self::Memory),
             "memory" => Err(invalid("nothing can follow `memory:`, because the store has no name".to_owned())),
-            "file" => path(rest, "`file:` needs the path of a folder, as in `file:./agentstore-data`").map(Self::File),
-            "sqlite" => path(rest, "`sqlite:` needs the path of a file, as in `sqlite:./mailbox.db`").map(Self::Sqlite),
+            "file" => {
+                parse_path(rest, "`file:` needs the path of a folder, as in `file:./agentstore-data`").map(Self::File)
+            }
+            "sqlite" => {
+                parse_path(rest, "`sqlite:` needs the path of a file, as in `sqlite:./mailbox.db`").map(Self::Sqlite)
+            }
             "postgres" | "postgresql" => ServerUrl::postgres(text).map(Self::Postgres),
             "nats" | "tls" => ServerUrl::nats(text).map(Self::Nats),
-            _ => Err(invalid(format!("the scheme `{}` is unknown; {KNOWN}", cut(scheme)))),
+            _ => Err(invalid(format!("the scheme `{}` is unknown; {KNOWN_SCHEMES}", excerpt(scheme)))),
         }
     }
 }
@@ -104,7 +108,7 @@ impl fmt::Display for StoreUrl {
     }
 }
 
-fn path(rest: &str, missing: &str) -> Result<PathBuf> {
+fn parse_path(rest: &str, missing: &str) -> Result<PathBuf> {
     let path = match rest.strip_prefix("//") {
         Some(absolute) if absolute.starts_with('/') => absolute,
         Some(_) => return Err(invalid("a host is not allowed; write the path alone, or `///ABSOLUTE`".to_owned())),
@@ -124,7 +128,7 @@ fn invalid(reason: String) -> Error {
 }
 
 /// Returns the first characters of a text that a caller gave, so that an error message can quote it (ER-6).
-fn cut(text: &str) -> String {
+fn excerpt(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(16).collect()
 }
 
@@ -134,7 +138,7 @@ mod tests {
     use store_core::ErrorKind;
 
     #[test]
-    fn urls_are_read() {
+    fn urls_are_parsed() {
         for (text, url) in [
             ("memory:", StoreUrl::Memory),
             ("file:data", StoreUrl::File("data".into())),
@@ -187,7 +191,7 @@ mod tests {
 
     /// Shows CP-3.
     #[test]
-    fn urls_of_one_place_are_recognised() {
+    fn urls_of_the_same_store_are_recognised() {
         let (same, other) = (true, false);
         for (left, right, wanted) in [
             ("memory:", "memory:", same),
@@ -214,7 +218,7 @@ mod tests {
             ("nats://one", "postgres://one", other),
         ] {
             let [left, right] = [left, right].map(|url| url.parse::<StoreUrl>().unwrap());
-            assert_eq!(left.is_same_place(&right), wanted, "{left} {right}");
+            assert_eq!(left.is_same_store(&right), wanted, "{left} {right}");
         }
     }
 

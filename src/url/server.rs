@@ -54,14 +54,14 @@ impl ServerUrl {
 
     fn schema(&self) -> [String; 4] {
         let Parts { login, hosts, path, .. } = self.parts();
-        let given = |name: &str| self.parts().given(name);
+        let parameter = |name: &str| self.parts().parameter(name);
         let (host, port) = host_and_port(hosts);
-        let user = given("user").unwrap_or_else(|| login.split(':').next().unwrap_or_default());
+        let user = parameter("user").unwrap_or_else(|| login.split(':').next().unwrap_or_default());
         [
-            given("host").unwrap_or_else(|| or(host, "localhost")).to_ascii_lowercase(),
-            given("port").unwrap_or_else(|| or(port, "5432")).to_owned(),
-            given("dbname").unwrap_or_else(|| or(path, user)).to_owned(),
-            given("schema").unwrap_or("agentstore").to_owned(),
+            parameter("host").unwrap_or_else(|| or_default(host, "localhost")).to_ascii_lowercase(),
+            parameter("port").unwrap_or_else(|| or_default(port, "5432")).to_owned(),
+            parameter("dbname").unwrap_or_else(|| or_default(path, user)).to_owned(),
+            parameter("schema").unwrap_or("agentstore").to_owned(),
         ]
     }
 
@@ -69,7 +69,8 @@ impl ServerUrl {
     /// compared, too, because they decide which account is used.
     pub(super) fn is_same_prefix(&self, other: &Self) -> bool {
         let (left, right) = (self.parts(), other.parts());
-        let is_same = |name: &str, default| left.given(name).unwrap_or(default) == right.given(name).unwrap_or(default);
+        let is_same =
+            |name: &str, default| left.parameter(name).unwrap_or(default) == right.parameter(name).unwrap_or(default);
         left.login == right.login
             && is_same("creds", "")
             && is_same("nkey", "")
@@ -80,7 +81,7 @@ impl ServerUrl {
 
 impl<'a> Parts<'a> {
     /// Returns the value of a parameter. If the parameter occurs more than once, the last value counts.
-    fn given(&self, name: &str) -> Option<&'a str> {
+    fn parameter(&self, name: &str) -> Option<&'a str> {
         let values = self.parameters.split('&').filter_map(|parameter| parameter.split_once('='));
         values.filter(|(key, _)| *key == name).map(|(_, value)| value).next_back()
     }
@@ -88,7 +89,7 @@ impl<'a> Parts<'a> {
     fn nats_servers(&self) -> impl Iterator<Item = (String, &'a str)> {
         self.hosts.split(',').map(|server| {
             let (host, port) = host_and_port(server);
-            (host.to_ascii_lowercase(), or(port, "4222"))
+            (host.to_ascii_lowercase(), or_default(port, "4222"))
         })
     }
 }
@@ -101,7 +102,7 @@ fn host_and_port(server: &str) -> (&str, &str) {
     }
 }
 
-fn or<'a>(text: &'a str, default: &'a str) -> &'a str {
+fn or_default<'a>(text: &'a str, default: &'a str) -> &'a str {
     if text.is_empty() { default } else { text }
 }
 

@@ -22,7 +22,7 @@ pub enum Cancelled {
     /// The worker is stopping, and its deadline has passed. The work is released.
     Stopping,
     /// The attempt has ended. This reason is for tasks that the handler left running.
-    Over,
+    Ended,
 }
 
 impl Cancelled {
@@ -35,7 +35,7 @@ impl Cancelled {
             Self::Unconfirmed => "unconfirmed",
             Self::Deadline => "deadline",
             Self::Stopping => "stopping",
-            Self::Over => "ended",
+            Self::Ended => "ended",
         }
     }
 
@@ -55,16 +55,16 @@ pub struct Cancellation(Arc<State>);
 #[derive(Debug, Default)]
 struct State {
     token: CancellationToken,
-    why: OnceLock<Cancelled>,
-    is_over: AtomicBool,
+    reason: OnceLock<Cancelled>,
+    has_ended: AtomicBool,
     settling: AtomicU8,
 }
 
 /// The state of the commit with which a handler settles its own claim, if it makes one (CM-33).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Settling {
+pub(super) enum SettlingCommit {
     /// The handler has not made such a commit.
-    No,
+    NotMade,
     /// The commit is in progress, or its outcome is unknown.
     Unknown,
     /// The commit acknowledged the dispatch.
@@ -90,7 +90,7 @@ impl Cancellation {
     /// Returns why the handler has to stop; none while it may continue.
     #[must_use]
     pub fn reason(&self) -> Option<Cancelled> {
-        self.0.why.get().copied()
+        self.0.reason.get().copied()
     }
 
     /// Returns the token itself, for functions that take one.
@@ -100,32 +100,32 @@ impl Cancellation {
     }
 
     /// Tells the handler to stop. If it was already told, the first reason is kept.
-    pub(super) fn cancel(&self, why: Cancelled) {
-        let _ = self.0.why.set(why);
+    pub(super) fn cancel(&self, reason: Cancelled) {
+        let _ = self.0.reason.set(reason);
         self.0.token.cancel();
     }
 
     /// Marks the attempt as ended. Tasks that its handler left running can write nothing more.
     pub(super) fn end(&self) {
-        self.0.is_over.store(true, Ordering::SeqCst);
-        self.cancel(Cancelled::Over);
+        self.0.has_ended.store(true, Ordering::SeqCst);
+        self.cancel(Cancelled::Ended);
     }
 
     /// Returns whether nothing can be written under the claim any more, as far as this process knows.
     pub(super) fn is_lost(&self) -> bool {
-        self.0.is_over.load(Ordering::SeqCst) || self.reason().is_some_and(Cancelled::is_lost)
+        self.0.has_ended.load(Ordering::SeqCst) || self.reason().is_some_and(Cancelled::is_lost)
     }
 
-    pub(super) fn settling(&self) -> Settling {
+    pub(super) fn settling(&self) -> SettlingCommit {
         match self.0.settling.load(Ordering::SeqCst) {
-            0 => Settling::No,
-            1 => Settling::Unknown,
-            2 => Settling::Acked,
-            _ => Settling::Ended,
+            0 => SettlingCommit::NotMade,
+            1 => SettlingCommit::Unknown,
+            2 => SettlingCommit::Acked,
+            _ => SettlingCommit::Ended,
         }
     }
 
-    pub(super) fn set_settling(&self, settling: Settling) {
+    pub(super) fn set_settling(&self, settling: SettlingCommit) {
         self.0.settling.store(settling as u8, Ordering::SeqCst);
     }
 }

@@ -128,7 +128,7 @@ impl Failure {
     }
 
     /// Makes a failure after which the dispatch becomes a dead letter.
-    pub fn for_good(error: impl Into<HandlerError>) -> Self {
+    pub fn permanent(error: impl Into<HandlerError>) -> Self {
         Self::new(error).with_verdict(Verdict::DeadLetter)
     }
 
@@ -145,7 +145,7 @@ impl Failure {
     }
 
     /// Returns the text of the error and of its causes, for the `last_error` of the dispatch.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn text_with_causes(&self) -> String {
         let mut text = self.error.to_string();
         let mut cause = self.error.source();
         while let Some(error) = cause {

@@ -16,10 +16,10 @@ use super::{
 use crate::{Stores, options::unsupported};
 
 /// The part that an error of the takeover names. It shows that the error is about the thread and not about the claim.
-const TAKE_OVER: &str = "take-over";
+const TAKE_OVER_PART: &str = "take-over";
 
 /// The mailbox of a tenant, with the handler for its dispatches.
-pub(super) struct Dispatches {
+pub(super) struct MailboxSource {
     stores: TenantStores,
     mailbox: Arc<dyn MailboxStore>,
     handler: Arc<dyn Handler>,
@@ -31,7 +31,7 @@ pub(super) struct Dispatches {
     telemetry: Telemetry,
 }
 
-impl Dispatches {
+impl MailboxSource {
     pub(super) fn new(
         stores: &Stores,
         tenant: &TenantId,
@@ -53,14 +53,14 @@ impl Dispatches {
         let taken = commits.commit(Commit::new(claimed.dispatch.thread.clone()).fenced(claimed.fence())).await;
         match taken {
             // A deleted thread accepts no writes, so no earlier claim can write to it.
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.in_part(TAKE_OVER)),
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.in_part(TAKE_OVER_PART)),
             _ => Ok(()),
         }
     }
 }
 
 #[async_trait]
-impl Source for Dispatches {
+impl Source for MailboxSource {
     type Job = Arc<ClaimedDispatch>;
 
     async fn claim(&self, limit: u32) -> Result<Vec<Self::Job>> {
@@ -72,7 +72,7 @@ impl Source for Dispatches {
         for claimed in &claims.claimed {
             let since = claimed.dispatch.available_at.max(claimed.dispatch.created_at).as_millis();
             let at = claimed.dispatch.claim.as_ref().map_or(since, |claim| claim.claimed_at.as_millis());
-            self.telemetry.claimed(Duration::from_millis(at.saturating_sub(since)));
+            self.telemetry.record_claim(Duration::from_millis(at.saturating_sub(since)));
         }
         Ok(claims.claimed.into_iter().map(Arc::new).collect())
     }
@@ -121,7 +121,7 @@ impl Source for Dispatches {
         })
     }
 
-    async fn waits(&self, job: &Self::Job) -> Result<bool> {
+    async fn is_waiting_for_retry(&self, job: &Self::Job) -> Result<bool> {
         let found = self.mailbox.load_dispatch(&job.dispatch.id).await?;
         Ok(found.is_some_and(|dispatch| {
             let last = dispatch.history.last().map(|attempt| attempt.claim);

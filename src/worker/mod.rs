@@ -2,7 +2,7 @@
 
 mod cancellation;
 #[cfg(feature = "metrics")]
-mod counted;
+mod counting_mailbox;
 mod engine;
 mod fenced;
 mod handler;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use store_core::{Error, Result, TenantId};
 
 #[cfg(feature = "metrics")]
-pub(crate) use self::counted::counting_enqueues;
+pub(crate) use self::counting_mailbox::counting_enqueues;
 pub use self::{
     cancellation::{Cancellation, Cancelled},
     handler::{Done, Failure, Handler, HandlerError, Policy, RetryAll, Verdict},
@@ -29,7 +29,7 @@ pub use self::{
     running::{Running, Summary},
     work::Work,
 };
-use self::{engine::Engine, mailbox::Dispatches};
+use self::{engine::Engine, mailbox::MailboxSource};
 use crate::{Stores, options::unsupported};
 
 /// Runs a handler for the dispatches of a tenant's mailbox.
@@ -66,7 +66,7 @@ use crate::{Stores, options::unsupported};
 ///
 /// A dispatch is handled at least once. `docs/workers.md` says when it is handled twice, and what to do about it.
 pub struct Worker {
-    engine: Engine<Dispatches>,
+    engine: Engine<MailboxSource>,
 }
 
 impl Worker {
@@ -91,7 +91,7 @@ impl Worker {
     ) -> Result<Self> {
         options.check()?;
         stores.mailbox(tenant)?;
-        let source = Dispatches::new(stores, tenant, Arc::new(handler), &options)?;
+        let source = MailboxSource::new(stores, tenant, Arc::new(handler), &options)?;
         Ok(Self { engine: Engine::new(source, options) })
     }
 
@@ -132,6 +132,6 @@ impl std::fmt::Debug for Worker {
 
 /// Returns the error for an operation that cannot be fenced by a claim. The handles of an attempt refuse such an
 /// operation.
-fn unfenced(operation: &'static str) -> Error {
+fn unsupported_under_claim(operation: &'static str) -> Error {
     unsupported(operation)
 }

@@ -190,7 +190,7 @@ impl Backoff {
 
     /// Returns the delay after this number of failures: a random time between half of the ceiling and the ceiling.
     #[must_use]
-    pub fn pause(&self, failures: u32) -> Duration {
+    pub fn delay(&self, failures: u32) -> Duration {
         jittered(self.ceiling(failures))
     }
 }
@@ -219,11 +219,11 @@ mod tests {
             [1, 2, 3, 7, 8, 9, 40, u32::MAX].map(millis),
             [250, 500, 1_000, 16_000, 30_000, 30_000, 30_000, 30_000]
         );
-        let pauses: Vec<_> = (0..100).map(|_| backoff.pause(3)).collect();
+        let pauses: Vec<_> = (0..100).map(|_| backoff.delay(3)).collect();
         let (least, most) = (Duration::from_millis(500), Duration::from_secs(1));
         assert!(pauses.iter().all(|pause| (least..=most).contains(pause)), "{pauses:?}");
         assert!(pauses.iter().any(|pause| *pause != pauses[0]), "{pauses:?}");
-        assert_eq!(Backoff::new(Duration::ZERO, Duration::ZERO).pause(9), Duration::ZERO);
+        assert_eq!(Backoff::new(Duration::ZERO, Duration::ZERO).delay(9), Duration::ZERO);
     }
 
     /// Shows WK-8.

@@ -48,7 +48,7 @@ use crate::Stores;
 /// ways: [`Verdict::Snooze`](super::Verdict::Snooze) counts as an attempt, like a retry, and
 /// [`Verdict::Cancel`](super::Verdict::Cancel) makes the row a dead letter.
 pub struct Relay {
-    rows: Rows,
+    source: OutboxSource,
     options: WorkerOptions,
 }
 
@@ -62,8 +62,8 @@ impl Relay {
         let options = WorkerOptions::default();
         let telemetry = Telemetry::new(&telemetry::OUTBOX, stores.backend());
         let (worker, lease) = (options.name.clone(), options.lease);
-        let rows = Rows { outbox, deliver: Arc::new(deliver), lane, target: None, worker, lease, telemetry };
-        Ok(Self { rows, options })
+        let source = OutboxSource { outbox, deliver: Arc::new(deliver), lane, target: None, worker, lease, telemetry };
+        Ok(Self { source, options })
     }
 
     /// Sets the options.
@@ -72,7 +72,7 @@ impl Relay {
     /// `Invalid` for a lease of zero or above 24 hours, and for a concurrency of 0 or above 1,000.
     pub fn with_options(mut self, options: WorkerOptions) -> Result<Self> {
         options.check()?;
-        (self.rows.worker, self.rows.lease) = (options.name.clone(), options.lease);
+        (self.source.worker, self.source.lease) = (options.name.clone(), options.lease);
         self.options = options;
         Ok(self)
     }
@@ -80,7 +80,7 @@ impl Relay {
     /// Restricts the relay to rows for this target.
     #[must_use]
     pub fn for_target(mut self, target: OutboxTarget) -> Self {
-        self.rows.target = Some(target);
+        self.source.target = Some(target);
         self
     }
 
@@ -89,7 +89,7 @@ impl Relay {
     /// # Errors
     /// `Unavailable` outside of a tokio runtime.
     pub fn start(self) -> Result<Running> {
-        Engine::new(self.rows, self.options).start()
+        Engine::new(self.source, self.options).start()
     }
 
     /// Delivers until no row can be claimed, no delivery runs, and every row that failed in this relay has been tried
@@ -98,13 +98,13 @@ impl Relay {
     /// # Errors
     /// The error that ended the relay earlier, as for [`Running::stop`].
     pub async fn run_until_idle(self) -> Result<Summary> {
-        Engine::new(self.rows, self.options).until_idle().start()?.ended().await
+        Engine::new(self.source, self.options).until_idle().start()?.ended().await
     }
 }
 
 impl fmt::Debug for Relay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Relay").field("lane", &self.rows.lane).field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("Relay").field("lane", &self.source.lane).field("options", &self.options).finish_non_exhaustive()
     }
 }
 
@@ -158,7 +158,7 @@ impl OutboxDelivery {
 }
 
 /// A lane of an outbox, with the code that delivers its rows.
-struct Rows {
+struct OutboxSource {
     outbox: Arc<dyn OutboxStore>,
     deliver: Arc<dyn Deliver>,
     lane: LaneId,
@@ -169,7 +169,7 @@ struct Rows {
 }
 
 /// A claimed row.
-pub(super) struct Row {
+pub(super) struct ClaimedRow {
     row: Arc<OutboxRow>,
     token: store_core::ClaimToken,
 }
@@ -188,8 +188,8 @@ fn outbox_settlement(settlement: &Settlement) -> OutboxSettlement {
 }
 
 #[async_trait]
-impl Source for Rows {
-    type Job = Arc<Row>;
+impl Source for OutboxSource {
+    type Job = Arc<ClaimedRow>;
 
     async fn claim(&self, limit: u32) -> Result<Vec<Self::Job>> {
         let mut request = ClaimOutbox::new(self.lane.clone(), self.worker.clone(), limit).with_lease(self.lease);
@@ -201,8 +201,8 @@ impl Source for Rows {
         let job = |ClaimedOutboxRow { row, token, .. }| {
             let lease_until = row.claim.as_ref().map_or(row.available_at, |claim| claim.lease_until);
             let claimed_at = lease_until.saturating_sub(self.lease).as_millis();
-            self.telemetry.claimed(Duration::from_millis(claimed_at.saturating_sub(row.available_at.as_millis())));
-            Arc::new(Row { row: Arc::new(row), token })
+            self.telemetry.record_claim(Duration::from_millis(claimed_at.saturating_sub(row.available_at.as_millis())));
+            Arc::new(ClaimedRow { row: Arc::new(row), token })
         };
         Ok(claimed.rows.into_iter().map(job).collect())
     }
@@ -247,7 +247,7 @@ impl Source for Rows {
         })
     }
 
-    async fn waits(&self, job: &Self::Job) -> Result<bool> {
+    async fn is_waiting_for_retry(&self, job: &Self::Job) -> Result<bool> {
         let row = self.outbox.load_outbox(&job.row.id).await?;
         let failed = job.row.attempts.saturating_add(1);
         Ok(row.is_some_and(|row| row.status == OutboxStatus::Pending && row.attempts == failed))

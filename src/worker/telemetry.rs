@@ -10,13 +10,13 @@ use tracing::Span;
 /// Records what happens to claims. The names of its metrics are those of a mailbox or of an outbox.
 #[derive(Debug)]
 pub(super) struct Telemetry {
-    names: &'static Names,
+    names: &'static MetricNames,
     backend: &'static str,
 }
 
 /// The names of the span and the metrics.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct MetricNames {
     span: fn(&'static str) -> Span,
     claimed: &'static str,
     settled: &'static str,
@@ -25,9 +25,9 @@ pub(super) struct Names {
     run: &'static str,
 }
 
-macro_rules! names {
+macro_rules! metric_names {
     ($base:literal) => {
-        Names {
+        MetricNames {
             span: |backend| tracing::info_span!(concat!($base, ".run"), backend, outcome = tracing::field::Empty),
             claimed: concat!($base, ".claimed"),
             settled: concat!($base, ".settled"),
@@ -39,15 +39,15 @@ macro_rules! names {
 }
 
 /// The names for a mailbox.
-pub(super) static MAILBOX: Names = names!("agentstore.mailbox");
+pub(super) static MAILBOX: MetricNames = metric_names!("agentstore.mailbox");
 /// The names for an outbox.
-pub(super) static OUTBOX: Names = names!("agentstore.outbox");
+pub(super) static OUTBOX: MetricNames = metric_names!("agentstore.outbox");
 
 /// Whether this build records metrics.
-pub(super) const IS_READ: bool = cfg!(feature = "metrics");
+pub(super) const RECORDS_METRICS: bool = cfg!(feature = "metrics");
 
 /// Records the number of queued dispatches of a mailbox, and the age of the oldest one.
-pub(super) fn waiting(backend: &'static str, queued: u64, oldest: Duration) {
+pub(super) fn record_queue(backend: &'static str, queued: u64, oldest: Duration) {
     // The conversion is exact for any realistic number of dispatches.
     #[expect(clippy::cast_precision_loss, reason = "no mailbox has 2^53 dispatches")]
     gauge("agentstore.mailbox.depth", backend, "queued", queued as f64);
@@ -56,12 +56,12 @@ pub(super) fn waiting(backend: &'static str, queued: u64, oldest: Duration) {
 
 /// Counts an enqueue under its outcome.
 #[cfg(feature = "metrics")]
-pub(crate) fn enqueued(backend: &'static str, outcome: &'static str) {
+pub(crate) fn count_enqueue(backend: &'static str, outcome: &'static str) {
     count("agentstore.mailbox.enqueued", backend, outcome);
 }
 
 impl Telemetry {
-    pub(super) const fn new(names: &'static Names, backend: &'static str) -> Self {
+    pub(super) const fn new(names: &'static MetricNames, backend: &'static str) -> Self {
         Self { names, backend }
     }
 
@@ -71,35 +71,35 @@ impl Telemetry {
     }
 
     /// Records a claim, and how long its dispatch or row had been available.
-    pub(super) fn claimed(&self, waited: Duration) {
+    pub(super) fn record_claim(&self, waited: Duration) {
         count(self.names.claimed, self.backend, "claimed");
         record(self.names.wait, self.backend, "claimed", waited);
     }
 
     /// Counts a call to claim that failed.
-    pub(super) fn claim_failed(&self, kind: &'static str) {
+    pub(super) fn count_failed_claim(&self, kind: &'static str) {
         count(self.names.claimed, self.backend, kind);
     }
 
     /// Counts a settled attempt.
-    pub(super) fn settled(&self, outcome: &'static str) {
+    pub(super) fn record_settled(&self, outcome: &'static str) {
         count(self.names.settled, self.backend, outcome);
     }
 
     /// Counts a lost claim.
-    pub(super) fn lost(&self, outcome: &'static str) {
+    pub(super) fn record_lost(&self, outcome: &'static str) {
         count(self.names.lost, self.backend, outcome);
     }
 
     /// Records the end of an attempt, and how long it took.
-    pub(super) fn ran(&self, outcome: &'static str, took: Duration) {
+    pub(super) fn record_end(&self, outcome: &'static str, took: Duration) {
         Span::current().record("outcome", outcome);
         record(self.names.run, self.backend, outcome, took);
     }
 }
 
 #[cfg(feature = "metrics")]
-mod with {
+mod recorder {
     use std::time::Duration;
 
     pub(super) fn count(name: &'static str, backend: &'static str, outcome: &'static str) {
@@ -116,7 +116,7 @@ mod with {
 }
 
 #[cfg(not(feature = "metrics"))]
-mod with {
+mod recorder {
     use std::time::Duration;
 
     pub(super) const fn count(_name: &'static str, _backend: &'static str, _outcome: &'static str) {}
@@ -126,4 +126,4 @@ mod with {
     pub(super) const fn gauge(_name: &'static str, _backend: &'static str, _outcome: &'static str, _value: f64) {}
 }
 
-use self::with::{count, gauge, record};
+use self::recorder::{count, gauge, record};

@@ -50,7 +50,7 @@ impl Work {
     /// Returns the number of the claim. It grows with every claim of the thread. A receiver that is given this number
     /// can tell a late attempt from a newer one.
     #[must_use]
-    pub fn number(&self) -> ClaimNumber {
+    pub fn claim_number(&self) -> ClaimNumber {
         self.0.claimed.number
     }
 
@@ -62,7 +62,7 @@ impl Work {
 
     /// Returns the name of this attempt on the live channel.
     #[must_use]
-    pub fn target(&self) -> LiveTarget {
+    pub fn live_target(&self) -> LiveTarget {
         LiveTarget::from(&self.0.claimed)
     }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-macro_rules! named {
+macro_rules! serialized_enums {
     ($($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident,)* })*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -11,7 +11,7 @@ macro_rules! named {
     )*};
 }
 
-named! {
+serialized_enums! {
     /// What acknowledged data survives.
     Survives {
         /// Nothing: the data is in the memory of the process.

@@ -29,7 +29,7 @@ impl ClaimToken {
     }
 
     /// Generates a new token, which contains the incarnation of the store (FI-12).
-    pub(crate) fn made(incarnation: u64, ids: &dyn IdSource) -> Self {
+    pub(crate) fn generate(incarnation: u64, ids: &dyn IdSource) -> Self {
         Self(format!("{incarnation}.{}", ids.next_id()))
     }
 
@@ -41,7 +41,7 @@ impl ClaimToken {
 
     /// Returns whether the token was generated in this incarnation of the store. The store may have lost the claims of
     /// earlier incarnations.
-    pub(crate) fn is_of(&self, incarnation: u64) -> bool {
+    pub(crate) fn is_of_incarnation(&self, incarnation: u64) -> bool {
         self.0.split_once('.').is_some_and(|(made, _)| made.parse() == Ok(incarnation))
     }
 }

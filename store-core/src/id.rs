@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 pub const MAX_ID_BYTES: usize = 256;
 
 /// Returns the reason why `text` cannot be an id, or `None` if it can.
-fn objection(text: &str) -> Option<&'static str> {
+fn rejection_reason(text: &str) -> Option<&'static str> {
     if text.is_empty() {
         Some("it is empty")
     } else if text.len() > MAX_ID_BYTES {
@@ -46,7 +46,7 @@ macro_rules! ids {
             /// `Invalid` if `text` is empty, blank or longer than 256 bytes, or contains a control character (ID-1).
             pub fn new(text: impl AsRef<str>) -> Result<Self> {
                 let text = text.as_ref();
-                match objection(text) {
+                match rejection_reason(text) {
                     Some(reason) => Err(Error::invalid(concat!($what, " id"), reason)),
                     None => Ok(Self(Arc::from(text))),
                 }

@@ -27,7 +27,7 @@ use crate::{
     id::ThreadId,
     sync::{AtomicU8, Mutex, MutexGuard},
     time::Timestamp,
-    waiting::Waiting,
+    waiters::Waiters,
 };
 
 const RUNNING: u8 = 0;
@@ -41,7 +41,7 @@ pub type CallScope = Option<ThreadId>;
 #[derive(Debug, Default)]
 pub struct AbandonedCalls {
     running: Mutex<HashMap<CallScope, usize>>,
-    finished: Waiting,
+    finished: Waiters,
 }
 
 /// The guard that the work of a call holds. It is dropped when the work has taken effect, or when it is certain that it
@@ -56,24 +56,24 @@ pub struct CallerGuard(Arc<InFlightCall>);
 #[derive(Debug)]
 struct InFlightCall {
     state: AtomicU8,
-    about: CallScope,
+    scope: CallScope,
     abandoned: Arc<AbandonedCalls>,
 }
 
 /// Starts a call. Returns the guard for its work and the guard for its caller.
 #[must_use]
-pub fn start(abandoned: &Arc<AbandonedCalls>, about: CallScope) -> (WorkGuard, CallerGuard) {
-    let in_flight = Arc::new(InFlightCall { state: AtomicU8::new(RUNNING), about, abandoned: Arc::clone(abandoned) });
+pub fn start(abandoned: &Arc<AbandonedCalls>, scope: CallScope) -> (WorkGuard, CallerGuard) {
+    let in_flight = Arc::new(InFlightCall { state: AtomicU8::new(RUNNING), scope, abandoned: Arc::clone(abandoned) });
     (WorkGuard(Arc::clone(&in_flight)), CallerGuard(in_flight))
 }
 
 impl AbandonedCalls {
     /// Waits for all abandoned calls that must take effect before a call with this scope.
-    pub async fn wait(&self, about: &CallScope) {
-        while self.blocks(about) {
-            let place = self.finished.join(Timestamp::MAX);
-            if self.blocks(about) {
-                place.woken().await;
+    pub async fn wait(&self, scope: &CallScope) {
+        while self.blocks(scope) {
+            let waiter = self.finished.register(Timestamp::MAX);
+            if self.blocks(scope) {
+                waiter.next_wake_up().await;
             }
         }
     }
@@ -83,24 +83,24 @@ impl AbandonedCalls {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn blocks(&self, about: &CallScope) -> bool {
+    fn blocks(&self, scope: &CallScope) -> bool {
         let running = self.running();
-        match about {
+        match scope {
             None => !running.is_empty(),
-            Some(_) => running.contains_key(&None) || running.contains_key(about),
+            Some(_) => running.contains_key(&None) || running.contains_key(scope),
         }
     }
 
-    fn enter(&self, about: &CallScope) {
-        *self.running().entry(about.clone()).or_default() += 1;
+    fn enter(&self, scope: &CallScope) {
+        *self.running().entry(scope.clone()).or_default() += 1;
     }
 
-    fn leave(&self, about: &CallScope) {
+    fn leave(&self, scope: &CallScope) {
         let mut running = self.running();
-        if let Some(count) = running.get_mut(about) {
+        if let Some(count) = running.get_mut(scope) {
             *count -= 1;
             if *count == 0 {
-                running.remove(about);
+                running.remove(scope);
             }
         }
         drop(running);
@@ -117,23 +117,23 @@ impl CallerGuard {
 
 impl Drop for CallerGuard {
     fn drop(&mut self) {
-        let InFlightCall { state, about, abandoned } = &*self.0;
+        let InFlightCall { state, scope, abandoned } = &*self.0;
         if state.load(Ordering::SeqCst) == FINISHED {
             return;
         }
         // The abandoned call is counted first, because the work may end at any moment.
-        abandoned.enter(about);
+        abandoned.enter(scope);
         if state.compare_exchange(RUNNING, ABANDONED, Ordering::SeqCst, Ordering::SeqCst).is_err() {
-            abandoned.leave(about);
+            abandoned.leave(scope);
         }
     }
 }
 
 impl Drop for WorkGuard {
     fn drop(&mut self) {
-        let InFlightCall { state, about, abandoned } = &*self.0;
+        let InFlightCall { state, scope, abandoned } = &*self.0;
         if state.swap(FINISHED, Ordering::SeqCst) == ABANDONED {
-            abandoned.leave(about);
+            abandoned.leave(scope);
         }
     }
 }
@@ -153,24 +153,24 @@ mod tests {
     #[test]
     fn only_abandoned_calls_are_waited_for() {
         let abandoned = Arc::new(AbandonedCalls::default());
-        let about = |text: &str| ThreadId::new(text).ok();
-        let (work, caller) = start(&abandoned, about("a"));
+        let scope = |text: &str| ThreadId::new(text).ok();
+        let (work, caller) = start(&abandoned, scope("a"));
         caller.answered();
         drop(work);
-        let (work, caller) = start(&abandoned, about("a"));
+        let (work, caller) = start(&abandoned, scope("a"));
         drop(work);
         drop(caller);
         assert!(!abandoned.blocks(&None));
-        let (work, caller) = start(&abandoned, about("a"));
+        let (work, caller) = start(&abandoned, scope("a"));
         drop(caller);
-        assert!(abandoned.blocks(&None) && abandoned.blocks(&about("a")) && !abandoned.blocks(&about("b")));
+        assert!(abandoned.blocks(&None) && abandoned.blocks(&scope("a")) && !abandoned.blocks(&scope("b")));
         drop(work);
         assert!(!abandoned.blocks(&None));
         let (work, caller) = start(&abandoned, None);
         drop(caller);
-        assert!(abandoned.blocks(&about("b")));
+        assert!(abandoned.blocks(&scope("b")));
         drop(work);
-        assert!(!abandoned.blocks(&about("b")));
+        assert!(!abandoned.blocks(&scope("b")));
     }
 
     #[test]

@@ -46,7 +46,7 @@ mod store;
 mod sync;
 mod time;
 mod version;
-mod waiting;
+mod waiters;
 
 pub mod commit;
 pub mod context;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::{
     error::{Error, Result},
     sync::AtomicU64,
-    waiting::Waiting,
+    waiters::Waiters,
 };
 
 /// The longest single sleep in real time. A longer one would notice too late that the clock was set or that the host
@@ -21,7 +21,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(10);
 
 /// Waits for this length of real time, at most for a year.
 #[cfg(not(shuttle))]
-pub(crate) async fn elapsed(time: Duration) {
+pub(crate) async fn sleep_in_real_time(time: Duration) {
     const YEAR: Duration = Duration::from_hours(365 * 24);
     futures_timer::Delay::new(time.min(YEAR)).await;
 }
@@ -29,7 +29,7 @@ pub(crate) async fn elapsed(time: Duration) {
 /// Waits forever, unless `time` is zero. Under the schedule checker real time stands still, because a timeout could
 /// hide a missing wake-up.
 #[cfg(shuttle)]
-pub(crate) async fn elapsed(time: Duration) {
+pub(crate) async fn sleep_in_real_time(time: Duration) {
     if !time.is_zero() {
         std::future::pending::<()>().await;
     }
@@ -126,19 +126,19 @@ impl Clock for SystemClock {
             if left.is_zero() {
                 return;
             }
-            elapsed(left.min(LONGEST_SLEEP)).await;
+            sleep_in_real_time(left.min(LONGEST_SLEEP)).await;
         }
     }
 }
 
 /// A clock for tests. Its time changes only when a test moves it.
 #[derive(Debug, Clone)]
-pub struct ManualClock(Arc<Manual>);
+pub struct ManualClock(Arc<ManualClockState>);
 
 #[derive(Debug, Default)]
-struct Manual {
+struct ManualClockState {
     millis: AtomicU64,
-    sleepers: Waiting,
+    sleepers: Waiters,
 }
 
 impl ManualClock {
@@ -169,9 +169,9 @@ impl Clock for ManualClock {
     }
 
     async fn sleep_until(&self, time: Timestamp) {
-        let place = self.0.sleepers.join(time);
+        let waiter = self.0.sleepers.register(time);
         while self.now() < time {
-            place.woken().await;
+            waiter.next_wake_up().await;
         }
     }
 }

@@ -16,12 +16,12 @@ pub struct Version {
     #[serde(rename = "version")]
     number: u64,
     generation: u64,
-    #[serde(default, skip_serializing_if = "is_first")]
+    #[serde(default, skip_serializing_if = "is_first_incarnation")]
     incarnation: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_first(incarnation: &u64) -> bool {
+fn is_first_incarnation(incarnation: &u64) -> bool {
     *incarnation == 0
 }
 

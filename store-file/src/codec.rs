@@ -3,7 +3,7 @@
 use store_core::{
     EntryId, EventId, EventKey, Json, OutboxId, Result, Run, RunId, RunPhase, Scope, TenantId, ThreadId, Timestamp,
     WriterId,
-    codec::{Codec, DecodeError, Fields, Object},
+    codec::{Codec, DecodeError, Fields, ObjectWriter},
     event::{EventKeyRecord, ScopeState},
     log::{Marks, Node},
     outbox::StoredOutboxRow,
@@ -32,7 +32,7 @@ pub(crate) struct LogRow {
 
 impl Codec for LogRow {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         object.field("tenant", &self.tenant).field("thread", &self.thread).field("generation", &self.generation);
         object.field("end", &self.end.offset).field("crc", &self.end.crc).field("synced", &self.synced);
         object.close();
@@ -59,7 +59,7 @@ pub(crate) struct ThreadRow {
 
 impl Codec for ThreadRow {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         object.field("log", &self.log).field("stored", &self.stored);
         object.close();
     }
@@ -96,7 +96,7 @@ impl RunRow {
 
 impl Codec for RunRow {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         object.field("log", &self.log);
         object.field("span", &wide(self.span));
         object.field("thread", &self.thread).field("status", &self.status);
@@ -180,7 +180,7 @@ pub(crate) struct EventRow {
 
 impl Codec for EventRow {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         object.field("log", &self.log).field("span", &wide(self.span));
         for (scope, seq) in &self.places {
             let (name, at) = match scope {
@@ -242,7 +242,7 @@ pub(crate) struct EventKeyRow {
 
 impl Codec for EventKeyRow {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         object.field("log", &self.log).field("record", &self.record);
         object.close();
     }

@@ -10,7 +10,7 @@ use store_core::{
     ThreadOrder, ThreadScope, Timestamp,
     codec::Codec,
     length,
-    thread::{self, Family, IdRecord, PruneSelection, StoredThread},
+    thread::{self, DeletionSet, IdRecord, PruneSelection, StoredThread},
 };
 
 use crate::{
@@ -74,9 +74,9 @@ pub(crate) fn delete(shared: &Shared, key: &ThreadKey, request: DeleteRequest) -
     shared.check_writable()?;
     let family = shared.family(&key.0);
     let _family = guard(&family);
-    let mut threads = Family::of(key.1.clone(), children(shared, &key.0, &key.1)?, request.children);
-    while let Some(thread) = threads.next(shared.limits.deletion_threads) {
-        threads.add(children(shared, &key.0, &thread)?);
+    let mut threads = DeletionSet::of(key.1.clone(), children(shared, &key.0, &key.1)?, request.children);
+    while let Some(thread) = threads.next_deleted(shared.limits.deletion_threads) {
+        threads.add_children(children(shared, &key.0, &thread)?);
     }
     let held = Slots::take(shared, &key.0, threads.all());
     let mut slots = held.lock();
@@ -155,7 +155,7 @@ pub(crate) fn remove(staged: &mut Staged<'_>, tenant: &TenantId, what: (&ThreadR
     let log_row = staged.log_row(row.log)?.ok_or_else(|| crate::codec::damaged("log"))?;
     let id = staged.id_record(tenant, &thread.id, Some(&row.stored))?;
     fold::remove_thread(staged, tenant, &row.stored);
-    staged.put(table::id(tenant, &thread.id), thread::deleted_id(&id, &row.stored, now).encode());
+    staged.put(table::id(tenant, &thread.id), thread::id_record_after_deletion(&id, &row.stored, now).encode());
     staged.delete(table::log(row.log));
     staged.delete(table::changed(row.log));
     staged.put(table::purge(row.log), log_row.encode());
@@ -199,7 +199,7 @@ pub(crate) fn prune(shared: &Shared, tenant: &TenantId, request: PruneRequest) -
 
 fn choose(shared: &Shared, tenant: &TenantId, choice: &mut PruneSelection) -> Result<()> {
     let list = table::thread_list(tenant, ThreadScope::All, ThreadOrder::LastActivity);
-    let (snapshot, until) = (shared.index.snapshot(), choice.until().as_millis());
+    let (snapshot, until) = (shared.index.snapshot(), choice.idle_before().as_millis());
     let stored = |id: &ThreadId| Ok::<_, Error>(shared.index.thread_row(tenant, id)?.map(|row| row.stored));
     for pair in snapshot.prefix(list.as_bytes(), Direction::Forward) {
         let (key, _) = pair?;
@@ -211,8 +211,9 @@ fn choose(shared: &Shared, tenant: &TenantId, choice: &mut PruneSelection) -> Re
         let mut next = if children(shared, tenant, &id)?.is_empty() { stored(&id)? } else { None };
         while let Some(thread) = next.take() {
             let Some(parent) = choice.offer(&thread) else { break };
-            let count = if choice.knows(&parent) { 0 } else { length(children(shared, tenant, &parent)?.len()) };
-            if choice.is_childless(&parent, count) {
+            let count =
+                if choice.has_child_count(&parent) { 0 } else { length(children(shared, tenant, &parent)?.len()) };
+            if choice.count_chosen_child(&parent, count) {
                 next = stored(&parent)?;
             }
         }
@@ -241,7 +242,7 @@ fn forget(shared: &Shared, tenant: &TenantId, now: Timestamp) -> Result<()> {
     for pair in snapshot.prefix(table::ids(tenant).as_bytes(), Direction::Forward) {
         let (key, value) = pair?;
         let id: IdRecord = read("thread id", &value)?;
-        if thread::is_forgotten(&id, now) {
+        if thread::can_be_forgotten(&id, now) {
             let (_, thread) = table::read_id(&key).ok_or_else(|| crate::codec::damaged("thread id"))?;
             threads.push(ThreadId::new(thread)?);
         }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use store_core::{
     DedupeKey, DispatchId, Error, Json, Result, TenantId, ThreadId, Timestamp,
-    codec::{Codec, DecodeError, Fields, Object},
-    mailbox::{DispatchBody, DispatchState, MailboxView, Places, StoredDispatch, StoredInterrupt, StoredMailbox},
+    codec::{Codec, DecodeError, Fields, ObjectWriter},
+    mailbox::{
+        DispatchBody, DispatchState, MailboxView, StoredDispatch, StoredInterrupt, StoredMailbox, ThreadPositions,
+    },
 };
 
 use crate::{
@@ -51,7 +53,7 @@ impl DispatchRow {
 
 impl Codec for DispatchRow {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         object.field("log", &self.log).field("span", &wide(self.span)).field("body", &self.body);
         object.field("payload", &self.has_payload);
         object.field("state_log", &self.state_log).field("state", &self.state);
@@ -80,7 +82,7 @@ pub(crate) struct MailboxRow {
 
 impl Codec for MailboxRow {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         object.field("log", &self.log).field("mailbox", &self.mailbox);
         object.close();
     }
@@ -95,12 +97,12 @@ impl Codec for MailboxRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct PlacedRow {
     pub(crate) until: Timestamp,
-    pub(crate) places: Places,
+    pub(crate) places: ThreadPositions,
 }
 
 impl Codec for PlacedRow {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         object.field("until", &self.until);
         if let Some((priority, since)) = &self.places.ready {
             object.field("priority", priority).field("since", since);
@@ -111,7 +113,7 @@ impl Codec for PlacedRow {
 
     fn read(raw: &str) -> std::result::Result<Self, DecodeError> {
         let mut fields = Fields::parse(raw)?;
-        let mut places = Places::default();
+        let mut places = ThreadPositions::default();
         if let Some(priority) = fields.maybe("priority")? {
             places.ready = Some((priority, fields.take("since")?));
         }

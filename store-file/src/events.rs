@@ -11,7 +11,7 @@ use store_core::{
     AppendEvents, AppendedEvents, Direction, Error, Event, EventFilter, EventId, EventQuery, EventReader,
     EventRetention, EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Start,
     Subscribe, Subscription, TenantId, ThreadId, TrimRequest, Trimmed,
-    event::{self, Changes, EventSource, ScopeState, StoredEvent},
+    event::{self, ChangeFollower, EventSource, ScopeState, StoredEvent},
     in_flight::CallScope,
 };
 
@@ -83,7 +83,7 @@ impl EventReader for Tenant {
             match snapshot.event_row(tenant, &id)? {
                 Some(row) if snapshot.is_in_scope(tenant, &row)? => {
                     let stored = view::read(shared, row.log, row.span, line::decode_event)?;
-                    Ok(Some(event::seal(&stored, (tenant, &shared.cursor_key))))
+                    Ok(Some(event::event_with_cursors(&stored, (tenant, &shared.cursor_key))))
                 }
                 _ => Ok(None),
             }
@@ -115,7 +115,8 @@ impl EventReader for Tenant {
         let (about, scope) = (about(scope), scope.clone());
         self.read(about, move |shared, tenant| {
             let state = Scoped::new(shared, tenant, &scope)?.state;
-            let last = (state.count > 0).then(|| event::cursor(&scope, state.count, (tenant, &shared.cursor_key)));
+            let last =
+                (state.count > 0).then(|| event::cursor_after(&scope, state.count, (tenant, &shared.cursor_key)));
             Ok(ScopeInfo::new(state.count, state.floor, last))
         })
         .await
@@ -125,7 +126,7 @@ impl EventReader for Tenant {
 fn list(shared: &Shared, tenant: &TenantId, query: &EventQuery) -> Result<Page<Event>> {
     let mut page = PageBuilder::new(query.page.checked_limit()?);
     let sealer = (tenant, &shared.cursor_key);
-    let after = event::place(&query.scope, query.page.cursor.as_ref(), sealer)?;
+    let after = event::seq_of_cursor(&query.scope, query.page.cursor.as_ref(), sealer)?;
     let scoped = Scoped::at(shared, tenant, &query.scope, after)?;
     after.map_or(Ok(()), |after| event::check_cursor(&scoped.state, after))?;
     for found in scoped.walk(after, query.direction) {
@@ -136,8 +137,8 @@ fn list(shared: &Shared, tenant: &TenantId, query: &EventQuery) -> Result<Page<E
             break;
         }
     }
-    let page = page.finish(|at| event::cursor(&query.scope, at.rank, sealer));
-    Ok(page.map(|stored| event::seal(&stored, sealer)))
+    let page = page.finish(|at| event::cursor_after(&query.scope, at.rank, sealer));
+    Ok(page.map(|stored| event::event_with_cursors(&stored, sealer)))
 }
 
 /// A scope as a snapshot of the index has it.
@@ -255,11 +256,11 @@ impl EventSubscriber for Tenant {
             .read(about, move |shared, tenant| {
                 let sealer = (tenant, &shared.cursor_key);
                 let cursor = match &start {
-                    Start::After(cursor) => event::place(&of, Some(cursor), sealer)?,
+                    Start::After(cursor) => event::seq_of_cursor(&of, Some(cursor), sealer)?,
                     Start::First | Start::Now => None,
                 };
-                let after = event::start(&Scoped::at(shared, tenant, &of, cursor)?.state, &of, &start, sealer)?;
-                Ok((after, (after > 0).then(|| event::cursor(&of, after, sealer))))
+                let after = event::start_seq(&Scoped::at(shared, tenant, &of, cursor)?.state, &of, &start, sealer)?;
+                Ok((after, (after > 0).then(|| event::cursor_after(&of, after, sealer))))
             })
             .await?;
         let source = Source { of: self.clone(), scope, filter };
@@ -276,7 +277,7 @@ struct Source {
 
 #[async_trait]
 impl EventSource for Source {
-    async fn take(&mut self, after: u64) -> Result<(u64, VecDeque<Event>)> {
+    async fn read_next(&mut self, after: u64) -> Result<(u64, VecDeque<Event>)> {
         let (scope, filter) = (self.scope.clone(), self.filter.clone());
         let take = move |shared: &Arc<Shared>, tenant: &TenantId| {
             let scoped = Scoped::new(shared, tenant, &scope)?;
@@ -287,7 +288,7 @@ impl EventSource for Source {
                 let stored = scoped.load(&place)?;
                 last = seq;
                 if filter.admits(&stored.event) {
-                    events.push_back(event::seal(&stored, (tenant, &shared.cursor_key)));
+                    events.push_back(event::event_with_cursors(&stored, (tenant, &shared.cursor_key)));
                     bytes += place.span.len;
                 }
                 if bytes > BATCH_BYTES {
@@ -299,7 +300,7 @@ impl EventSource for Source {
         self.of.read(None, take).await
     }
 
-    async fn wait(&mut self, changes: &mut Changes) -> Result<()> {
+    async fn wait(&mut self, changes: &mut ChangeFollower) -> Result<()> {
         match self.of.shared.config.read_only {
             true => self.of.look_again(POLL).await,
             false => changes.next().await,

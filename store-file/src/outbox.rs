@@ -5,7 +5,7 @@ use store_core::{
     ClaimOutbox, ClaimedOutbox, CursorScope, Direction, Error, ExtendOutbox, OutboxCounts, OutboxFilter, OutboxId,
     OutboxQuery, OutboxRow, OutboxStatus, OutboxStore, Page, PageBuilder, Position, PurgeOutbox, RequeueOutbox,
     Requeued, Result, SettleOutbox, TenantId, ThreadId, Timestamp, merged,
-    outbox::{OutboxList, OutboxPlace, StoredOutboxRow},
+    outbox::{OutboxList, OutboxPosition, StoredOutboxRow},
 };
 
 use crate::{
@@ -109,8 +109,8 @@ fn list(shared: &Shared, tenant: &TenantId, query: &OutboxQuery) -> Result<Page<
     let scope = CursorScope::new(tenant, "list_outbox", &query.binding());
     let from = Position::open(&shared.cursor_key, &scope, query.page.cursor.as_ref())?;
     let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
-    let place = |at: Position| -> Result<OutboxPlace> {
-        Ok(OutboxPlace { rank: (at.rank, 0), id: OutboxId::new(at.id).map_err(malformed)? })
+    let place = |at: Position| -> Result<OutboxPosition> {
+        Ok(OutboxPosition { rank: (at.rank, 0), id: OutboxId::new(at.id).map_err(malformed)? })
     };
     let from = from.map(place).transpose()?;
     let snapshot = shared.index.snapshot();
@@ -120,7 +120,7 @@ fn list(shared: &Shared, tenant: &TenantId, query: &OutboxQuery) -> Result<Page<
         places(&snapshot, tenant, &list, (from.as_ref(), query.direction))
     });
     let backward = query.direction == Direction::Backward;
-    let precedes = |a: &Result<OutboxPlace>, b: &Result<OutboxPlace>| match (a, b) {
+    let precedes = |a: &Result<OutboxPosition>, b: &Result<OutboxPosition>| match (a, b) {
         (Ok(a), Ok(b)) => (a > b) == backward,
         (a, _) => a.is_err(),
     };
@@ -141,8 +141,8 @@ fn places<'a>(
     snapshot: &'a Snapshot,
     tenant: &TenantId,
     list: &OutboxList,
-    from: (Option<&OutboxPlace>, Direction),
-) -> impl Iterator<Item = Result<OutboxPlace>> + use<'a> {
+    from: (Option<&OutboxPosition>, Direction),
+) -> impl Iterator<Item = Result<OutboxPosition>> + use<'a> {
     let (from, direction) = from;
     let list = table::outbox_list(tenant, list);
     let at = from.map(|place| table::outbox_place(list.clone(), place).into_bytes());
@@ -155,11 +155,11 @@ fn count(shared: &Shared, tenant: &TenantId, filter: &OutboxFilter) -> Result<Ou
     let snapshot = shared.index.snapshot();
     let mut counts = OutboxCounts::default();
     let (of, _) = filter.scopes();
-    for status in filter.wanted() {
+    for status in filter.accepted_statuses() {
         let list = table::outbox_list(tenant, &OutboxList::Created(of.clone(), Some(status)));
         for pair in snapshot.prefix(list.as_bytes(), index::Direction::Forward) {
             let place = table::read_outbox_place(&list, &pair?.0).ok_or_else(|| damaged("place of an outbox row"))?;
-            let admits = filter.is_scope()
+            let admits = filter.has_exact_scopes()
                 || snapshot.outbox_row(tenant, &place.id)?.is_some_and(|stored| filter.admits(&stored));
             counts.add(status, u64::from(admits));
         }

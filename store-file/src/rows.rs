@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use store_core::{
     Json, OutboxId, Result, TenantId,
-    outbox::{self, OutboxList, OutboxPlace, OutboxRows, StoredOutboxRow},
+    outbox::{self, OutboxList, OutboxPosition, OutboxRows, StoredOutboxRow},
 };
 
 use crate::{
@@ -47,8 +47,8 @@ pub(crate) fn place(
     staged: &Staged<'_>,
     tenant: &TenantId,
     list: &OutboxList,
-    from: (Option<&OutboxPlace>, Direction),
-) -> Result<Option<OutboxPlace>> {
+    from: (Option<&OutboxPosition>, Direction),
+) -> Result<Option<OutboxPosition>> {
     let (after, direction) = from;
     let list = table::outbox_list(tenant, list);
     let after = after.map(|place| table::outbox_place(list.clone(), place).into_bytes());
@@ -61,11 +61,11 @@ impl OutboxRows for OutboxTable<'_, '_> {
         self.staged.outbox_row(self.tenant, id)
     }
 
-    fn next(&self, list: &OutboxList, after: Option<&OutboxPlace>) -> Result<Option<OutboxPlace>> {
+    fn next(&self, list: &OutboxList, after: Option<&OutboxPosition>) -> Result<Option<OutboxPosition>> {
         place(self.staged, self.tenant, list, (after, Direction::Forward))
     }
 
-    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPlace>> {
+    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPosition>> {
         place(self.staged, self.tenant, list, (None, Direction::Backward))
     }
 }
@@ -95,7 +95,7 @@ impl outbox::OutboxTable for OutboxTable<'_, '_> {
         }
     }
 
-    fn set_place(&mut self, list: &OutboxList, place: &OutboxPlace, stands: bool) {
+    fn set_position(&mut self, list: &OutboxList, place: &OutboxPosition, stands: bool) {
         let key: Key = table::outbox_place(table::outbox_list(self.tenant, list), place);
         if stands { self.staged.put(key, []) } else { self.staged.delete(key) }
     }

@@ -10,7 +10,7 @@ use store_core::{
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
     log::{MarkSource, Marks, Node, Nodes},
     mailbox::{MailboxView, StoredDispatch, StoredInterrupt, StoredMailbox},
-    outbox::{OutboxList, OutboxPlace, OutboxRows, StoredOutboxRow},
+    outbox::{OutboxList, OutboxPosition, OutboxRows, StoredOutboxRow},
     pending::{DecisionRecord, StoredInput},
     thread::{IdRecord, StoredThread},
 };
@@ -128,11 +128,11 @@ impl OutboxRows for View<'_> {
         self.staged.outbox_row(self.tenant, id)
     }
 
-    fn next(&self, list: &OutboxList, after: Option<&OutboxPlace>) -> Result<Option<OutboxPlace>> {
+    fn next(&self, list: &OutboxList, after: Option<&OutboxPosition>) -> Result<Option<OutboxPosition>> {
         rows::place(self.staged, self.tenant, list, (after, Direction::Forward))
     }
 
-    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPlace>> {
+    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPosition>> {
         rows::place(self.staged, self.tenant, list, (None, Direction::Backward))
     }
 }

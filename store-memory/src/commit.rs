@@ -72,7 +72,7 @@ impl fmt::Debug for MemoryCommits {
 /// Plans a commit and applies it to the slot of its thread. The caller has locked the slot.
 fn write(tenant: &Tenant, slot: &mut Slot, commit: &Commit, needs: &Needs) -> Result<Receipt> {
     let mut mailbox = commit.fence.is_some().then(|| tenant.mailbox.write());
-    let mut parts = Parts { slot, mailbox: mailbox.as_deref_mut() };
+    let mut parts = LockedParts { slot, mailbox: mailbox.as_deref_mut() };
     if commit.events.is_some() || !commit.outbox.is_empty() {
         return write_with_index_locked(tenant, &mut parts, commit, needs);
     }
@@ -80,7 +80,7 @@ fn write(tenant: &Tenant, slot: &mut Slot, commit: &Commit, needs: &Needs) -> Re
 }
 
 /// What a commit has locked besides the index: the slot of its thread, and the mailbox if the commit names a claim.
-struct Parts<'a> {
+struct LockedParts<'a> {
     slot: &'a mut Slot,
     mailbox: Option<&'a mut MailboxMap>,
 }
@@ -89,7 +89,7 @@ struct Parts<'a> {
 ///
 /// The plan reads runs of other threads without holding a lock on them. If one of those runs was added or removed in
 /// the meantime, the commit is planned again. This happens only if another writer has made progress.
-fn write_optimistic(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Commit, needs: &Needs) -> Result<Receipt> {
+fn write_optimistic(tenant: &Tenant, parts: &mut LockedParts<'_>, commit: &Commit, needs: &Needs) -> Result<Receipt> {
     loop {
         let external = tenant.index.read().external(needs);
         let events = EventsView { events: &Events::default(), tenant };
@@ -114,7 +114,12 @@ fn write_optimistic(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Commit, nee
 /// Plans and applies a commit while the index is locked.
 ///
 /// This is for commits whose plan also assigns sequence numbers to events, or numbers and keys to outbox rows.
-fn write_with_index_locked(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Commit, needs: &Needs) -> Result<Receipt> {
+fn write_with_index_locked(
+    tenant: &Tenant,
+    parts: &mut LockedParts<'_>,
+    commit: &Commit,
+    needs: &Needs,
+) -> Result<Receipt> {
     let mut index = tenant.index.write();
     let external = index.external(needs);
     let events = EventsView { events: &index.events, tenant };
@@ -127,7 +132,7 @@ fn write_with_index_locked(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Comm
 }
 
 /// Applies a plan. Readers see all of its changes at once.
-fn apply(index: &mut Index, parts: &mut Parts<'_>, commit: &Commit, mut plan: Plan) -> Result<Receipt> {
+fn apply(index: &mut Index, parts: &mut LockedParts<'_>, commit: &Commit, mut plan: Plan) -> Result<Receipt> {
     let slot = &mut *parts.slot;
     let receipt = plan.receipt.clone();
     index.outbox.apply(std::mem::take(&mut plan.outbox))?;

@@ -7,7 +7,7 @@ use store_core::{
     AppendEvents, AppendedEvents, Direction, Event, EventFilter, EventId, EventQuery, EventReader, EventRetention,
     EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Subscribe, Subscription,
     TrimRequest, Trimmed,
-    event::{self, Appending, EventSource, StoredEvent},
+    event::{self, AppendOptions, EventSource, StoredEvent},
     length,
 };
 
@@ -33,7 +33,7 @@ impl MemoryEvents {
     }
 
     fn seal(&self, stored: &StoredEvent) -> Event {
-        event::seal(stored, self.tenant.sealer())
+        event::event_with_cursors(stored, self.tenant.sealer())
     }
 }
 
@@ -42,23 +42,28 @@ impl EventWriter for MemoryEvents {
     async fn append_events(&self, request: AppendEvents) -> Result<AppendedEvents> {
         let tenant = self.tenant.check_open()?;
         let Some(thread) = event::fenced_thread(&request)? else {
-            return append(tenant, &mut tenant.index.write(), &request, Appending::default());
+            return append(tenant, &mut tenant.index.write(), &request, AppendOptions::default());
         };
         tenant.slots.write(&thread, |slot| {
             let mut id = slot.id.clone();
             let mailbox = tenant.mailbox.read();
             let mut index = tenant.index.write();
-            let how = Appending { id: Some(&mut id), claims: Some(&*mailbox), ..Appending::default() };
-            let answer = append(tenant, &mut index, &request, how)?;
+            let options = AppendOptions { id: Some(&mut id), claims: Some(&*mailbox), ..AppendOptions::default() };
+            let answer = append(tenant, &mut index, &request, options)?;
             index.put_id(&thread, slot, id);
             Ok(answer)
         })
     }
 }
 
-fn append(tenant: &Tenant, index: &mut Index, request: &AppendEvents, how: Appending<'_>) -> Result<AppendedEvents> {
+fn append(
+    tenant: &Tenant,
+    index: &mut Index,
+    request: &AppendEvents,
+    options: AppendOptions<'_>,
+) -> Result<AppendedEvents> {
     let view = EventsView { events: &index.events, tenant };
-    let change = event::append(&view, request, tenant.setting(), how)?;
+    let change = event::append(&view, request, tenant.setting(), options)?;
     if let Some(plan) = change.plan {
         index.events.apply(plan);
     }
@@ -75,7 +80,7 @@ impl EventReader for MemoryEvents {
     async fn list_events(&self, query: EventQuery) -> Result<Page<Event>> {
         let tenant = self.tenant.check_open()?;
         let mut page = PageBuilder::new(query.page.checked_limit()?);
-        let after = event::place(&query.scope, query.page.cursor.as_ref(), tenant.sealer())?;
+        let after = event::seq_of_cursor(&query.scope, query.page.cursor.as_ref(), tenant.sealer())?;
         let index = tenant.index.read();
         after.map_or(Ok(()), |after| event::check_cursor(&index.events.scope(&query.scope), after))?;
         for (seq, stored) in index.events.walk(&query.scope, after, query.direction) {
@@ -86,7 +91,7 @@ impl EventReader for MemoryEvents {
             }
         }
         drop(index);
-        let page = page.finish(|at| event::cursor(&query.scope, at.rank, tenant.sealer()));
+        let page = page.finish(|at| event::cursor_after(&query.scope, at.rank, tenant.sealer()));
         Ok(page.map(|stored| self.seal(&stored)))
     }
 
@@ -103,7 +108,7 @@ impl EventReader for MemoryEvents {
     async fn load_scope(&self, scope: &Scope) -> Result<ScopeInfo> {
         let tenant = self.tenant.check_open()?;
         let state = tenant.index.read().events.scope(scope);
-        let last = (state.count > 0).then(|| event::cursor(scope, state.count, tenant.sealer()));
+        let last = (state.count > 0).then(|| event::cursor_after(scope, state.count, tenant.sealer()));
         Ok(ScopeInfo::new(state.count, state.floor, last))
     }
 }
@@ -115,33 +120,33 @@ impl EventSubscriber for MemoryEvents {
         let Subscribe { scope, start, filter, .. } = request;
         let index = tenant.index.read();
         let state = index.events.scope(&scope);
-        let after = event::start(&state, &scope, &start, tenant.sealer())?;
+        let after = event::start_seq(&state, &scope, &start, tenant.sealer())?;
         let changes = index.events.followers.follow(&scope);
         drop(index);
-        let started_after = (after > 0).then(|| event::cursor(&scope, after, tenant.sealer()));
-        let source = Source { of: self.clone(), scope, filter };
+        let started_after = (after > 0).then(|| event::cursor_after(&scope, after, tenant.sealer()));
+        let source = Source { tenant_events: self.clone(), scope, filter };
         Ok(Subscription::new(started_after, event::stream(source, after, changes)))
     }
 }
 
 /// The source that a subscription reads from.
 struct Source {
-    of: MemoryEvents,
+    tenant_events: MemoryEvents,
     scope: Scope,
     filter: EventFilter,
 }
 
 #[async_trait]
 impl EventSource for Source {
-    async fn take(&mut self, after: u64) -> Result<(u64, VecDeque<Event>)> {
-        let index = self.of.tenant.check_open()?.index.read();
+    async fn read_next(&mut self, after: u64) -> Result<(u64, VecDeque<Event>)> {
+        let index = self.tenant_events.tenant.check_open()?.index.read();
         event::check_cursor(&index.events.scope(&self.scope), after)?;
         let (mut last, mut bytes, mut found) = (after, 0, VecDeque::new());
         for (seq, stored) in index.events.walk(&self.scope, Some(after), Direction::Forward).take(BATCH) {
             last = seq;
             if self.filter.admits(&stored.event) {
                 bytes += stored.event.payload.as_ref().map_or(0, |payload| payload.as_str().len());
-                found.push_back(self.of.seal(stored));
+                found.push_back(self.tenant_events.seal(stored));
             }
             if bytes > BATCH_BYTES {
                 break;
@@ -192,11 +197,11 @@ mod tests {
             let event = NewEvent::new(EventKind::new("k").unwrap(), [scope.clone()]).with_payload(payload);
             let _ = events.append_events(AppendEvents::new([event])).await.unwrap();
         }
-        let of = MemoryEvents::new(store.tenants().unwrap().remove(0));
-        let mut source = Source { of, scope, filter: EventFilter::default() };
-        let (last, taken) = source.take(0).await.unwrap();
+        let tenant_events = MemoryEvents::new(store.tenants().unwrap().remove(0));
+        let mut source = Source { tenant_events, scope, filter: EventFilter::default() };
+        let (last, taken) = source.read_next(0).await.unwrap();
         assert_eq!((last, taken.len()), (3, 3));
-        let (last, taken) = source.take(last).await.unwrap();
+        let (last, taken) = source.read_next(last).await.unwrap();
         assert_eq!((last, taken.len()), (4, 1));
     }
 }

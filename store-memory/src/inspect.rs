@@ -74,7 +74,7 @@ fn check(tenant: &Tenant, id: &ThreadId, slot: &Slot) -> Option<Checked> {
     let in_list = index.thread(id).is_some_and(|row| row.thread == contents.thread);
     let in_runs = contents.runs.iter().all(|(id, run)| index.run(id) == Some(run));
     drop(index);
-    let entries = contents.log.iter().map(|logged| Ok((Arc::clone(&logged.entry), logged.node.clone())));
+    let entries = contents.log.iter().map(|log_entry| Ok((Arc::clone(&log_entry.entry), log_entry.node.clone())));
     let mut checked = check_thread(records, entries);
     for (place, is_right) in [
         ("lists of entries", contents.derived == Derived::of(&contents.log)),
@@ -107,8 +107,8 @@ fn repair(tenant: &Tenant, id: &ThreadId, slot: &mut Slot) -> Option<Checked> {
 
 fn rebuild(tenant: &Tenant, contents: &mut Contents, checked: &Checked) {
     contents.thread = Arc::new(checked.thread.clone());
-    for logged in &mut contents.log {
-        logged.marks = checked.marks.get(&logged.node.seq).cloned().unwrap_or_default();
+    for log_entry in &mut contents.log {
+        log_entry.marks = checked.marks.get(&log_entry.node.seq).cloned().unwrap_or_default();
     }
     contents.derived = Derived::of(&contents.log);
     let mut index = tenant.index.write();

@@ -20,11 +20,11 @@ use std::sync::{PoisonError, atomic::Ordering};
 
 /// The hasher that chooses the map, and so the lock, of a slot.
 #[cfg(not(shuttle))]
-pub(crate) type Hashing = std::hash::RandomState;
+pub(crate) type HasherBuilder = std::hash::RandomState;
 
 /// The hasher under a schedule checker. It has a fixed seed, so that a schedule can be run again.
 #[cfg(shuttle)]
-pub(crate) type Hashing = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
+pub(crate) type HasherBuilder = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 
 pub(crate) type WriteGuard<'a, T> = RwLockWriteGuard<'a, T>;
 
@@ -42,9 +42,9 @@ impl<T> Lock<T> {
 
 /// A lock for one writer or several readers.
 #[derive(Debug, Default)]
-pub(crate) struct Shared<T>(RwLock<T>);
+pub(crate) struct ReadWriteLock<T>(RwLock<T>);
 
-impl<T> Shared<T> {
+impl<T> ReadWriteLock<T> {
     pub(crate) const fn new(value: T) -> Self {
         Self(RwLock::new(value))
     }

@@ -7,7 +7,7 @@ use store_core::{
     ClaimOutbox, ClaimedOutbox, CursorScope, Direction, Error, ExtendOutbox, OutboxCounts, OutboxFilter, OutboxId,
     OutboxQuery, OutboxRow, OutboxStatus, OutboxStore, Page, PageBuilder, Position, PurgeOutbox, RequeueOutbox,
     Requeued, Result, SettleOutbox, Timestamp, length, merged,
-    outbox::{self, OutboxList, OutboxPlace},
+    outbox::{self, OutboxList, OutboxPosition},
 };
 
 use crate::tenant::Tenant;
@@ -53,12 +53,12 @@ impl OutboxStore for MemoryOutbox {
         let mut page = PageBuilder::new(query.page.checked_limit()?);
         let scope = CursorScope::new(&tenant.name, "list_outbox", &query.binding());
         let after = Position::open(&tenant.common.cursors, &scope, query.page.cursor.as_ref())?;
-        let after = after.map(|at| place(&at)).transpose()?;
+        let after = after.map(|at| decode_position(&at)).transpose()?;
         let index = tenant.index.read();
-        let (of, statuses) = query.filter.scopes();
-        let lists = statuses
-            .into_iter()
-            .map(|status| index.outbox.walk(&OutboxList::Created(of.clone(), status), after.as_ref(), query.direction));
+        let (list_scope, statuses) = query.filter.scopes();
+        let lists = statuses.into_iter().map(|status| {
+            index.outbox.walk(&OutboxList::Created(list_scope.clone(), status), after.as_ref(), query.direction)
+        });
         let backward = query.direction == Direction::Backward;
         for at in merged(lists, move |a, b| if backward { a > b } else { a < b }) {
             let Some(stored) = index.outbox.stored(&at.id) else { continue };
@@ -74,10 +74,10 @@ impl OutboxStore for MemoryOutbox {
     async fn count_outbox(&self, filter: &OutboxFilter) -> Result<OutboxCounts> {
         let index = self.tenant.check_open()?.index.read();
         let mut counts = OutboxCounts::default();
-        let (of, _) = filter.scopes();
-        for status in filter.wanted() {
-            let list = OutboxList::Created(of.clone(), Some(status));
-            let count = if filter.is_scope() {
+        let (list_scope, _) = filter.scopes();
+        for status in filter.accepted_statuses() {
+            let list = OutboxList::Created(list_scope.clone(), Some(status));
+            let count = if filter.has_exact_scopes() {
                 index.outbox.len(&list)
             } else {
                 let rows = index.outbox.walk(&list, None, Direction::Forward);
@@ -101,9 +101,9 @@ impl OutboxStore for MemoryOutbox {
     }
 }
 
-fn place(at: &Position) -> Result<OutboxPlace> {
+fn decode_position(at: &Position) -> Result<OutboxPosition> {
     let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
-    Ok(OutboxPlace { rank: (at.rank, 0), id: OutboxId::new(&at.id).map_err(malformed)? })
+    Ok(OutboxPosition { rank: (at.rank, 0), id: OutboxId::new(&at.id).map_err(malformed)? })
 }
 
 impl fmt::Debug for MemoryOutbox {

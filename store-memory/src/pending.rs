@@ -124,9 +124,9 @@ mod tests {
 
     /// An id source that always returns the same id.
     #[derive(Debug)]
-    struct Same;
+    struct ConstantIds;
 
-    impl IdSource for Same {
+    impl IdSource for ConstantIds {
         fn next_id(&self) -> String {
             "same".to_owned()
         }
@@ -143,7 +143,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_generated_id_that_is_in_use_is_refused() {
-        let store = MemoryStore::open(MemoryConfig::default().with_ids(Arc::new(Same))).unwrap();
+        let store = MemoryStore::open(MemoryConfig::default().with_ids(Arc::new(ConstantIds))).unwrap();
         let tenant = store.tenant(&TenantId::default_tenant()).unwrap();
         let pending = &*tenant.pending.unwrap();
         let taken = Err(ErrorKind::AlreadyExists);

@@ -26,7 +26,7 @@ impl RunReader for MemoryThreads {
         let after = Position::open(&tenant.common.cursors, &scope, query.page.cursor.as_ref())?;
         let walk = Walk {
             direction: query.direction,
-            after: after.map(|at| place(&at)).transpose()?,
+            after: after.map(|at| decode_position(&at)).transpose()?,
             from: query.filter.created_after,
             before: query.filter.created_before,
         };
@@ -50,7 +50,7 @@ impl RunReader for MemoryThreads {
     }
 }
 
-fn place(at: &Position) -> Result<(Timestamp, RunId)> {
+fn decode_position(at: &Position) -> Result<(Timestamp, RunId)> {
     let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
     Ok((Timestamp::from_millis(at.rank).map_err(malformed)?, RunId::new(&at.id).map_err(malformed)?))
 }

@@ -7,7 +7,7 @@ use store_core::{
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
     log::{MarkSource, Marks, Node, Nodes},
     mailbox::{MailboxMap, MailboxView},
-    outbox::{OutboxList, OutboxPlace, OutboxRows, StoredOutboxRow},
+    outbox::{OutboxList, OutboxPosition, OutboxRows, StoredOutboxRow},
     pending::{DecisionRecord, StoredInput},
     thread::{IdRecord, StoredThread},
 };
@@ -75,11 +75,11 @@ impl OutboxRows for View<'_> {
         self.outbox.row(id)
     }
 
-    fn next(&self, list: &OutboxList, after: Option<&OutboxPlace>) -> Result<Option<OutboxPlace>> {
+    fn next(&self, list: &OutboxList, after: Option<&OutboxPosition>) -> Result<Option<OutboxPosition>> {
         self.outbox.next(list, after)
     }
 
-    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPlace>> {
+    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPosition>> {
         self.outbox.last(list)
     }
 }

@@ -19,7 +19,7 @@ impl Clock {
     }
 
     /// Sets the leader's time, which has just been received.
-    pub(crate) fn heard(&self, clock: Duration) {
+    pub(crate) fn set_leader_time(&self, clock: Duration) {
         *self.lock() = (clock, Instant::now());
     }
 
@@ -38,7 +38,7 @@ impl Clock {
 
 /// Parses a text such as `2026-11-23T21:04:54.123456789Z` as the time since 1970. Returns `None` if the text has
 /// another form.
-pub(crate) fn since_epoch(text: &str) -> Option<Duration> {
+pub(crate) fn parse_server_time(text: &str) -> Option<Duration> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let mut date = date.splitn(3, '-').map(str::parse::<u64>);
     let (year, month, day) = (date.next()?.ok()?, date.next()?.ok()?, date.next()?.ok()?);
@@ -60,7 +60,7 @@ pub(crate) fn since_epoch(text: &str) -> Option<Duration> {
 mod tests {
     use std::time::Duration;
 
-    use super::since_epoch;
+    use super::parse_server_time;
 
     #[test]
     fn times_of_servers_are_read() {
@@ -70,10 +70,10 @@ mod tests {
             ("2000-03-01T12:00:00.001Z", 951_912_000_001),
             ("2026-11-23T21:04:54.123Z", 1_795_467_894_123),
         ] {
-            assert_eq!(since_epoch(text), Some(Duration::from_millis(millis)), "{text}");
+            assert_eq!(parse_server_time(text), Some(Duration::from_millis(millis)), "{text}");
         }
         for text in ["", "2026-11-23", "2026-11-23T21:04:54+01:00", "2026-13-01T00:00:00Z", "x-1-1T0:0:0Z"] {
-            assert_eq!(since_epoch(text), None, "{text}");
+            assert_eq!(parse_server_time(text), None, "{text}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use store_core::{
     CursorKey, DispatchId, Error, Result, ThreadId, Timestamp,
-    codec::{Codec, DecodeError, Fields, Object},
+    codec::{Codec, DecodeError, Fields, ObjectWriter},
     mailbox::{DispatchBody, DispatchState, StoredDispatch, StoredInterrupt, StoredMailbox},
 };
 
@@ -21,7 +21,7 @@ pub(crate) struct DataRef {
 
 impl Codec for DataRef {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         object.field("sequence", &self.sequence).field("bytes", &self.bytes);
         object.close();
     }
@@ -48,14 +48,14 @@ impl LargeParts {
 
 /// The state of a dispatch after a decision. Its large parts are stored in messages of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct DispatchRecord {
     pub(crate) stored: StoredDispatch,
     pub(crate) large_parts: LargeParts,
 }
 
-impl Codec for Row {
+impl Codec for DispatchRecord {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         object.field("body", &self.stored.body).field("state", &self.stored.state);
         object.maybe("payload", self.large_parts.payload.as_ref()).maybe("result", self.large_parts.result.as_ref());
         object.close();
@@ -72,15 +72,15 @@ impl Codec for Row {
 
 /// A dispatch that is removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Removed {
+pub(crate) struct RemovedDispatch {
     pub(crate) id: DispatchId,
     /// The number of the dispatch. Ids can be used again, numbers cannot.
     pub(crate) number: u64,
 }
 
-impl Codec for Removed {
+impl Codec for RemovedDispatch {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         object.field("id", &self.id).field("number", &self.number);
         object.close();
     }
@@ -95,11 +95,11 @@ impl Codec for Removed {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct DecisionMessage {
     /// The name by which the process that wrote the decision recognises it.
-    pub(crate) by: String,
+    pub(crate) decision_name: String,
     /// The record of the thread after the decisions. `None` in a message without changes.
     pub(crate) mailbox: Option<StoredMailbox>,
-    pub(crate) rows: Vec<Row>,
-    pub(crate) removed: Vec<Removed>,
+    pub(crate) rows: Vec<DispatchRecord>,
+    pub(crate) removed: Vec<RemovedDispatch>,
     /// Interrupts by the epoch that they began. `None` for removed ones.
     pub(crate) interrupts: BTreeMap<u64, Option<StoredInterrupt>>,
     /// The unreadable messages without which the thread continues (MB-55).
@@ -108,8 +108,8 @@ pub(crate) struct DecisionMessage {
 
 impl Codec for DecisionMessage {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
-        object.field("v", &VERSION).field("by", &self.by).maybe("mailbox", self.mailbox.as_ref());
+        let mut object = ObjectWriter::open(out);
+        object.field("v", &VERSION).field("by", &self.decision_name).maybe("mailbox", self.mailbox.as_ref());
         object.unless_default("rows", &self.rows).unless_default("removed", &self.removed);
         let (mut written, mut gone) = (Vec::new(), Vec::new());
         for (epoch, interrupt) in &self.interrupts {
@@ -130,7 +130,7 @@ impl Codec for DecisionMessage {
         let gone: Vec<u64> = fields.maybe("forgotten")?.unwrap_or_default();
         let written = written.into_iter().map(|interrupt| (interrupt.epoch, Some(interrupt)));
         Ok(Self {
-            by: fields.take("by")?,
+            decision_name: fields.take("by")?,
             mailbox: fields.maybe("mailbox")?,
             rows: fields.maybe("rows")?.unwrap_or_default(),
             removed: fields.maybe("removed")?.unwrap_or_default(),
@@ -158,7 +158,7 @@ pub(crate) struct TenantRecord {
 
 impl Codec for TenantRecord {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         object.field("v", &VERSION).field("incarnation", &self.incarnation);
         object.unless_default("deleted", &u64::from(self.is_deleted));
         object.close();
@@ -174,22 +174,22 @@ impl Codec for TenantRecord {
 
 /// Reserves an id that a caller chose for the thread that may enqueue under it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct IdRecord {
+pub(crate) struct IdReservation {
     pub(crate) thread: ThreadId,
     /// The thread for which the id was reserved before. It equals `thread` if the id is being freed. In that case no
     /// thread may enqueue under the id.
     pub(crate) from: Option<ThreadId>,
 }
 
-impl IdRecord {
-    pub(crate) fn is_free(&self) -> bool {
+impl IdReservation {
+    pub(crate) fn is_being_freed(&self) -> bool {
         self.from.as_ref() == Some(&self.thread)
     }
 }
 
-impl Codec for IdRecord {
+impl Codec for IdReservation {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         object.field("v", &VERSION).field("thread", &self.thread).maybe("from", self.from.as_ref());
         object.close();
     }
@@ -204,17 +204,17 @@ impl Codec for IdRecord {
 /// The data that all processes with a store open share (NA-9).
 #[derive(Clone)]
 pub(crate) struct Meta {
-    pub(crate) cursors: CursorKey,
+    pub(crate) cursor_key: CursorKey,
 }
 
 impl Meta {
     /// Generates new shared data, and returns it in encoded form.
-    pub(crate) fn make() -> Result<String> {
+    pub(crate) fn generate() -> Result<String> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(|e| Error::unavailable("random bytes are not available").with_source(e))?;
         let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut text = String::new();
-        let mut object = Object::open(&mut text);
+        let mut object = ObjectWriter::open(&mut text);
         object.field("v", &VERSION).field("cursors", &hex);
         object.close();
         Ok(text)
@@ -229,11 +229,11 @@ impl Meta {
             let digits = hex.get(2 * at..2 * at + 2).ok_or_else(|| DecodeError::new("is not a key"))?;
             *byte = u8::from_str_radix(digits, 16).map_err(|_| DecodeError::new("is not a key"))?;
         }
-        Ok(Self { cursors: CursorKey::new(key) })
+        Ok(Self { cursor_key: CursorKey::new(key) })
     }
 }
 
 /// Parses a time set by tests.
-pub(crate) fn time(raw: &str) -> Option<Timestamp> {
+pub(crate) fn parse_test_time(raw: &str) -> Option<Timestamp> {
     raw.parse().ok().and_then(|millis| Timestamp::from_millis(millis).ok())
 }

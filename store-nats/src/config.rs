@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::{
     garbage,
-    url::{self, Credentials, Parts, Tls},
+    url::{self, Credentials, Tls, UrlParts},
 };
 
 /// What opening does if the streams do not exist.
@@ -50,7 +50,7 @@ pub struct NatsConfig {
     pub clock_is_fixed: bool,
     /// For tests only: how long messages that are no longer needed are kept.
     #[doc(hidden)]
-    pub garbage_kept: Duration,
+    pub garbage_retention: Duration,
     /// The limits of the store. No limit is above its default.
     pub limits: Limits,
 }
@@ -72,7 +72,7 @@ impl NatsConfig {
     /// # Errors
     /// `Invalid` for any other URL. No error contains a password.
     pub fn new(url: &str) -> Result<Self> {
-        let Parts { servers, credentials, tls, prefix, replicas, assume_sync, allow_unsafe, .. } = url::parse(url)?;
+        let UrlParts { servers, credentials, tls, prefix, replicas, assume_sync, allow_unsafe, .. } = url::parse(url)?;
         Ok(Self {
             servers,
             credentials,
@@ -85,7 +85,7 @@ impl NatsConfig {
             allow_unsafe,
             ids: Arc::new(Uuids),
             clock_is_fixed: false,
-            garbage_kept: garbage::GARBAGE_RETENTION,
+            garbage_retention: garbage::GARBAGE_RETENTION,
             limits: Limits::default(),
         })
     }
@@ -101,7 +101,7 @@ impl NatsConfig {
     /// # Errors
     /// `Invalid` for a name that is not a single token of a subject.
     pub fn with_prefix(mut self, name: &str) -> Result<Self> {
-        self.prefix = url::prefix(name)?;
+        self.prefix = url::check_prefix(name)?;
         Ok(self)
     }
 
@@ -125,10 +125,10 @@ impl NatsConfig {
             Credentials::None => options,
             Credentials::Password(user, password) => options.user_and_password(user.clone(), password.clone()),
             Credentials::Token(token) => options.token(token.clone()),
-            Credentials::Key(file) => options.nkey(read(file)?.trim().to_owned()),
+            Credentials::Key(file) => options.nkey(read_secret(file)?.trim().to_owned()),
             Credentials::File(file) => {
                 let unreadable = |_| Error::invalid("credentials", "the file contains no credentials");
-                options.credentials(&read(file)?).map_err(unreadable)?
+                options.credentials(&read_secret(file)?).map_err(unreadable)?
             }
         };
         let options = match &self.tls.authorities {
@@ -144,7 +144,7 @@ impl NatsConfig {
     }
 }
 
-fn read(file: &Path) -> Result<String> {
+fn read_secret(file: &Path) -> Result<String> {
     // The path is not a secret, but the content of the file is.
     fs::read_to_string(file).map_err(|e| Error::unavailable("the file with credentials cannot be read").with_source(e))
 }

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, FutureExt};
 use store_core::{
     Claims, Dispatch, DispatchClaim, Enqueued, Error, ErrorKind, Interrupted, Json, Outcome, Reclaimed, Result,
-    Settled, ThreadId, Timestamp, codec::Codec, commit::Setting, length, mailbox::MailboxChange,
+    Settled, ThreadId, Timestamp, codec::Codec, commit::DecisionContext, length, mailbox::MailboxChange,
 };
 use tokio::time::Instant;
 
 use crate::{
     codec::{DataRef, DecisionMessage, LargeParts, TenantRecord},
-    connection::{RETRY_DELAY, Written},
+    connection::{RETRY_DELAY, WriteResult},
     key::{Key, token},
     log::{Log, PendingDecision},
     tenant::Tenant,
@@ -24,7 +24,7 @@ use crate::{
 
 /// The length in bytes above which a payload or result is stored in a message of its own. In the message of its
 /// dispatch it would be written again with each change.
-const LARGE: usize = 2_048;
+const MAX_INLINE_BYTES: usize = 2_048;
 /// The approximate size in bytes from which on a message takes no further decisions.
 const MAX_MESSAGE_BYTES: usize = 128 << 10;
 
@@ -72,21 +72,21 @@ impl Answer for Claims {
 
 impl LargeParts {
     /// Loads the large parts of a dispatch.
-    pub(crate) async fn fill(self, tenant: &Tenant, dispatch: &mut Dispatch) -> Result<()> {
-        if let Some(datum) = self.payload.filter(|_| dispatch.payload.is_none()) {
-            dispatch.payload = Some(load(tenant, datum).await?);
+    pub(crate) async fn load_into(self, tenant: &Tenant, dispatch: &mut Dispatch) -> Result<()> {
+        if let Some(data_ref) = self.payload.filter(|_| dispatch.payload.is_none()) {
+            dispatch.payload = Some(load(tenant, data_ref).await?);
         }
-        if let Some(datum) = self.result.filter(|_| dispatch.result.is_none()) {
-            dispatch.result = Some(load(tenant, datum).await?);
+        if let Some(data_ref) = self.result.filter(|_| dispatch.result.is_none()) {
+            dispatch.result = Some(load(tenant, data_ref).await?);
         }
         Ok(())
     }
 }
 
-async fn load(tenant: &Tenant, datum: DataRef) -> Result<Json> {
+async fn load(tenant: &Tenant, data_ref: DataRef) -> Result<Json> {
     let connection = &tenant.log().connection;
-    let damaged = || Error::corrupt(format!("message {} of the data stream", datum.sequence));
-    let text = connection.load(&connection.keys.data(), datum.sequence).await?.ok_or_else(damaged)?;
+    let damaged = || Error::corrupt(format!("message {} of the data stream", data_ref.sequence));
+    let text = connection.load(&connection.keys.data_stream(), data_ref.sequence).await?.ok_or_else(damaged)?;
     Json::read(&text).map_err(|e| damaged().with_source(e))
 }
 
@@ -95,7 +95,7 @@ async fn load(tenant: &Tenant, datum: DataRef) -> Result<Json> {
 struct WrittenParts(Vec<(Json, DataRef)>);
 
 /// The result of one attempt of a call.
-enum Step<T> {
+enum StepResult<T> {
     /// The answers for the next items.
     Answers(Vec<Result<T>>),
     /// No decision took effect, for example because another caller changed the thread first.
@@ -105,21 +105,21 @@ enum Step<T> {
 /// What has to be done before decisions about items can be made.
 pub(crate) trait Prepare<I>: Send + Sync {
     /// Runs before each attempt. It at least reads the log to its end.
-    fn before<'a>(&'a self, tenant: &'a Tenant, items: &'a [I]) -> BoxFuture<'a, Result<()>>;
+    fn before_attempt<'a>(&'a self, tenant: &'a Tenant, items: &'a [I]) -> BoxFuture<'a, Result<()>>;
 
     /// Whether the preparation still holds at the position of the log at which the decision is made.
-    fn holds(&self, tenant_state: Option<&TenantState>, item: &I, tenant: &Tenant) -> bool;
+    fn is_still_valid(&self, tenant_state: Option<&TenantState>, item: &I, tenant: &Tenant) -> bool;
 }
 
 /// The preparation that only reads the log to its end.
 pub(crate) struct CatchUp;
 
 impl<I: Sync> Prepare<I> for CatchUp {
-    fn before<'a>(&'a self, tenant: &'a Tenant, _: &'a [I]) -> BoxFuture<'a, Result<()>> {
+    fn before_attempt<'a>(&'a self, tenant: &'a Tenant, _: &'a [I]) -> BoxFuture<'a, Result<()>> {
         tenant.log().catch_up().boxed()
     }
 
-    fn holds(&self, _: Option<&TenantState>, _: &I, _: &Tenant) -> bool {
+    fn is_still_valid(&self, _: Option<&TenantState>, _: &I, _: &Tenant) -> bool {
         true
     }
 }
@@ -138,11 +138,11 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
     /// Makes the decisions. Each item has its own answer: an item that cannot be written does not affect the others.
     pub(crate) async fn decide<T: Answer>(&self) -> Vec<Result<T>>
     where
-        R: Fn(&MailboxDraft<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
+        R: Fn(&MailboxDraft<'_>, &I, DecisionContext<'_>) -> Result<MailboxChange<T>> + Send + Sync,
     {
         let mut answers = Vec::with_capacity(self.items.len());
         let mut large_parts = WrittenParts::default();
-        let lock = self.thread.map(|thread| self.tenant.deciding(thread));
+        let lock = self.thread.map(|thread| self.tenant.decision_lock(thread));
         let _alone = match &lock {
             Some(lock) => Some(lock.lock().await),
             None => None,
@@ -150,17 +150,17 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
         let begun = Instant::now();
         while answers.len() < self.items.len() {
             let rest = self.items.get(answers.len()..).unwrap_or_default();
-            let step = match self.prepare.before(self.tenant, rest).await {
+            let step = match self.prepare.before_attempt(self.tenant, rest).await {
                 Ok(()) => self.step(rest, &mut large_parts).await,
                 Err(error) => Err(error),
             };
             let failed = match step {
-                Ok(Step::Answers(some)) => {
+                Ok(StepResult::Answers(some)) => {
                     answers.extend(some);
                     continue;
                 }
-                Ok(Step::Conflict) if begun.elapsed() < self.tenant.common.config.deadline => continue,
-                Ok(Step::Conflict) => Error::unavailable("other callers kept writing at the same time"),
+                Ok(StepResult::Conflict) if begun.elapsed() < self.tenant.common.config.deadline => continue,
+                Ok(StepResult::Conflict) => Error::unavailable("other callers kept writing at the same time"),
                 Err(error) => error,
             };
             for _ in 1..rest.len() {
@@ -175,18 +175,18 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
     /// first.
     pub(crate) async fn decide_once<T: Answer>(&self) -> Result<Option<T>>
     where
-        R: Fn(&MailboxDraft<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
+        R: Fn(&MailboxDraft<'_>, &I, DecisionContext<'_>) -> Result<MailboxChange<T>> + Send + Sync,
     {
         match self.step(self.items, &mut WrittenParts::default()).await? {
-            Step::Answers(answers) => answers.into_iter().next().transpose(),
-            Step::Conflict => Ok(None),
+            StepResult::Answers(answers) => answers.into_iter().next().transpose(),
+            StepResult::Conflict => Ok(None),
         }
     }
 
     /// Makes the decisions about as many items as fit into one message, and writes the changes.
-    async fn step<T: Answer>(&self, items: &[I], large_parts: &mut WrittenParts) -> Result<Step<T>>
+    async fn step<T: Answer>(&self, items: &[I], large_parts: &mut WrittenParts) -> Result<StepResult<T>>
     where
-        R: Fn(&MailboxDraft<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
+        R: Fn(&MailboxDraft<'_>, &I, DecisionContext<'_>) -> Result<MailboxChange<T>> + Send + Sync,
     {
         let (tenant, log) = (self.tenant, self.tenant.log());
         let mut pending = log.register_decision();
@@ -198,28 +198,28 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
             let tenant_state = tenant.tenant_state(&view)?;
             let mailbox = tenant_state.map_or(&nothing, |tenant_state| &tenant_state.mailbox);
             let config = &tenant.common.config;
-            let holds = |item: &&I| self.prepare.holds(tenant_state, item, tenant);
-            let ready: Vec<&I> = items.iter().take_while(holds).collect();
+            let is_still_valid = |item: &&I| self.prepare.is_still_valid(tenant_state, item, tenant);
+            let ready: Vec<&I> = items.iter().take_while(is_still_valid).collect();
             if ready.is_empty() {
-                return Ok(Step::Conflict);
+                return Ok(StepResult::Conflict);
             }
-            self.on(mailbox, &ready, Setting::new(now, &config.limits, &*config.ids), &pending.name)
-                .map(|decided| (decided, tenant_state.map(|tenant_state| self.place(tenant_state))))
+            self.apply_rule(mailbox, &ready, DecisionContext::new(now, &config.limits, &*config.ids), &pending.name)
+                .map(|decided| (decided, tenant_state.map(|tenant_state| self.key_and_last_message(tenant_state))))
         };
-        let ((mut answers, parts, decision), place) = decided?;
+        let ((mut answers, parts, decision), key_and_last_message) = decided?;
         let Some(decision) = decision else {
-            self.fill(&mut answers, &parts).await?;
-            return Ok(Step::Answers(answers));
+            self.load_large_parts(&mut answers, &parts).await?;
+            return Ok(StepResult::Answers(answers));
         };
-        let Some((key, last)) = place.flatten() else {
-            create(tenant).await?;
-            return Ok(Step::Conflict);
+        let Some((key, last)) = key_and_last_message.flatten() else {
+            create_tenant(tenant).await?;
+            return Ok(StepResult::Conflict);
         };
-        let decision = split(tenant, decision, large_parts, &key).await?;
-        self.fill(&mut answers, &parts).await?;
-        match put_in_log(log, &mut pending, (&key, last), decision).await? {
-            true => Ok(Step::Answers(answers)),
-            false => Ok(Step::Conflict),
+        let decision = write_large_parts(tenant, decision, large_parts, &key).await?;
+        self.load_large_parts(&mut answers, &parts).await?;
+        match write_decision(log, &mut pending, (&key, last), decision).await? {
+            true => Ok(StepResult::Answers(answers)),
+            false => Ok(StepResult::Conflict),
         }
     }
 
@@ -236,22 +236,22 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
     }
 
     /// Returns the key under which decisions about the thread are written, and its last message.
-    fn place(&self, tenant_state: &TenantState) -> Option<(Key, u64)> {
+    fn key_and_last_message(&self, tenant_state: &TenantState) -> Option<(Key, u64)> {
         let thread = self.thread?;
         let key = Key::Thread(self.tenant.name.clone(), tenant_state.record.incarnation, thread.clone());
         Some((key, tenant_state.mailbox.last_message(thread)))
     }
 
     #[expect(clippy::type_complexity, reason = "it is destructured at once")]
-    fn on<T: Answer>(
+    fn apply_rule<T: Answer>(
         &self,
         mailbox: &Mailbox,
         items: &[&I],
-        setting: Setting<'_>,
-        by: &str,
+        setting: DecisionContext<'_>,
+        decision_name: &str,
     ) -> Result<(Vec<Result<T>>, Vec<LargeParts>, Option<DecisionMessage>)>
     where
-        R: Fn(&MailboxDraft<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>>,
+        R: Fn(&MailboxDraft<'_>, &I, DecisionContext<'_>) -> Result<MailboxChange<T>>,
     {
         let mut draft = MailboxDraft::new(mailbox);
         let (mut answers, mut parts) = (Vec::new(), Vec::new());
@@ -264,16 +264,16 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
                 break;
             }
         }
-        Ok((answers, parts, draft.into_message(by)))
+        Ok((answers, parts, draft.into_message(decision_name)))
     }
 
-    async fn fill<T: Answer>(&self, answers: &mut [Result<T>], parts: &[LargeParts]) -> Result<()>
+    async fn load_large_parts<T: Answer>(&self, answers: &mut [Result<T>], parts: &[LargeParts]) -> Result<()>
     where
         R: Send + Sync,
     {
         for (answer, large_parts) in answers.iter_mut().zip(parts) {
             if let Some(dispatch) = answer.as_mut().ok().and_then(Answer::dispatch) {
-                match large_parts.fill(self.tenant, dispatch).await {
+                match large_parts.load_into(self.tenant, dispatch).await {
                     Err(error) if T::IS_LENIENT && error.kind() == ErrorKind::Corrupt => {}
                     filled => filled?,
                 }
@@ -285,7 +285,7 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
 
 /// Writes the large parts of a decision in messages of their own. No reader sees them before the decision, which refers
 /// to them, is written.
-async fn split(
+async fn write_large_parts(
     tenant: &Tenant,
     mut decision: DecisionMessage,
     large_parts: &mut WrittenParts,
@@ -293,34 +293,34 @@ async fn split(
 ) -> Result<DecisionMessage> {
     for row in &mut decision.rows {
         let stored = &mut row.stored;
-        let payload = stored.body.payload.as_ref().filter(|payload| payload.as_str().len() > LARGE);
+        let payload = stored.body.payload.as_ref().filter(|payload| payload.as_str().len() > MAX_INLINE_BYTES);
         if let Some(payload) = payload {
-            row.large_parts.payload = Some(put(tenant, payload, large_parts, key).await?);
+            row.large_parts.payload = Some(write_large_part(tenant, payload, large_parts, key).await?);
             Arc::make_mut(&mut stored.body).payload = None;
         }
-        let result = stored.state.result.as_ref().filter(|result| result.as_str().len() > LARGE);
+        let result = stored.state.result.as_ref().filter(|result| result.as_str().len() > MAX_INLINE_BYTES);
         if let Some(result) = result {
-            row.large_parts.result = Some(put(tenant, result, large_parts, key).await?);
+            row.large_parts.result = Some(write_large_part(tenant, result, large_parts, key).await?);
             stored.state.result = None;
         }
     }
     Ok(decision)
 }
 
-async fn put(tenant: &Tenant, json: &Json, large_parts: &mut WrittenParts, key: &Key) -> Result<DataRef> {
-    if let Some((_, datum)) = large_parts.0.iter().find(|(written, _)| written == json) {
-        return Ok(*datum);
+async fn write_large_part(tenant: &Tenant, json: &Json, large_parts: &mut WrittenParts, key: &Key) -> Result<DataRef> {
+    if let Some((_, data_ref)) = large_parts.0.iter().find(|(written, _)| written == json) {
+        return Ok(*data_ref);
     }
     let Key::Thread(name, incarnation, _) = key else { return Err(Error::closed()) };
     let (connection, ids) = (&tenant.log().connection, &tenant.common.config.ids);
     let begun = Instant::now();
     loop {
-        let subject = connection.keys.datum(name, *incarnation, &token(&ids.next_id()));
+        let subject = connection.keys.data_subject(name, *incarnation, &token(&ids.next_id()));
         match connection.write(subject, json.as_str().to_owned()).await {
             Ok(sequence) => {
-                let datum = DataRef { sequence, bytes: length(json.as_str().len()) };
-                large_parts.0.push((json.clone(), datum));
-                return Ok(datum);
+                let data_ref = DataRef { sequence, bytes: length(json.as_str().len()) };
+                large_parts.0.push((json.clone(), data_ref));
+                return Ok(data_ref);
             }
             // It is unknown whether the part was written. Without a decision that refers to it, it has no effect, so it
             // is written again.
@@ -335,7 +335,7 @@ async fn put(tenant: &Tenant, json: &Json, large_parts: &mut WrittenParts, key: 
 }
 
 /// Creates the tenant if it does not exist. Of several callers that try at the same time, the first one creates it.
-pub(crate) async fn create(tenant: &Tenant) -> Result<()> {
+pub(crate) async fn create_tenant(tenant: &Tenant) -> Result<()> {
     let log = tenant.log();
     let now = log.now()?;
     let (last, record) = {
@@ -358,7 +358,7 @@ pub(crate) async fn create(tenant: &Tenant) -> Result<()> {
 
 /// Writes a decision if `last` is still the last message about the thread. Returns whether the decision took effect. It
 /// did not if another message came first or if it reached the log after its deadline.
-pub(crate) async fn put_in_log(
+pub(crate) async fn write_decision(
     log: &Arc<Log>,
     pending: &mut PendingDecision<'_>,
     at: (&Key, u64),
@@ -366,27 +366,27 @@ pub(crate) async fn put_in_log(
 ) -> Result<bool> {
     let (key, last) = at;
     let unknown = match log.write_in_time(key, last, decision.encode()).await {
-        Ok(Written::Conflict | Written::Busy) => return Ok(false),
-        Ok(Written::Accepted(sequence)) => match pending.wait(sequence).await {
+        Ok(WriteResult::Conflict | WriteResult::Busy) => return Ok(false),
+        Ok(WriteResult::Accepted(sequence)) => match pending.wait(sequence).await {
             Some(took_effect) => return Ok(took_effect),
             None => Error::commit_unknown(None),
         },
         Err(error) if error.outcome() == Outcome::Unknown => error,
         Err(error) => return Err(error),
     };
-    resolve(log, pending, at).await.ok_or(unknown)
+    resolve_outcome(log, pending, at).await.ok_or(unknown)
 }
 
 /// Writes a message without changes about a thread, if `last` is still its last message. After that, the server no
 /// longer accepts a decision that was made before.
-pub(crate) async fn fence(log: &Log, key: &Key, last: u64) -> Result<Written> {
+pub(crate) async fn write_empty_message(log: &Log, key: &Key, last: u64) -> Result<WriteResult> {
     let pending = log.register_decision();
-    let decision = DecisionMessage { by: pending.name.clone(), ..DecisionMessage::default() };
+    let decision = DecisionMessage { decision_name: pending.name.clone(), ..DecisionMessage::default() };
     log.write(key, last, decision.encode()).await
 }
 
 /// Finds out what became of a decision whose answer was lost. Returns `None` if that is not possible in time.
-async fn resolve(log: &Arc<Log>, pending: &mut PendingDecision<'_>, (key, last): (&Key, u64)) -> Option<bool> {
+async fn resolve_outcome(log: &Arc<Log>, pending: &mut PendingDecision<'_>, (key, last): (&Key, u64)) -> Option<bool> {
     let begun = Instant::now();
     while begun.elapsed() < log.deadline {
         if log.catch_up().await.is_ok()
@@ -396,9 +396,9 @@ async fn resolve(log: &Arc<Log>, pending: &mut PendingDecision<'_>, (key, last):
         }
         // After a later message on the subject the decision can no longer be written. A message that is still being
         // replicated may be the decision itself.
-        if let Ok(Written::Accepted(_) | Written::Conflict) = fence(log, key, last).await
+        if let Ok(WriteResult::Accepted(_) | WriteResult::Conflict) = write_empty_message(log, key, last).await
             && let Ok(end) = log.touch().await
-            && log.reach(end).await.is_ok()
+            && log.wait_until_read(end).await.is_ok()
         {
             // By now all messages up to the end of the log were read, whichever leader reported the end.
             return Some(pending.took_effect().unwrap_or_default());

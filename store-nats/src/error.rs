@@ -13,7 +13,7 @@ pub(crate) enum Effect {
 }
 
 /// Returns the error of a request without an answer. The client's error is kept as its source.
-pub(crate) fn request(error: RequestError, effect: Effect) -> Error {
+pub(crate) fn request_failed(error: RequestError, effect: Effect) -> Error {
     let detail = match error.kind() {
         RequestErrorKind::NoResponders => unavailable("the server has no JetStream, or the stream has no leader"),
         RequestErrorKind::InvalidSubject => unavailable("the client refused the subject"),
@@ -28,7 +28,7 @@ pub(crate) fn request(error: RequestError, effect: Effect) -> Error {
 }
 
 /// Returns the error of a request whose connection was lost before the answer came.
-pub(crate) fn lost(effect: Effect) -> Error {
+pub(crate) fn connection_lost(effect: Effect) -> Error {
     match effect {
         Effect::None => Error::server_unavailable("the connection to the server was lost"),
         Effect::Perhaps => Error::commit_unknown(None),
@@ -67,7 +67,7 @@ impl Refusal {
     }
 
     /// Whether the cluster has no leader yet, or does not know all its servers yet.
-    pub(crate) const fn is_of_beginning(&self) -> bool {
+    pub(crate) const fn is_cluster_starting(&self) -> bool {
         matches!(self.err_code, 10_005 | 10_008 | 10_009)
     }
 
@@ -76,12 +76,12 @@ impl Refusal {
     }
 
     /// Whether there is no stream with this name.
-    pub(crate) const fn is_no_stream(&self) -> bool {
+    pub(crate) const fn is_stream_not_found(&self) -> bool {
         self.err_code == 10_059
     }
 
     /// Whether a stream with this name has other settings.
-    pub(crate) const fn is_other_stream(&self) -> bool {
+    pub(crate) const fn is_stream_name_in_use(&self) -> bool {
         self.err_code == 10_058
     }
 }

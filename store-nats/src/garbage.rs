@@ -12,19 +12,19 @@ use std::{
 use futures_util::{StreamExt, stream};
 use store_core::{DispatchId, Result, TenantId};
 
-use crate::{codec::DataRef, key::Key, log::Log, mailbox::free};
+use crate::{codec::DataRef, key::Key, log::Log, mailbox::free_ids};
 
 /// How long garbage is kept. This is longer than a process searches the log for its own decision, and longer than it
 /// takes to load a payload to which a message refers.
 pub(crate) const GARBAGE_RETENTION: Duration = Duration::from_secs(90);
 /// The longest interval between two collections.
-const ROUND: Duration = Duration::from_secs(5);
+const COLLECTION_INTERVAL: Duration = Duration::from_secs(5);
 /// The largest number of concurrent removals.
 const MAX_CONCURRENCY: usize = 16;
 
 /// Something to be removed.
 #[derive(Debug)]
-enum Waste {
+enum GarbageItem {
     /// A message of the log, with its key.
     Message(Option<Key>, u64),
     DataRef(DataRef),
@@ -34,11 +34,11 @@ enum Waste {
 /// The items to be removed, each with the time from which it may be removed.
 #[derive(Debug)]
 pub(crate) struct Garbage {
-    kept: Duration,
+    retention: Duration,
     /// What messages of this process superseded.
-    own: Mutex<VecDeque<(Instant, Waste)>>,
+    own: Mutex<VecDeque<(Instant, GarbageItem)>>,
     /// What messages of other processes superseded.
-    others: Mutex<VecDeque<(Instant, Waste)>>,
+    others: Mutex<VecDeque<(Instant, GarbageItem)>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -46,36 +46,37 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Garbage {
-    pub(crate) fn new(kept: Duration) -> Self {
-        Self { kept, own: Mutex::default(), others: Mutex::default() }
+    pub(crate) fn new(retention: Duration) -> Self {
+        Self { retention, own: Mutex::default(), others: Mutex::default() }
     }
 
     /// Notes superseded messages on the subject of a key. The process that superseded them removes them. If they still
     /// exist later, other processes remove them.
     pub(crate) fn add(&self, key: Option<&Key>, messages: Vec<u64>, is_own: bool) {
-        self.put(messages.into_iter().map(|message| Waste::Message(key.cloned(), message)), is_own);
+        self.put(messages.into_iter().map(|message| GarbageItem::Message(key.cloned(), message)), is_own);
     }
 
     /// Notes payloads that are no longer needed.
     pub(crate) fn add_data(&self, data: Vec<DataRef>, is_own: bool) {
-        self.put(data.into_iter().map(Waste::DataRef), is_own);
+        self.put(data.into_iter().map(GarbageItem::DataRef), is_own);
     }
 
     /// Notes ids under which no dispatch exists any more.
     pub(crate) fn add_ids(&self, tenant: &TenantId, incarnation: u64, ids: Vec<DispatchId>) {
-        self.put(ids.into_iter().map(|id| Waste::Id(tenant.clone(), incarnation, id)), true);
+        self.put(ids.into_iter().map(|id| GarbageItem::Id(tenant.clone(), incarnation, id)), true);
     }
 
-    fn put(&self, waste: impl Iterator<Item = Waste>, is_own: bool) {
+    fn put(&self, waste: impl Iterator<Item = GarbageItem>, is_own: bool) {
         let mut waste = waste.peekable();
         if waste.peek().is_some() {
-            let (queue, kept) = if is_own { (&self.own, self.kept) } else { (&self.others, self.kept * 2) };
-            let from = Instant::now() + kept;
+            let (queue, retention) =
+                if is_own { (&self.own, self.retention) } else { (&self.others, self.retention * 2) };
+            let from = Instant::now() + retention;
             lock(queue).extend(waste.map(|waste| (from, waste)));
         }
     }
 
-    fn take(&self, until: Instant) -> Vec<Waste> {
+    fn take(&self, until: Instant) -> Vec<GarbageItem> {
         let mut taken = Vec::new();
         for queue in [&self.own, &self.others] {
             let mut queue = lock(queue);
@@ -91,7 +92,7 @@ impl Garbage {
 /// opened.
 pub(crate) async fn collect(log: Weak<Log>) {
     loop {
-        let Some(round) = log.upgrade().map(|log| ROUND.min(log.garbage.kept)) else { return };
+        let Some(round) = log.upgrade().map(|log| COLLECTION_INTERVAL.min(log.garbage.retention)) else { return };
         tokio::time::sleep(round).await;
         let Some(log) = log.upgrade() else { return };
         let mut waste = log.garbage.take(Instant::now());
@@ -102,7 +103,7 @@ pub(crate) async fn collect(log: Weak<Log>) {
         let (mut ids, mut single) = (HashMap::<_, Vec<_>>::new(), Vec::new());
         for waste in waste {
             match waste {
-                Waste::Id(tenant, incarnation, id) => ids.entry((tenant, incarnation)).or_default().push(id),
+                GarbageItem::Id(tenant, incarnation, id) => ids.entry((tenant, incarnation)).or_default().push(id),
                 waste => single.push(waste),
             }
         }
@@ -110,21 +111,21 @@ pub(crate) async fn collect(log: Weak<Log>) {
         removals.buffer_unordered(MAX_CONCURRENCY).for_each(|_| async {}).await;
         for ((tenant, incarnation), ids) in ids {
             // An id that cannot be freed now is freed when the store is next opened.
-            let _later = free(&log, &tenant, incarnation, &ids).await;
+            let _later = free_ids(&log, &tenant, incarnation, &ids).await;
         }
     }
 }
 
-async fn remove(log: Arc<Log>, waste: Waste) -> Result<()> {
+async fn remove(log: Arc<Log>, waste: GarbageItem) -> Result<()> {
     let (connection, keys) = (&log.connection, &log.connection.keys);
     match waste {
-        Waste::Id(..) => Ok(()),
-        Waste::DataRef(datum) => connection.remove(&keys.data(), datum.sequence).await,
-        Waste::Message(key, sequence) => {
-            connection.remove(&keys.log(), sequence).await?;
+        GarbageItem::Id(..) => Ok(()),
+        GarbageItem::DataRef(data_ref) => connection.remove(&keys.data_stream(), data_ref.sequence).await,
+        GarbageItem::Message(key, sequence) => {
+            connection.remove(&keys.log_stream(), sequence).await?;
             if let Some(Key::Thread(tenant, incarnation, thread)) = &key {
                 let more = match log.view_mut().tenant_state_mut(tenant, *incarnation) {
-                    Some(found) => found.mailbox.removed(thread, sequence),
+                    Some(found) => found.mailbox.note_removed(thread, sequence),
                     None => Vec::new(),
                 };
                 log.garbage.add(key.as_ref(), more, true);

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::{
     codec::{DataRef, LargeParts},
-    decide::put_in_log,
+    decide::write_decision,
     key::Key,
     log::Log,
     store::NatsStore,
@@ -33,7 +33,7 @@ impl Inspector for NatsStore {
         let mut inspection = Inspection::default();
         for tenant_key in tenant_keys(log) {
             inspection.tenants += 1;
-            of_tenant(log, &tenant_key, progress, &mut inspection).await?;
+            verify_tenant(log, &tenant_key, progress, &mut inspection).await?;
             if inspection.stopped {
                 break;
             }
@@ -70,13 +70,13 @@ fn tenant_key((name, found): (&TenantId, &TenantState)) -> TenantKey {
 }
 
 /// A dispatch whose large parts are checked.
-struct Place {
+struct DispatchToCheck {
     at: (Timestamp, DispatchId),
     thread: ThreadId,
     large_parts: LargeParts,
 }
 
-async fn of_tenant(
+async fn verify_tenant(
     log: &Log,
     tenant_key: &TenantKey,
     progress: &dyn Progress,
@@ -90,11 +90,12 @@ async fn of_tenant(
     }
     let mut after = None;
     loop {
-        let places = read(log, tenant_key, |mailbox| batch(mailbox, after.take()));
-        let Some(last) = places.last() else { break };
+        let dispatches = read(log, tenant_key, |mailbox| batch(mailbox, after.take()));
+        let Some(last) = dispatches.last() else { break };
         after = Some(last.at.clone());
-        threads.extend(places.iter().map(|place| place.thread.clone()));
-        let checks = stream::iter(places).map(|place| check(log, tenant_key, place)).buffered(MAX_CONCURRENCY);
+        threads.extend(dispatches.iter().map(|dispatch| dispatch.thread.clone()));
+        let checks =
+            stream::iter(dispatches).map(|dispatch| check(log, tenant_key, dispatch)).buffered(MAX_CONCURRENCY);
         for findings in checks.collect::<Vec<_>>().await {
             inspection.findings.extend(findings?);
         }
@@ -117,7 +118,7 @@ async fn resume_thread(log: &Arc<Log>, tenant_key: &TenantKey, thread: &ThreadId
         let repair = |mailbox: &Mailbox| mailbox.repair(thread, &pending.name, now);
         let wanted = read(log, tenant_key, |mailbox| Some((mailbox.last_message(thread), repair(mailbox)?)));
         let Some((last, decision)) = wanted else { return Ok(()) };
-        if put_in_log(log, &mut pending, (&key, last), decision).await? {
+        if write_decision(log, &mut pending, (&key, last), decision).await? {
             return Ok(());
         }
     }
@@ -129,43 +130,45 @@ fn read<T: Default>(log: &Log, (name, incarnation): &TenantKey, read: impl FnOnc
     log.view().tenant_state(name, *incarnation).map(|found| read(&found.mailbox)).unwrap_or_default()
 }
 
-fn batch(mailbox: &Mailbox, after: Option<(Timestamp, DispatchId)>) -> Vec<Place> {
-    let place = |(time, stored): (Timestamp, &store_core::mailbox::StoredDispatch)| {
+fn batch(mailbox: &Mailbox, after: Option<(Timestamp, DispatchId)>) -> Vec<DispatchToCheck> {
+    let dispatch = |(time, stored): (Timestamp, &store_core::mailbox::StoredDispatch)| {
         let id = stored.id().clone();
         let large_parts = mailbox.large_parts(&id);
-        Place { at: (time, id), thread: stored.body.thread.clone(), large_parts }
+        DispatchToCheck { at: (time, id), thread: stored.body.thread.clone(), large_parts }
     };
-    mailbox.map.dispatches(after).take(BATCH).map(place).collect()
+    mailbox.map.dispatches(after).take(BATCH).map(dispatch).collect()
 }
 
-async fn check(log: &Log, tenant_key: &TenantKey, place: Place) -> Result<Vec<Finding>> {
-    let (id, mut findings) = (&place.at.1, Vec::new());
-    for (name, datum) in [("payload", place.large_parts.payload), ("result", place.large_parts.result)] {
-        let Some(datum) = datum else { continue };
-        let Some((kind, detail)) = wrong(log, datum).await? else { continue };
+async fn check(log: &Log, tenant_key: &TenantKey, dispatch: DispatchToCheck) -> Result<Vec<Finding>> {
+    let (id, mut findings) = (&dispatch.at.1, Vec::new());
+    for (name, data_ref) in [("payload", dispatch.large_parts.payload), ("result", dispatch.large_parts.result)] {
+        let Some(data_ref) = data_ref else { continue };
+        let Some((kind, detail)) = find_damage(log, data_ref).await? else { continue };
         // A dispatch that was purged in the meantime no longer needs the part.
         let now = read(log, tenant_key, |mailbox| Some(mailbox.large_parts(id))).unwrap_or_default();
-        if [now.payload, now.result].contains(&Some(datum)) {
+        if [now.payload, now.result].contains(&Some(data_ref)) {
             let finding = Finding::new(kind, format!("the {name} of dispatch `{id}`"), detail);
-            findings.push(finding.of_thread(&tenant_key.0, &place.thread));
+            findings.push(finding.of_thread(&tenant_key.0, &dispatch.thread));
         }
     }
     Ok(findings)
 }
 
 /// Returns what is wrong with a payload that is stored in its own message.
-async fn wrong(log: &Log, datum: DataRef) -> Result<Option<(FindingKind, String)>> {
-    let stream = log.connection.keys.data();
-    let place = format!("message {} of the stream `{stream}`", datum.sequence);
-    let Some(text) = log.connection.load(&stream, datum.sequence).await.map(Some).or_else(unreadable)?.flatten() else {
+async fn find_damage(log: &Log, data_ref: DataRef) -> Result<Option<(FindingKind, String)>> {
+    let stream = log.connection.keys.data_stream();
+    let place = format!("message {} of the stream `{stream}`", data_ref.sequence);
+    let Some(text) =
+        log.connection.load(&stream, data_ref.sequence).await.map(Some).or_else(none_if_corrupt)?.flatten()
+    else {
         return Ok(Some((FindingKind::DanglingReference, format!("{place} does not exist, or is not text"))));
     };
-    let is_whole = length(text.len()) == datum.bytes && Json::parse(&text).is_ok();
-    Ok((!is_whole).then(|| (FindingKind::Damaged, format!("{place} differs from what was written"))))
+    let is_intact = length(text.len()) == data_ref.bytes && Json::parse(&text).is_ok();
+    Ok((!is_intact).then(|| (FindingKind::Damaged, format!("{place} differs from what was written"))))
 }
 
 /// Returns `None` for damage, which must not end the check, and any other error as an error.
-fn unreadable<T>(error: Error) -> Result<Option<T>> {
+fn none_if_corrupt<T>(error: Error) -> Result<Option<T>> {
     match error.kind() {
         store_core::ErrorKind::Corrupt => Ok(None),
         _ => Err(error),

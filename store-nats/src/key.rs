@@ -58,25 +58,25 @@ impl Keys {
     }
 
     /// Returns the name of the stream of all decisions.
-    pub(crate) fn log(&self) -> String {
+    pub(crate) fn log_stream(&self) -> String {
         self.prefix.clone()
     }
 
     /// Returns the name of the stream of large payloads and results.
-    pub(crate) fn data(&self) -> String {
+    pub(crate) fn data_stream(&self) -> String {
         format!("{}-data", self.prefix)
     }
 
     /// Returns the name of the stream used for baseline measurements.
-    pub(crate) fn bare(&self) -> String {
+    pub(crate) fn bare_stream(&self) -> String {
         format!("{}-bare", self.prefix)
     }
 
-    pub(crate) fn all_of_log(&self) -> String {
+    pub(crate) fn all_log_subjects(&self) -> String {
         format!("{}.log.>", self.prefix)
     }
 
-    pub(crate) fn all_of_data(&self) -> String {
+    pub(crate) fn all_data_subjects(&self) -> String {
         format!("{}.data.>", self.prefix)
     }
 
@@ -98,7 +98,7 @@ impl Keys {
 
     /// Returns the key of a subject of the log, or `None` if no release with this format writes messages on this
     /// subject.
-    pub(crate) fn key(&self, subject: &str) -> Option<Key> {
+    pub(crate) fn key_of(&self, subject: &str) -> Option<Key> {
         let rest = subject.strip_prefix(&self.prefix)?.strip_prefix(".log.")?;
         let mut tokens = rest.split('.');
         let kind = tokens.next()?;
@@ -122,23 +122,23 @@ impl Keys {
     }
 
     /// Returns patterns for the subjects of all messages in the log about one incarnation of a tenant.
-    pub(crate) fn of_tenant(&self, tenant: &TenantId, incarnation: u64) -> [String; 2] {
+    pub(crate) fn tenant_subjects(&self, tenant: &TenantId, incarnation: u64) -> [String; 2] {
         let tenant = token(tenant.as_str());
         ["thread", "id"].map(|kind| format!("{}.log.{kind}.{tenant}.{incarnation}.>", self.prefix))
     }
 
     /// Returns a pattern for the subjects of all payloads and results of one incarnation of a tenant.
-    pub(crate) fn data_of_tenant(&self, tenant: &TenantId, incarnation: u64) -> String {
+    pub(crate) fn tenant_data_subjects(&self, tenant: &TenantId, incarnation: u64) -> String {
         format!("{}.data.{}.{incarnation}.>", self.prefix, token(tenant.as_str()))
     }
 
     /// Returns the subject of one payload or result.
-    pub(crate) fn datum(&self, tenant: &TenantId, incarnation: u64, name: &str) -> String {
+    pub(crate) fn data_subject(&self, tenant: &TenantId, incarnation: u64, name: &str) -> String {
         format!("{}.data.{}.{incarnation}.{name}", self.prefix, token(tenant.as_str()))
     }
 
     /// Returns the subject on which the receiver of a target gets messages of this kind.
-    pub(crate) fn live(&self, kind: &str, tenant: &TenantId, target: &LiveTarget) -> String {
+    pub(crate) fn live_subject(&self, kind: &str, tenant: &TenantId, target: &LiveTarget) -> String {
         let LiveTarget { thread, run, dispatch, claim: ClaimNumber { incarnation, counter }, .. } = target;
         let [tenant, thread, run, dispatch] =
             [tenant.as_str(), thread.as_str(), run.as_str(), dispatch.as_str()].map(token);
@@ -179,10 +179,10 @@ mod tests {
             Key::Thread(tenant.clone(), 7, "c d".parse().unwrap()),
             Key::Id(tenant, 7, "*".parse().unwrap()),
         ] {
-            assert_eq!(keys.key(&keys.subject(&key)), Some(key));
+            assert_eq!(keys.key_of(&keys.subject(&key)), Some(key));
         }
         for other in ["agents.log.thread.ta.7", "agents.log.meta.x", "other.log.meta", "agents.data.x", "agents.log"] {
-            assert_eq!(keys.key(other), None, "{other}");
+            assert_eq!(keys.key_of(other), None, "{other}");
         }
     }
 
@@ -195,7 +195,7 @@ mod tests {
             longest.parse().unwrap(),
             ClaimNumber { incarnation: u64::MAX, counter: u64::MAX },
         );
-        let subject = Keys::new(&"p".repeat(32)).live("command", &longest.parse().unwrap(), &target);
+        let subject = Keys::new(&"p".repeat(32)).live_subject("command", &longest.parse().unwrap(), &target);
         assert!(subject.len() < 2_048, "{}", subject.len());
     }
 }

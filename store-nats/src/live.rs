@@ -32,19 +32,19 @@ use crate::{error, error::Effect, store::OpenTenant, tenant::Tenant};
 /// How long a process that opens a target waits for the previous receiver to end.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The interval at which the task of a receiver checks whether the receiver was dropped.
-const ROUND: Duration = Duration::from_secs(2);
+const RECEIVER_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The state of the live channel in a process, apart from the receivers themselves.
 #[derive(Debug, Default)]
 pub(crate) struct LiveState {
     /// The number of tenants that were closed.
-    ended: watch::Sender<u64>,
+    closed_tenants: watch::Sender<u64>,
 }
 
 impl LiveState {
     /// Makes the deliveries of a closed tenant end.
     pub(crate) fn end(&self, _tenant: &TenantId) {
-        self.ended.send_modify(|count| *count += 1);
+        self.closed_tenants.send_modify(|count| *count += 1);
     }
 }
 
@@ -52,13 +52,13 @@ impl LiveState {
 /// the higher rank. If both were opened at the same time, the name decides.
 type Rank = (u64, String);
 
-fn rank(text: &str) -> Option<Rank> {
+fn parse_rank(text: &str) -> Option<Rank> {
     let (count, name) = text.split_once(' ')?;
     Some((count.parse().ok()?, name.to_owned()))
 }
 
 /// Encodes an answer.
-fn answer_text(answer: &LiveAnswer) -> String {
+fn encode_answer(answer: &LiveAnswer) -> String {
     match answer {
         LiveAnswer::Accepted => "accepted".to_owned(),
         LiveAnswer::Dropped => "dropped".to_owned(),
@@ -66,7 +66,7 @@ fn answer_text(answer: &LiveAnswer) -> String {
     }
 }
 
-fn answer(text: &str) -> LiveAnswer {
+fn parse_answer(text: &str) -> LiveAnswer {
     match text.split_once('\n') {
         Some(("unreadable", reason)) => LiveAnswer::Unreadable(reason.to_owned()),
         _ if text == "accepted" => LiveAnswer::Accepted,
@@ -86,18 +86,18 @@ impl NatsLive {
     }
 
     fn subject(&self, kind: &str, target: &LiveTarget) -> String {
-        self.tenant.log().connection.keys.live(kind, &self.tenant.name, target)
+        self.tenant.log().connection.keys.live_subject(kind, &self.tenant.name, target)
     }
 
     /// Asks the current receiver of a target to end. Returns its rank, or 0 if there is none.
-    async fn take_over(&self, target: &LiveTarget) -> Result<u64> {
+    async fn end_current_receiver(&self, target: &LiveTarget) -> Result<u64> {
         let client = &self.tenant.log().connection.client;
         let request = Request::new().payload("end".into()).timeout(Some(HANDOVER_TIMEOUT));
         match client.send_request(self.subject("rank", target), request).await {
-            Ok(message) => Ok(rank(&String::from_utf8_lossy(&message.payload)).map_or(0, |rank| rank.0)),
+            Ok(message) => Ok(parse_rank(&String::from_utf8_lossy(&message.payload)).map_or(0, |rank| rank.0)),
             // The target has no receiver, or the receiver is gone.
             Err(e) if matches!(e.kind(), RequestErrorKind::NoResponders | RequestErrorKind::TimedOut) => Ok(0),
-            Err(e) => Err(error::request(e, Effect::None)),
+            Err(e) => Err(error::request_failed(e, Effect::None)),
         }
     }
 
@@ -105,10 +105,10 @@ impl NatsLive {
     ///
     /// For that it sends a request to a subject without subscribers. The server handles the messages of a connection in
     /// order, so it has handled the subscriptions when it replies that there are no responders.
-    async fn settle(&self) -> Result<()> {
+    async fn wait_for_subscriptions(&self) -> Result<()> {
         let client = &self.tenant.log().connection.client;
         match client.send_request(client.new_inbox(), Request::new().timeout(Some(HANDOVER_TIMEOUT))).await {
-            Err(e) if e.kind() != RequestErrorKind::NoResponders => Err(error::request(e, Effect::None)),
+            Err(e) if e.kind() != RequestErrorKind::NoResponders => Err(error::request_failed(e, Effect::None)),
             _ => Ok(()),
         }
     }
@@ -120,16 +120,17 @@ impl NatsLive {
             Error::server_unavailable("the connection to the server was lost")
                 .with_source(Box::<dyn std::error::Error + Send + Sync>::from(e))
         };
-        let before = self.take_over(&target).await?;
-        let own = (before + 1, Uuids.next_id());
+        let before = self.end_current_receiver(&target).await?;
+        let own_rank = (before + 1, Uuids.next_id());
         let commands = client.subscribe(self.subject("command", &target)).await.map_err(|e| lost(e.to_string()))?;
         let ranks = client.subscribe(self.subject("rank", &target)).await.map_err(|e| lost(e.to_string()))?;
-        self.settle().await?;
+        self.wait_for_subscriptions().await?;
         let receiver = tenant.live.open_live(target.clone()).await?;
-        let text = format!("{} {}", own.0, own.1);
+        let text = format!("{} {}", own_rank.0, own_rank.1);
         let subject = self.subject("rank", &target);
         client.publish(subject.clone(), text.into()).await.map_err(|e| lost(e.to_string()))?;
-        let local_receiver = LocalReceiver { client, target, own, subject, deliveries: Arc::default(), is_over: false };
+        let local_receiver =
+            LocalReceiver { client, target, own_rank, subject, deliveries: Arc::default(), has_ended: false };
         tenant.common.runtime.spawn(local_receiver.serve(Arc::downgrade(&tenant.live), commands, ranks));
         Ok(receiver)
     }
@@ -140,20 +141,20 @@ impl NatsLive {
         let text = format!("{id}\n{}\n{}", request.deadline.as_millis(), request.command.encode());
         let largest = client.server_info().max_payload as u64;
         store_core::check_limit("record bytes", text.len() as u64, largest)?;
-        let withdrawal = CancelOnDrop { tenant: Arc::clone(&self.tenant), subject: subject.clone(), id: Some(id) };
+        let cancel_on_drop = CancelOnDrop { tenant: Arc::clone(&self.tenant), subject: subject.clone(), id: Some(id) };
         let asked = client.send_request(subject, Request::new().payload(text.into()).timeout(Some(request.deadline)));
         let answered = asked.await;
         match answered {
             Ok(message) => {
-                withdrawal.disarm();
-                answer(&String::from_utf8_lossy(&message.payload)).into_delivery()
+                cancel_on_drop.disarm();
+                parse_answer(&String::from_utf8_lossy(&message.payload)).into_delivery()
             }
             Err(e) if e.kind() == RequestErrorKind::NoResponders => {
-                withdrawal.disarm();
+                cancel_on_drop.disarm();
                 Ok(LiveDelivery::NoReceiver)
             }
             Err(e) if e.kind() == RequestErrorKind::TimedOut => Ok(LiveDelivery::Unknown),
-            Err(e) => Err(error::request(e, Effect::None)),
+            Err(e) => Err(error::request_failed(e, Effect::None)),
         }
     }
 }
@@ -191,13 +192,13 @@ impl LiveChannel for NatsLive {
 
     async fn deliver(&self, request: DeliverLive) -> Result<LiveDelivery> {
         self.tenant.check_open()?;
-        let mut ended = self.tenant.common.live_state.ended.subscribe();
+        let mut closed_tenants = self.tenant.common.live_state.closed_tenants.subscribe();
         let mut sending = pin!(self.send(request));
         loop {
             tokio::select! {
                 biased;
                 answered = &mut sending => return answered,
-                _ = ended.changed() => self.tenant.check_open()?,
+                _ = closed_tenants.changed() => self.tenant.check_open()?,
             }
         }
     }
@@ -214,22 +215,22 @@ fn lock(deliveries: &Deliveries) -> MutexGuard<'_, HashMap<String, AbortHandle>>
 struct LocalReceiver {
     client: Client,
     target: LiveTarget,
-    own: Rank,
+    own_rank: Rank,
     subject: String,
     deliveries: Arc<Deliveries>,
-    is_over: bool,
+    has_ended: bool,
 }
 
 impl LocalReceiver {
     /// Delivers commands to the receiver until it ends.
     async fn serve(mut self, hub: Weak<LiveHub>, mut commands: Subscriber, mut ranks: Subscriber) {
-        while !self.is_over {
+        while !self.has_ended {
             let Some(live) = hub.upgrade() else { break };
             tokio::select! {
                 biased;
                 Some(message) = ranks.next() => self.handle_rank(&live, &message).await,
-                Some(message) = commands.next() => self.hand_over(live, &message).await,
-                () = tokio::time::sleep(ROUND) => self.is_over = !live.targets().contains(&self.target),
+                Some(message) = commands.next() => self.start_delivery(live, &message).await,
+                () = tokio::time::sleep(RECEIVER_CHECK_INTERVAL) => self.has_ended = !live.targets().contains(&self.target),
                 else => break,
             }
         }
@@ -243,50 +244,50 @@ impl LocalReceiver {
     /// Handles a message of another receiver of the target.
     async fn handle_rank(&mut self, hub: &LiveHub, message: &Message) {
         let text = String::from_utf8_lossy(&message.payload);
-        let own = format!("{} {}", self.own.0, self.own.1);
-        match rank(&text) {
-            Some(other) if other == self.own => {}
-            Some(other) if other < self.own => {
+        let own_rank = format!("{} {}", self.own_rank.0, self.own_rank.1);
+        match parse_rank(&text) {
+            Some(other) if other == self.own_rank => {}
+            Some(other) if other < self.own_rank => {
                 // The other receiver has the lower rank. It ends when it is told the rank of this one.
-                let _lost = self.client.publish(self.subject.clone(), own.into()).await;
+                let _lost = self.client.publish(self.subject.clone(), own_rank.into()).await;
             }
             _ => {
-                self.is_over = true;
+                self.has_ended = true;
                 hub.end(&self.target);
                 if let Some(to) = message.reply.clone() {
-                    let _lost = self.client.publish(to, own.into()).await;
+                    let _lost = self.client.publish(to, own_rank.into()).await;
                 }
             }
         }
     }
 
     /// Starts the delivery of a command to the receiver. A message with an id alone aborts the delivery with that id.
-    async fn hand_over(&mut self, hub: Arc<LiveHub>, message: &Message) {
+    async fn start_delivery(&mut self, hub: Arc<LiveHub>, message: &Message) {
         let text = String::from_utf8_lossy(&message.payload).into_owned();
         let mut parts = text.splitn(3, '\n');
-        let (Some(id), Some(left), Some(command)) = (parts.next(), parts.next(), parts.next()) else {
+        let (Some(id), Some(time_left), Some(command)) = (parts.next(), parts.next(), parts.next()) else {
             if let Some(delivery) = lock(&self.deliveries).remove(&text) {
                 delivery.abort();
             }
             return;
         };
-        let left = Duration::from_millis(left.parse().unwrap_or_default());
+        let time_left = Duration::from_millis(time_left.parse().unwrap_or_default());
         let (target, command, id) = (self.target.clone(), command.to_owned(), id.to_owned());
-        let carrying = async move { hub.send_encoded(target, command, left).await };
+        let delivering = async move { hub.send_encoded(target, command, time_left).await };
         let (abort, registration) = AbortHandle::new_pair();
-        let mut carried = Box::pin(Abortable::new(carrying, registration));
+        let mut delivered = Box::pin(Abortable::new(delivering, registration));
         // The first poll puts the command into the queue of the receiver. This happens before the next message is
         // handled, so that commands keep their order.
-        let first = poll_fn(|context| Poll::Ready(carried.as_mut().poll(context))).await;
+        let first = poll_fn(|context| Poll::Ready(delivered.as_mut().poll(context))).await;
         lock(&self.deliveries).insert(id.clone(), abort);
         let (client, deliveries, message) = (self.client.clone(), Arc::clone(&self.deliveries), message.clone());
         tokio::spawn(async move {
-            let carried = match first {
-                Poll::Ready(carried) => carried,
-                Poll::Pending => carried.await,
+            let delivered = match first {
+                Poll::Ready(delivered) => delivered,
+                Poll::Pending => delivered.await,
             };
             lock(&deliveries).remove(&id);
-            match carried {
+            match delivered {
                 Ok(Ok(Some(answer))) => reply(&client, &message, &answer).await,
                 Ok(Err(_)) => reply(&client, &message, &LiveAnswer::Dropped).await,
                 // The sender no longer waits.
@@ -299,6 +300,6 @@ impl LocalReceiver {
 async fn reply(client: &Client, message: &Message, answer: &LiveAnswer) {
     if let Some(to) = message.reply.clone() {
         // If the answer is lost, the sender does not know the result.
-        let _lost = client.publish(to, answer_text(answer).into()).await;
+        let _lost = client.publish(to, encode_answer(answer).into()).await;
     }
 }

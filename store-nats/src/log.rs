@@ -24,7 +24,7 @@ use tokio::{
 
 use crate::{
     config::NatsConfig,
-    connection::{ATTEMPT, Connection, DEADLINE_HEADER, Written},
+    connection::{Connection, DEADLINE_HEADER, REQUEST_TIMEOUT, WriteResult},
     garbage::Garbage,
     key::Key,
     view::{Change, View},
@@ -50,7 +50,7 @@ struct LogEndRequests {
 /// dropped earlier, the callers get an error.
 struct LogEndQuery {
     log: Arc<Log>,
-    is_over: bool,
+    has_ended: bool,
 }
 
 impl LogEndQuery {
@@ -60,12 +60,12 @@ impl LogEndQuery {
                 let mut log_end_requests = lock(&self.log.log_end_requests);
                 if log_end_requests.waiting.is_empty() {
                     log_end_requests.is_asking = false;
-                    self.is_over = true;
+                    self.has_ended = true;
                     return;
                 }
                 std::mem::take(&mut log_end_requests.waiting)
             };
-            let answer = self.log.connection.last().await;
+            let answer = self.log.connection.last_sequence().await;
             for waiting in waiting {
                 let copy = answer.as_ref().copied().map_err(|error| Error::new(error.detail().clone()));
                 // A dropped caller needs no answer.
@@ -77,7 +77,7 @@ impl LogEndQuery {
 
 impl Drop for LogEndQuery {
     fn drop(&mut self) {
-        if !self.is_over {
+        if !self.has_ended {
             *lock(&self.log.log_end_requests) = LogEndRequests::default();
         }
     }
@@ -98,11 +98,11 @@ pub(crate) struct Log {
     notifiers: Mutex<HashMap<TenantId, Arc<Notifier>>>,
     /// Decisions of this process that were not yet read in the log, by name. When one is read, its sender tells the
     /// caller that made it whether it took effect.
-    awaited: Mutex<HashMap<String, oneshot::Sender<bool>>>,
+    pending_decisions: Mutex<HashMap<String, oneshot::Sender<bool>>>,
     pub(crate) garbage: Garbage,
     /// The name of this process.
     process: String,
-    last_name: AtomicU64,
+    next_decision_number: AtomicU64,
     clock_is_fixed: bool,
     pub(crate) deadline: Duration,
     runtime: Handle,
@@ -124,10 +124,10 @@ impl Log {
             resubscribe: Arc::default(),
             log_end_requests: Mutex::default(),
             notifiers: Mutex::default(),
-            awaited: Mutex::default(),
-            garbage: Garbage::new(config.garbage_kept),
+            pending_decisions: Mutex::default(),
+            garbage: Garbage::new(config.garbage_retention),
             process: Uuids.next_id(),
-            last_name: AtomicU64::default(),
+            next_decision_number: AtomicU64::default(),
             clock_is_fixed: config.clock_is_fixed,
             deadline: config.deadline,
             runtime,
@@ -164,10 +164,10 @@ impl Log {
 
     /// Returns a name for a decision of this process, and registers it so that it is recognised in the log.
     pub(crate) fn register_decision(&self) -> PendingDecision<'_> {
-        let number = self.last_name.fetch_add(1, Ordering::Relaxed);
+        let number = self.next_decision_number.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}.{number}", self.process);
         let (sender, receiver) = oneshot::channel();
-        lock(&self.awaited).insert(name.clone(), sender);
+        lock(&self.pending_decisions).insert(name.clone(), sender);
         PendingDecision { log: self, name, receiver }
     }
 
@@ -175,18 +175,18 @@ impl Log {
     pub(crate) async fn catch_up(self: &Arc<Self>) -> Result<()> {
         let mut behind = None;
         loop {
-            self.check()?;
+            self.check_not_truncated()?;
             let known = *self.position.borrow();
-            let last = self.ask_last().await?;
+            let last = self.ask_log_end().await?;
             if last >= known {
-                return self.reach(last).await;
+                return self.wait_until_read(last).await;
             }
             // Either the leader that answered was replaced and can no longer write, or the servers lost the end of what
             // was read.
             let _shown = self.touch().await;
             if behind.get_or_insert_with(Instant::now).elapsed() > self.deadline {
                 return self
-                    .check()
+                    .check_not_truncated()
                     .and(Err(Error::server_unavailable("the leader lacks messages that an earlier leader had")));
             }
             sleep(FOLLOW_RETRY_DELAY).await;
@@ -194,7 +194,7 @@ impl Log {
     }
 
     /// Returns an error if the servers lost a part of the log that was read, because the view is based on that part.
-    fn check(&self) -> Result<()> {
+    fn check_not_truncated(&self) -> Result<()> {
         if self.is_truncated.load(Ordering::SeqCst) {
             return Err(Error::corrupt(
                 "the servers lost a part of the log that was already read: open the mailbox again",
@@ -209,12 +209,12 @@ impl Log {
         if sequence <= known {
             self.is_truncated.store(true, Ordering::SeqCst);
         }
-        self.check()
+        self.check_not_truncated()
     }
 
     /// Asks the leader for the end of the log. Callers that arrive while a request is in progress share the answer of
     /// the next request.
-    async fn ask_last(self: &Arc<Self>) -> Result<u64> {
+    async fn ask_log_end(self: &Arc<Self>) -> Result<u64> {
         let (sender, receiver) = oneshot::channel();
         let is_first = {
             let mut log_end_requests = lock(&self.log_end_requests);
@@ -224,16 +224,16 @@ impl Log {
         if is_first {
             // The request runs in a task of the store, because the first caller may be dropped together with its
             // runtime.
-            self.runtime.spawn(LogEndQuery { log: Arc::clone(self), is_over: false }.ask());
+            self.runtime.spawn(LogEndQuery { log: Arc::clone(self), has_ended: false }.ask());
         }
         receiver.await.map_err(|lost| Error::unavailable("the call ended with no answer").with_source(lost))?
     }
 
     /// Waits until the log has been read up to the message with this sequence number.
-    pub(crate) async fn reach(&self, last: u64) -> Result<()> {
+    pub(crate) async fn wait_until_read(&self, last: u64) -> Result<()> {
         let mut position = self.position.subscribe();
         let begun = Instant::now();
-        let (mut seen, mut moved, mut asked) = (0, begun, begun);
+        let (mut last_seen, mut moved_at, mut resubscribed_at) = (0, begun, begun);
         loop {
             let now = {
                 let position = position.borrow_and_update();
@@ -244,24 +244,24 @@ impl Log {
             if now >= last {
                 return Ok(());
             }
-            if now != seen {
-                (seen, moved) = (now, Instant::now());
+            if now != last_seen {
+                (last_seen, moved_at) = (now, Instant::now());
             }
             match timeout(MESSAGE_TIMEOUT, position.changed()).await {
                 Ok(Ok(())) => {}
                 // Messages are still coming in.
-                Err(_) if *position.borrow() != seen => {}
+                Err(_) if *position.borrow() != last_seen => {}
                 Ok(Err(_)) => return Err(Error::closed()),
                 Err(_) => {
-                    if moved.elapsed() > self.deadline {
+                    if moved_at.elapsed() > self.deadline {
                         return Err(Error::server_unavailable("the server did not deliver the log in time"));
                     }
                     // If this write fails, it is tried again.
                     let _lost = self.touch().await;
-                    if moved.elapsed() > RESUBSCRIBE_AFTER && asked.elapsed() > RESUBSCRIBE_AFTER {
+                    if moved_at.elapsed() > RESUBSCRIBE_AFTER && resubscribed_at.elapsed() > RESUBSCRIBE_AFTER {
                         // The server that delivers the messages may be cut off from the cluster.
                         self.resubscribe.notify_waiters();
-                        asked = Instant::now();
+                        resubscribed_at = Instant::now();
                     }
                 }
             }
@@ -276,22 +276,22 @@ impl Log {
     }
 
     /// Writes a message on the subject of a key if `last` is still the last message on that subject.
-    pub(crate) async fn write(&self, key: &Key, last: u64, text: String) -> Result<Written> {
+    pub(crate) async fn write(&self, key: &Key, last: u64, text: String) -> Result<WriteResult> {
         let known = *self.position.borrow();
-        let written = self.connection.write_behind(self.connection.keys.subject(key), last, text).await?;
+        let written = self.connection.write_if_last(self.connection.keys.subject(key), last, text).await?;
         self.check_written(known, written)
     }
 
     /// Writes a message as `write` does. The message has no effect if it reaches the log after the deadline (PR-21).
-    pub(crate) async fn write_in_time(&self, key: &Key, last: u64, text: String) -> Result<Written> {
+    pub(crate) async fn write_in_time(&self, key: &Key, last: u64, text: String) -> Result<WriteResult> {
         let until = self.connection.clock.now()?.saturating_add(self.deadline);
         let known = *self.position.borrow();
         let written = self.connection.write_in_time(self.connection.keys.subject(key), last, text, until).await?;
         self.check_written(known, written)
     }
 
-    fn check_written(&self, known: u64, written: Written) -> Result<Written> {
-        if let Written::Accepted(sequence) = written
+    fn check_written(&self, known: u64, written: WriteResult) -> Result<WriteResult> {
+        if let WriteResult::Accepted(sequence) = written
             && let Err(lost) = self.check_sequence(known, sequence)
         {
             return Err(Error::commit_unknown(None).with_source(lost));
@@ -300,17 +300,17 @@ impl Log {
     }
 
     fn apply_message(&self, sequence: u64, message: &Message) {
-        let key = self.connection.keys.key(&message.subject);
+        let key = self.connection.keys.key_of(&message.subject);
         let text = String::from_utf8_lossy(&message.payload);
         let is_late = is_late(message);
         let change = self.view_mut().apply(sequence, key.clone(), &text, is_late);
-        let Change { tenant, claimable_from, garbage, data, ids, by } = change;
+        let Change { tenant, claimable_from, garbage, data, ids, decision_name } = change;
         let mut is_own = false;
-        if let Some(by) = by {
-            is_own = by.starts_with(&self.process);
-            if let Some(maker) = lock(&self.awaited).remove(&by) {
+        if let Some(decision_name) = decision_name {
+            is_own = decision_name.starts_with(&self.process);
+            if let Some(sender) = lock(&self.pending_decisions).remove(&decision_name) {
                 // A dropped caller needs no answer.
-                let _gone = maker.send(!is_late);
+                let _gone = sender.send(!is_late);
             }
         }
         self.garbage.add(key.as_ref(), garbage, is_own);
@@ -369,7 +369,7 @@ impl PendingDecision<'_> {
         match timeout(MESSAGE_TIMEOUT, &mut self.receiver).await {
             Ok(took_effect) => took_effect.ok(),
             Err(_) => {
-                self.log.reach(sequence).await.ok()?;
+                self.log.wait_until_read(sequence).await.ok()?;
                 self.took_effect()
             }
         }
@@ -378,7 +378,7 @@ impl PendingDecision<'_> {
 
 impl Drop for PendingDecision<'_> {
     fn drop(&mut self) {
-        lock(&self.log.awaited).remove(&self.name);
+        lock(&self.log.pending_decisions).remove(&self.name);
     }
 }
 
@@ -387,7 +387,7 @@ pub(crate) async fn follow(log: Weak<Log>) {
     loop {
         let Some(strong) = log.upgrade() else { return };
         let (mut context, keys) = (jetstream::new(strong.connection.client.clone()), strong.connection.keys.clone());
-        context.set_timeout(ATTEMPT);
+        context.set_timeout(REQUEST_TIMEOUT);
         let resubscribe = Arc::clone(&strong.resubscribe);
         let config = OrderedConfig {
             deliver_subject: strong.connection.client.new_inbox(),
@@ -395,7 +395,7 @@ pub(crate) async fn follow(log: Weak<Log>) {
             ..OrderedConfig::default()
         };
         drop(strong);
-        if let Ok(consumer) = context.create_consumer_on_stream(config, keys.log()).await
+        if let Ok(consumer) = context.create_consumer_on_stream(config, keys.log_stream()).await
             && let Ok(mut messages) = consumer.messages().await
         {
             loop {

@@ -111,7 +111,7 @@ impl NatsStore {
         let common = Arc::new(Common {
             log,
             config,
-            cursors: opened.meta.cursors,
+            cursor_key: opened.meta.cursor_key,
             runtime,
             live_state: LiveState::default(),
             is_closed: AtomicBool::new(false),
@@ -143,7 +143,7 @@ impl NatsStore {
             }
             Outcome::NotApplied => error,
         });
-        log.reach(written?).await
+        log.wait_until_read(written?).await
     }
 
     pub(crate) fn log(&self) -> Result<&Arc<Log>> {
@@ -181,7 +181,7 @@ impl Store for NatsStore {
         // The list is not about one tenant. The default tenant is named only because a scope requires a tenant.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let mut found = PageBuilder::new(page.checked_limit()?);
-        let after = Position::open(&common.cursors, &scope, page.cursor.as_ref())?;
+        let after = Position::open(&common.cursor_key, &scope, page.cursor.as_ref())?;
         common.log.catch_up().await?;
         let view = common.log.view();
         let filled = view.tenants.iter().filter(|(_, found)| !found.record.is_deleted && !found.mailbox.map.is_empty());
@@ -191,7 +191,7 @@ impl Store for NatsStore {
                 break;
             }
         }
-        Ok(found.finish(|at| at.seal(&common.cursors, &scope)))
+        Ok(found.finish(|at| at.seal(&common.cursor_key, &scope)))
     }
 
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
@@ -247,10 +247,10 @@ async fn delete(common: &Common, name: TenantId) -> Result<()> {
         let _written = log.write_in_time(&Key::Tenant(name.clone()), last, gone.encode()).await?;
     };
     let (connection, keys) = (&log.connection, &log.connection.keys);
-    for subjects in keys.of_tenant(&name, incarnation) {
-        connection.purge(&keys.log(), &subjects).await?;
+    for subjects in keys.tenant_subjects(&name, incarnation) {
+        connection.purge(&keys.log_stream(), &subjects).await?;
     }
-    connection.purge(&keys.data(), &keys.data_of_tenant(&name, incarnation)).await?;
+    connection.purge(&keys.data_stream(), &keys.tenant_data_subjects(&name, incarnation)).await?;
     // A caller that waits for a removed message continues when this message is read.
     log.touch().await.map(drop)
 }

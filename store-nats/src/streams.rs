@@ -14,32 +14,34 @@ use crate::{
 };
 
 /// What was found out about the streams when they were opened.
-pub(crate) struct Opened {
+pub(crate) struct OpenedStreams {
     pub(crate) meta: Meta,
     pub(crate) survives: Survives,
 }
 
 /// Creates missing streams, and checks existing ones.
-pub(crate) async fn open(connection: &Connection, config: &NatsConfig) -> Result<Opened> {
+pub(crate) async fn open(connection: &Connection, config: &NatsConfig) -> Result<OpenedStreams> {
     let keys = &connection.keys;
     let mut replicas = u64::MAX;
-    for (name, subjects) in [(keys.log(), keys.all_of_log()), (keys.data(), keys.all_of_data())] {
-        let info = ensure(connection, config, &name, &subjects).await?;
-        fits(&info.config, &name, &subjects)?;
+    for (name, subjects) in
+        [(keys.log_stream(), keys.all_log_subjects()), (keys.data_stream(), keys.all_data_subjects())]
+    {
+        let info = ensure_stream(connection, config, &name, &subjects).await?;
+        check_usable(&info.config, &name, &subjects)?;
         if !config.allow_unsafe {
-            check(&info.config)?;
+            check_durability(&info.config)?;
         }
         replicas = replicas.min(info.config.get("num_replicas").and_then(Value::as_u64).unwrap_or_default());
     }
     // Clients cannot read whether servers sync. A single server that does not sync may lose accepted messages.
     if replicas <= 1 && !config.assume_sync && !config.allow_unsafe {
-        return Err(refused("sync_interval", "assume_sync"));
+        return Err(unsafe_setting("sync_interval", "assume_sync"));
     }
     let survives = if config.assume_sync { Survives::Power } else { Survives::Process };
-    Ok(Opened { meta: meta(connection).await?, survives })
+    Ok(OpenedStreams { meta: load_or_create_meta(connection).await?, survives })
 }
 
-pub(crate) async fn ensure(
+pub(crate) async fn ensure_stream(
     connection: &Connection,
     config: &NatsConfig,
     name: &str,
@@ -73,10 +75,10 @@ pub(crate) async fn ensure(
         let failed = match connection.ask::<Value>(&format!("STREAM.CREATE.{name}"), &settings, Effect::Perhaps).await {
             // Another process may have created the stream at the same time, or not all servers know it yet.
             Ok(Ok(_)) => Error::unavailable("the stream was created, but cannot be found"),
-            Ok(Err(refusal)) if refusal.is_other_stream() => {
+            Ok(Err(refusal)) if refusal.is_stream_name_in_use() => {
                 Error::unavailable("the stream exists, but cannot be found")
             }
-            Ok(Err(refusal)) if refusal.is_of_beginning() => refusal.into(),
+            Ok(Err(refusal)) if refusal.is_cluster_starting() => refusal.into(),
             Ok(Err(refusal)) => return Err(refusal.into()),
             Err(error) if error.is_retryable() || error.outcome() == Outcome::Unknown => error,
             Err(error) => return Err(error),
@@ -89,7 +91,7 @@ pub(crate) async fn ensure(
 }
 
 /// Refuses a stream of another application with the same name, and a stream that refuses writes or removals.
-fn fits(config: &Value, name: &str, subjects: &str) -> Result<()> {
+fn check_usable(config: &Value, name: &str, subjects: &str) -> Result<()> {
     let has = |name: &str| config.get(name).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)));
     let other =
         ["mirror", "sources", "sealed", "deny_delete", "deny_purge", "no_ack"].into_iter().find(|name| has(name));
@@ -102,7 +104,7 @@ fn fits(config: &Value, name: &str, subjects: &str) -> Result<()> {
 }
 
 /// Refuses a stream that may drop or lose accepted messages. A setting that cannot be read counts as unsafe.
-fn check(config: &Value) -> Result<()> {
+fn check_durability(config: &Value) -> Result<()> {
     let is = |name: &str, value: &str| config.get(name).and_then(Value::as_str) == Some(value);
     let number = |name: &str| config.get(name).and_then(Value::as_i64);
     let safe: [(&'static str, bool); 7] = [
@@ -116,18 +118,18 @@ fn check(config: &Value) -> Result<()> {
         ("persist_mode", !is("persist_mode", "async")),
     ];
     match safe.into_iter().find(|(_, is_safe)| !is_safe) {
-        Some((setting, _)) => Err(refused(setting, "allow_unsafe")),
+        Some((setting, _)) => Err(unsafe_setting(setting, "allow_unsafe")),
         None => Ok(()),
     }
 }
 
-fn refused(setting: &'static str, option: &'static str) -> Error {
+fn unsafe_setting(setting: &'static str, option: &'static str) -> Error {
     Error::new(Detail::UnsafeDurability { setting: setting.into(), option: option.into() })
 }
 
 /// Returns the data that all instances share. The first opening of the store creates it.
-async fn meta(connection: &Connection) -> Result<Meta> {
-    let (stream, subject) = (connection.keys.log(), connection.keys.subject(&Key::Meta));
+async fn load_or_create_meta(connection: &Connection) -> Result<Meta> {
+    let (stream, subject) = (connection.keys.log_stream(), connection.keys.subject(&Key::Meta));
     let begun = Instant::now();
     let found = loop {
         if let Some((_, text)) = connection.load_last(&stream, &subject).await? {
@@ -136,7 +138,7 @@ async fn meta(connection: &Connection) -> Result<Meta> {
         if begun.elapsed() > connection.deadline {
             return Err(Error::unavailable("the streams were removed, or another application uses their names"));
         }
-        match connection.write_behind(subject.clone(), 0, Meta::make()?).await {
+        match connection.write_if_last(subject.clone(), 0, Meta::generate()?).await {
             // The next round shows whether it was written.
             Err(error) if error.outcome() != Outcome::Unknown => return Err(error),
             _ => {}
@@ -153,9 +155,9 @@ mod tests {
     use serde_json::{Value, json};
     use store_core::Detail;
 
-    use super::check;
+    use super::check_durability;
 
-    fn with(name: &str, value: Value) -> Value {
+    fn settings_with(name: &str, value: Value) -> Value {
         let mut config = json!({
             "storage": "file", "discard": "new", "retention": "limits", "max_age": 0, "max_msgs_per_subject": -1,
         });
@@ -165,7 +167,7 @@ mod tests {
 
     #[test]
     fn stream_settings_that_may_lose_data_are_refused() {
-        assert!(check(&with("name", json!("x"))).is_ok());
+        assert!(check_durability(&settings_with("name", json!("x"))).is_ok());
         for (name, value) in [
             ("storage", json!("memory")),
             ("storage", Value::Null),
@@ -176,7 +178,7 @@ mod tests {
             ("allow_msg_ttl", json!(true)),
             ("persist_mode", json!("async")),
         ] {
-            let refused = check(&with(name, value)).unwrap_err();
+            let refused = check_durability(&settings_with(name, value)).unwrap_err();
             let Detail::UnsafeDurability { setting, .. } = refused.detail() else { panic!("{refused}") };
             assert_eq!(setting, name);
         }

@@ -32,7 +32,7 @@ use crate::{
 pub(crate) struct Common {
     pub(crate) log: Arc<Log>,
     pub(crate) config: NatsConfig,
-    pub(crate) cursors: CursorKey,
+    pub(crate) cursor_key: CursorKey,
     pub(crate) runtime: Handle,
     pub(crate) live_state: LiveState,
     pub(crate) is_closed: AtomicBool,
@@ -54,7 +54,7 @@ pub(crate) struct Tenant {
     incarnation: Mutex<Option<u64>>,
     /// A lock for each thread. It is held while a decision about the thread is made, so that calls of this process do
     /// not conflict with each other.
-    deciding: Mutex<HashMap<ThreadId, Arc<AsyncMutex<()>>>>,
+    decision_locks: Mutex<HashMap<ThreadId, Arc<AsyncMutex<()>>>>,
     abandoned: Arc<AbandonedCalls>,
     is_closed: AtomicBool,
     pub(crate) notifier: Arc<Notifier>,
@@ -69,7 +69,7 @@ impl Tenant {
             common,
             name,
             incarnation: Mutex::default(),
-            deciding: Mutex::default(),
+            decision_locks: Mutex::default(),
             abandoned: Arc::default(),
             is_closed: AtomicBool::new(false),
             notifier,
@@ -110,12 +110,12 @@ impl Tenant {
     }
 
     /// Returns the lock that prevents two concurrent decisions about a thread in this process.
-    pub(crate) fn deciding(&self, thread: &ThreadId) -> Arc<AsyncMutex<()>> {
-        let mut deciding = self.deciding.lock().unwrap_or_else(PoisonError::into_inner);
-        if deciding.len() > 10_000 {
-            deciding.retain(|_, lock| Arc::strong_count(lock) > 1);
+    pub(crate) fn decision_lock(&self, thread: &ThreadId) -> Arc<AsyncMutex<()>> {
+        let mut decision_locks = self.decision_locks.lock().unwrap_or_else(PoisonError::into_inner);
+        if decision_locks.len() > 10_000 {
+            decision_locks.retain(|_, lock| Arc::strong_count(lock) > 1);
         }
-        Arc::clone(deciding.entry(thread.clone()).or_default())
+        Arc::clone(decision_locks.entry(thread.clone()).or_default())
     }
 
     /// Refuses further calls, and waits for those that write, because the tenant is deleted.
@@ -183,10 +183,10 @@ impl Tenant {
         let release = move |claimed: T| {
             // Later calls of a caller that did not receive the claims wait for their release.
             let (work, _caller) = in_flight::start(&tenant.abandoned, None);
-            let giving = release(Arc::clone(&tenant), claimed);
+            let releasing = release(Arc::clone(&tenant), claimed);
             tenant.common.runtime.spawn(async move {
                 let _work = work;
-                giving.await;
+                releasing.await;
             });
         };
         let release: Arc<dyn Fn(T) + Send + Sync> = Arc::new(release);

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::{codec, config::NatsConfig, connection::Connection, error::Effect, key::Key, store::NatsStore, streams};
 
 /// The time at which the clock starts, in milliseconds since 1970.
-const BEGIN: u64 = 1_763_700_000_000;
+const START_TIME: u64 = 1_763_700_000_000;
 
 /// A prefix for one test. Stores opened under it share its clock, which starts in November 2025.
 ///
@@ -44,7 +44,7 @@ impl TestPrefix {
         let prefix = Self { config };
         let connection = Connection::open(&prefix.config).await?;
         streams::open(&connection, &prefix.config).await?;
-        prefix.set(&connection, BEGIN).await?;
+        prefix.set_clock(&connection, START_TIME).await?;
         Ok(prefix)
     }
 
@@ -73,7 +73,7 @@ impl TestPrefix {
     /// # Errors
     /// `Unavailable` if the server cannot be reached.
     pub async fn advance(&self, by: Duration) -> Result<()> {
-        self.change(|now| now.saturating_add(by)).await
+        self.change_clock(|now| now.saturating_add(by)).await
     }
 
     /// Sets the clock back.
@@ -81,18 +81,18 @@ impl TestPrefix {
     /// # Errors
     /// As [`advance`](Self::advance).
     pub async fn set_back(&self, by: Duration) -> Result<()> {
-        self.change(|now| now.saturating_sub(by)).await
+        self.change_clock(|now| now.saturating_sub(by)).await
     }
 
-    async fn change(&self, change: impl Fn(Timestamp) -> Timestamp) -> Result<()> {
+    async fn change_clock(&self, change: impl Fn(Timestamp) -> Timestamp) -> Result<()> {
         let connection = Connection::open(&self.config).await?;
         let subject = connection.keys.subject(&Key::Clock);
-        let found = connection.load_last(&connection.keys.log(), &subject).await?;
-        let now = found.and_then(|(_, text)| codec::time(&text)).unwrap_or_default();
-        self.set(&connection, change(now).as_millis()).await
+        let found = connection.load_last(&connection.keys.log_stream(), &subject).await?;
+        let now = found.and_then(|(_, text)| codec::parse_test_time(&text)).unwrap_or_default();
+        self.set_clock(&connection, change(now).as_millis()).await
     }
 
-    async fn set(&self, connection: &Connection, millis: u64) -> Result<()> {
+    async fn set_clock(&self, connection: &Connection, millis: u64) -> Result<()> {
         let begun = Instant::now();
         loop {
             match connection.write(connection.keys.subject(&Key::Clock), millis.to_string()).await {
@@ -108,7 +108,7 @@ impl TestPrefix {
     /// As [`advance`](Self::advance).
     pub async fn remove(&self) -> Result<()> {
         let connection = Connection::open(&self.config).await?;
-        for stream in [connection.keys.log(), connection.keys.data(), connection.keys.bare()] {
+        for stream in [connection.keys.log_stream(), connection.keys.data_stream(), connection.keys.bare_stream()] {
             let delete = format!("STREAM.DELETE.{stream}");
             let begun = Instant::now();
             loop {
@@ -150,9 +150,9 @@ impl BareMessages {
     /// `Unavailable` if the server cannot be reached.
     pub async fn open(prefix: &TestPrefix) -> Result<Self> {
         let connection = Connection::open(&prefix.config).await?;
-        let stream = connection.keys.bare();
+        let stream = connection.keys.bare_stream();
         let subject = format!("{}.bare", prefix.config.prefix());
-        let _info = streams::ensure(&connection, &prefix.config, &stream, &subject).await?;
+        let _info = streams::ensure_stream(&connection, &prefix.config, &stream, &subject).await?;
         Ok(Self { context: jetstream::new(connection.client), subject })
     }
 

@@ -35,7 +35,7 @@ pub(crate) struct Tls {
 }
 
 /// The parts of a URL.
-pub(crate) struct Parts {
+pub(crate) struct UrlParts {
     pub(crate) servers: Vec<ServerAddr>,
     pub(crate) credentials: Credentials,
     pub(crate) tls: Tls,
@@ -47,7 +47,7 @@ pub(crate) struct Parts {
 }
 
 /// Parses a URL. Several servers are separated by commas.
-pub(crate) fn parse(text: &str) -> Result<Parts> {
+pub(crate) fn parse(text: &str) -> Result<UrlParts> {
     let (is_tls, rest) = match text.split_once("://") {
         Some(("nats", rest)) => (false, rest),
         Some(("tls", rest)) => (true, rest),
@@ -55,10 +55,11 @@ pub(crate) fn parse(text: &str) -> Result<Parts> {
     };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
-    let (who, hosts) = authority.rsplit_once('@').map_or((None, authority), |(who, hosts)| (Some(who), hosts));
-    let mut parts = Parts {
+    let (user_info, hosts) =
+        authority.rsplit_once('@').map_or((None, authority), |(user_info, hosts)| (Some(user_info), hosts));
+    let mut parts = UrlParts {
         servers: hosts.split(',').map(server).collect::<Result<_>>()?,
-        credentials: who.map_or(Ok(Credentials::None), credentials)?,
+        credentials: user_info.map_or(Ok(Credentials::None), credentials)?,
         tls: Tls { is_required: is_tls, ..Tls::default() },
         prefix: DEFAULT_PREFIX.to_owned(),
         replicas: None,
@@ -66,11 +67,12 @@ pub(crate) fn parse(text: &str) -> Result<Parts> {
         allow_unsafe: false,
         certificate: [None, None],
     };
-    let about = Url::parse("nats://host").and_then(|base| base.join(path)).map_err(|_| invalid("it is not a URL"))?;
-    if !matches!(about.path(), "" | "/") || about.fragment().is_some() {
+    let path_and_query =
+        Url::parse("nats://host").and_then(|base| base.join(path)).map_err(|_| invalid("it is not a URL"))?;
+    if !matches!(path_and_query.path(), "" | "/") || path_and_query.fragment().is_some() {
         return Err(invalid("only parameters may follow the servers"));
     }
-    for (key, value) in about.query_pairs() {
+    for (key, value) in path_and_query.query_pairs() {
         parts.set(&key, &value)?;
     }
     parts.tls.certificate = match std::mem::take(&mut parts.certificate) {
@@ -93,23 +95,23 @@ fn server(host: &str) -> Result<ServerAddr> {
     ServerAddr::from_url(url).map_err(|_| invalid("the address of a server is invalid"))
 }
 
-fn credentials(who: &str) -> Result<Credentials> {
-    Ok(match who.split_once(':') {
+fn credentials(user_info: &str) -> Result<Credentials> {
+    Ok(match user_info.split_once(':') {
         Some((user, password)) => Credentials::Password(decoded(user)?, decoded(password)?),
-        None => Credentials::Token(decoded(who)?),
+        None => Credentials::Token(decoded(user_info)?),
     })
 }
 
-impl Parts {
+impl UrlParts {
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
         match (key, value) {
-            ("prefix", name) => self.prefix = prefix(name)?,
+            ("prefix", name) => self.prefix = check_prefix(name)?,
             ("replicas", count) => {
                 let count = count.parse().ok().filter(|count| (1..=MOST_REPLICAS).contains(count));
                 self.replicas = Some(count.ok_or_else(|| invalid("`replicas` must be from 1 to 5"))?);
             }
-            ("creds", file) => self.identify(Credentials::File(file.into()))?,
-            ("nkey", file) => self.identify(Credentials::Key(file.into()))?,
+            ("creds", file) => self.set_credentials(Credentials::File(file.into()))?,
+            ("nkey", file) => self.set_credentials(Credentials::Key(file.into()))?,
             ("tls", "true") => self.tls.is_required = true,
             ("ca", file) => (self.tls.is_required, self.tls.authorities) = (true, Some(file.into())),
             ("cert", file) => (self.tls.is_required, self.certificate[0]) = (true, Some(file.into())),
@@ -124,17 +126,17 @@ impl Parts {
         Ok(())
     }
 
-    fn identify(&mut self, as_whom: Credentials) -> Result<()> {
+    fn set_credentials(&mut self, credentials: Credentials) -> Result<()> {
         if !matches!(self.credentials, Credentials::None) {
             return Err(invalid("it contains more than one set of credentials"));
         }
-        self.credentials = as_whom;
+        self.credentials = credentials;
         Ok(())
     }
 }
 
 /// Checks that a name can be a single token of a subject and the name of a stream, and returns it.
-pub(crate) fn prefix(name: &str) -> Result<String> {
+pub(crate) fn check_prefix(name: &str) -> Result<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if name.is_empty() || name.len() > LONGEST_PREFIX || !name.bytes().all(is_plain) {
         return Err(invalid("`prefix` must have 1 to 64 letters, digits, `_` and `-`"));
@@ -156,22 +158,23 @@ fn invalid(reason: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::{Credentials, Parts, parse};
+    use super::{Credentials, UrlParts, parse};
 
     #[test]
     fn a_url_names_the_server_and_its_options() {
         let url = "nats://ada:s%40cret@one:4333,two,[::1]:4/?prefix=agents&replicas=3&ca=/ca.pem&assume_sync=true";
-        let Parts { servers, credentials, tls, prefix, replicas, assume_sync, allow_unsafe, .. } = parse(url).unwrap();
+        let UrlParts { servers, credentials, tls, prefix, replicas, assume_sync, allow_unsafe, .. } =
+            parse(url).unwrap();
         let servers: Vec<_> = servers.iter().map(|server| (server.host().to_owned(), server.port())).collect();
         let expected = [("one".to_owned(), 4333), ("two".to_owned(), 4222), ("::1".to_owned(), 4)];
         assert_eq!(servers, expected);
         assert!(matches!(credentials, Credentials::Password(user, word) if user == "ada" && word == "s@cret"));
         assert!(tls.is_required && tls.authorities.is_some() && assume_sync && !allow_unsafe);
         assert_eq!((prefix.as_str(), replicas), ("agents", Some(3)));
-        let Parts { credentials, prefix, tls, .. } = parse("nats://word@localhost").unwrap();
+        let UrlParts { credentials, prefix, tls, .. } = parse("nats://word@localhost").unwrap();
         assert!(matches!(credentials, Credentials::Token(token) if token == "word"));
         assert_eq!((prefix.as_str(), tls.is_required), ("agentstore", false));
-        let Parts { credentials, tls, .. } = parse("tls://localhost?creds=/user.creds").unwrap();
+        let UrlParts { credentials, tls, .. } = parse("tls://localhost?creds=/user.creds").unwrap();
         assert!(matches!(credentials, Credentials::File(_)) && tls.is_required);
     }
 

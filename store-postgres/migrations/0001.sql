@@ -1192,7 +1192,7 @@ BEGIN
     RETURN p_now;
 END $$;
 
--- Returns the places of a thread in the lists of the mailbox, after `ripen`. The rule is `mailbox::places` of core.
+-- Returns the places of a thread in the lists of the mailbox, after `ripen`. The rule is `mailbox::thread_positions` of core.
 CREATE FUNCTION $schema$.place(p_tenant text, p_thread text, p_epoch bigint, p_lease_until bigint, p_free_since bigint)
     RETURNS TABLE (priority smallint, since bigint, due bigint) LANGUAGE sql STABLE AS $$
     SELECT f.first, CASE WHEN f.first IS NOT NULL THEN greatest(p_free_since, (SELECT q.due FROM $schema$.queued q

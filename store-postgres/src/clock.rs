@@ -10,7 +10,7 @@ use std::{
 use store_core::{Result, Timestamp};
 
 /// The maximum difference, in milliseconds, between the times of two decisions that are written together.
-const NEAR_MS: u64 = 10;
+const MAX_GROUP_SKEW_MS: u64 = 10;
 
 /// The time at which a decision is made.
 #[derive(Debug, Clone, Copy)]
@@ -23,13 +23,13 @@ pub(crate) struct Moment {
 impl Moment {
     /// Returns whether two decisions can be written as if made at the same moment.
     pub(crate) fn is_near(self, other: Self) -> bool {
-        let (one, two) = (self.later().as_millis(), other.later().as_millis());
-        one.abs_diff(two) <= if self.at.is_some() { NEAR_MS } else { 0 }
+        let (one, two) = (self.current_time().as_millis(), other.current_time().as_millis());
+        one.abs_diff(two) <= if self.at.is_some() { MAX_GROUP_SKEW_MS } else { 0 }
     }
 
     /// Returns the time of the decision plus the time that has passed since. The server refuses the write if its own
     /// time differs too much.
-    pub(crate) fn later(self) -> Timestamp {
+    pub(crate) fn current_time(self) -> Timestamp {
         self.now.saturating_add(self.at.map_or(Duration::ZERO, |at| at.elapsed()))
     }
 }

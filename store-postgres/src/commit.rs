@@ -6,13 +6,13 @@ use async_trait::async_trait;
 use sqlx::PgConnection;
 use store_core::{
     Commit, CommitCoordinator, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore,
-    commit::{self, CommitChange, Setting},
+    commit::{self, CommitChange, DecisionContext},
 };
 
 use crate::{
     cache::{Lookup, RecordCache},
-    decide::{CacheUpdate, Decided, decide, decide_in_family, decide_inside},
-    events::of_events,
+    decide::{CacheUpdate, RuleResult, decide, decide_in_caller_transaction, decide_in_family},
+    events::events_lookup,
     store::OpenTenant,
     tenant::{Tenant, with_key},
     write::Batch,
@@ -36,8 +36,8 @@ impl CommitCoordinator for PostgresCommits {
         let (key, about) = (commit.key.clone(), Some(commit.thread.clone()));
         let call = |tenant: Arc<Tenant>| async move {
             commit::check(&commit, &tenant.common.config.limits)?;
-            let (first, in_family) = first(&commit);
-            let rule = |cache: &RecordCache, setting: Setting<'_>| plan(cache, &commit, setting);
+            let (first, in_family) = first_lookup(&commit);
+            let rule = |cache: &RecordCache, setting: DecisionContext<'_>| plan(cache, &commit, setting);
             if in_family {
                 decide_in_family(&tenant, &commit.thread, first, rule).await
             } else {
@@ -66,7 +66,7 @@ impl CommitCoordinator for PostgresCommits {
 
 /// Returns the records that the plan of a commit most likely needs, and whether the commit must hold the lock of the
 /// family so that no other call changes parents meanwhile.
-fn first(commit: &Commit) -> (Lookup, bool) {
+fn first_lookup(commit: &Commit) -> (Lookup, bool) {
     let needs = commit::needs(commit);
     let in_family = needs.parent_thread.is_some();
     let first = Lookup {
@@ -77,7 +77,7 @@ fn first(commit: &Commit) -> (Lookup, bool) {
         names: needs.snapshots,
         states: needs.state,
         inputs: needs.pending,
-        ..of_events(commit.events.as_ref())
+        ..events_lookup(commit.events.as_ref())
     };
     (first, in_family)
 }
@@ -87,21 +87,21 @@ pub(crate) async fn commit_in(tenant: &Tenant, connection: &mut PgConnection, co
     tenant.check_open()?;
     tenant.common.check_writable()?;
     commit::check(commit, &tenant.common.config.limits)?;
-    let (first, in_family) = first(commit);
+    let (first, in_family) = first_lookup(commit);
     let mut connection = tenant.db().of_caller(connection);
     if in_family {
-        connection.lock_family(&tenant.fixed.tenant).await?;
+        connection.lock_family(&tenant.constants.tenant).await?;
     }
-    let rule = |cache: &RecordCache, setting: Setting<'_>| plan(cache, commit, setting);
-    let decided = Box::pin(decide_inside(tenant, &commit.thread, connection, first, rule)).await;
+    let rule = |cache: &RecordCache, setting: DecisionContext<'_>| plan(cache, commit, setting);
+    let decided = Box::pin(decide_in_caller_transaction(tenant, &commit.thread, connection, first, rule)).await;
     // The caller knows the outcome of its transaction: if the transaction was not committed, nothing of the commit was
     // written.
     decided.map_err(|error| with_key(error, commit.key.as_ref()))
 }
 
-fn plan(cache: &RecordCache, commit: &Commit, setting: Setting<'_>) -> Result<Decided<Receipt>> {
+fn plan(cache: &RecordCache, commit: &Commit, setting: DecisionContext<'_>) -> Result<RuleResult<Receipt>> {
     let plan = match commit::plan(cache, commit, setting)? {
-        CommitChange::Repeat(receipt) => return Ok(Decided::Answer(*receipt)),
+        CommitChange::Repeat(receipt) => return Ok(RuleResult::Answer(*receipt)),
         CommitChange::Write(plan) => plan,
     };
     let mut batch = Batch::default();
@@ -110,5 +110,5 @@ fn plan(cache: &RecordCache, commit: &Commit, setting: Setting<'_>) -> Result<De
     }
     batch.commit(&commit.thread, cache, &plan)?;
     let answer = plan.receipt.clone();
-    Ok(Decided::Write { batch, after: CacheUpdate::Commit(plan), answer })
+    Ok(RuleResult::Write { batch, after: CacheUpdate::Commit(plan), answer })
 }

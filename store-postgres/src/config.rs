@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use sqlx::postgres::PgConnectOptions;
 use store_core::{IdSource, Limits, Result, Uuids};
 
-use crate::url::{self, Parts, Target};
+use crate::url::{self, Target, UrlParts};
 
 /// What opening a store does about the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -84,7 +84,7 @@ impl PostgresConfig {
     /// # Errors
     /// `Invalid` for any other URL, parameter or value. No error shows the password.
     pub fn new(url: &str) -> Result<Self> {
-        let Parts { server, schema, connections, is_pooled, allow_unsafe, connect_within, target, .. } =
+        let UrlParts { server, schema, connections, is_pooled, allow_unsafe, connect_within, target, .. } =
             url::parse(url)?;
         Ok(Self {
             server,
@@ -114,7 +114,7 @@ impl PostgresConfig {
     /// # Errors
     /// `Invalid` for a name that would need quotes.
     pub fn with_schema(mut self, name: &str) -> Result<Self> {
-        self.schema = url::schema(name)?;
+        self.schema = url::check_schema_name(name)?;
         Ok(self)
     }
 }

@@ -22,9 +22,9 @@ use store_core::{Error, Outcome, Result, TenantId};
 
 use crate::{
     clock::Clock,
+    columns::read_u64,
     config::{Pooler, PostgresConfig},
     error::{self, Effect, corrupt},
-    pages::int,
     schema,
     sql::Sql,
     url::Target,
@@ -35,7 +35,7 @@ const IDLE: Duration = Duration::from_secs(30);
 
 /// Planner settings. Plans are made once, possibly while tables are still small. So these settings force plans that
 /// look rows up by their keys.
-const PLANS: [(&str, &str); 5] = [
+const PLANNER_SETTINGS: [(&str, &str); 5] = [
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_seqscan", "off"),
     ("enable_bitmapscan", "off"),
@@ -49,7 +49,7 @@ pub(crate) struct Db {
     pool: Pool<Connector>,
     pub(crate) sql: Sql,
     deadline: Duration,
-    patience: Duration,
+    acquire_timeout: Duration,
     pub(crate) clock: Clock,
     /// Whether a transaction pooler is in front of the server. Then each statement runs in an explicit transaction, and
     /// none is prepared (PO-10).
@@ -95,7 +95,7 @@ impl Db {
     pub(crate) fn new(config: &PostgresConfig) -> Result<Self> {
         let mut server = config.server.clone();
         if config.pooler == Pooler::None {
-            server = server.options(PLANS);
+            server = server.options(PLANNER_SETTINGS);
         }
         let connector = Connector { server, target: config.target, allows_unsafe: config.allow_unsafe };
         let (wait, connect) = (Some(config.acquire), Some(config.acquire));
@@ -109,7 +109,7 @@ impl Db {
             pool,
             sql: Sql::new(&config.schema),
             deadline: config.deadline,
-            patience: config.acquire,
+            acquire_timeout: config.acquire,
             clock: Clock::new(config.clock_is_fixed),
             is_pooled: config.pooler == Pooler::Transaction,
             is_closed: AtomicBool::new(false),
@@ -119,17 +119,17 @@ impl Db {
     /// Asks the server for its time and sets the clock.
     pub(crate) async fn ask_time(&self) -> Result<()> {
         let rows = self.any().read(|sql| &sql.clock, PgArguments::default()).await?;
-        let clock = rows.first().map_or(Ok(0), |row| int(row, 0))?;
+        let clock = rows.first().map_or(Ok(0), |row| read_u64(row, 0))?;
         self.clock.set_server_time(Duration::from_millis(clock));
         Ok(())
     }
 
     /// Calls an SQL function that takes a tenant and returns a number. Returns 0 if the function returns nothing.
-    pub(crate) async fn about(&self, tenant: &str, sql: impl FnOnce(&Sql) -> &Arc<str>) -> Result<u64> {
+    pub(crate) async fn call_for_tenant(&self, tenant: &str, sql: impl FnOnce(&Sql) -> &Arc<str>) -> Result<u64> {
         let mut with = PgArguments::default();
         add(&mut with, tenant)?;
         let rows = self.any().write(sql, with).await.map_err(|failed| failed.error)?;
-        Ok(rows.first().and_then(|row| int(row, 0).ok()).unwrap_or_default())
+        Ok(rows.first().and_then(|row| read_u64(row, 0).ok()).unwrap_or_default())
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
@@ -149,7 +149,7 @@ impl Db {
 
     /// Takes a connection from the pool, for a call that has waited for `waited` already.
     async fn acquire(&self, waited: Duration) -> Result<Object<Connector>> {
-        let wait = Some(self.patience.saturating_sub(waited));
+        let wait = Some(self.acquire_timeout.saturating_sub(waited));
         let timeouts = Timeouts { wait, ..self.pool.timeouts() };
         self.pool.timeout_get(&timeouts).await.map_err(|error| match error {
             PoolError::Timeout(_) => Error::server_unavailable("no connection became free in time"),
@@ -181,7 +181,7 @@ impl Db {
 
     /// Returns one connection for all statements, in a transaction that holds the lock of the tenant's families. Until
     /// it ends, no other call of the tenant changes parents or deletes threads.
-    pub(crate) async fn family(&self, tenant: &TenantId) -> Result<Connection<'_>> {
+    pub(crate) async fn family_transaction(&self, tenant: &TenantId) -> Result<Connection<'_>> {
         let mut connection = self.transaction().await?;
         connection.lock_family(tenant).await?;
         Ok(connection)
@@ -192,16 +192,18 @@ impl Db {
     }
 
     /// Runs a statement in a transaction of its own.
-    async fn by_itself(
+    async fn in_own_transaction(
         &self,
         text: Arc<str>,
         with: impl FnOnce() -> Result<PgArguments>,
         effect: Effect,
         waited: Duration,
-    ) -> Result<Vec<PgRow>, Failed> {
+    ) -> Result<Vec<PgRow>, StatementFailure> {
         let mut connection = self.begin("BEGIN", waited).await?;
         let answered = match connection.pinned() {
-            Some(pinned) => within(self.deadline, self.statement(text, with()?).fetch_all(pinned), Effect::None).await,
+            Some(pinned) => {
+                with_deadline(self.deadline, self.statement(text, with()?).fetch_all(pinned), Effect::None).await
+            }
             None => Ok(Vec::new()),
         };
         let ended = connection.finish(answered.is_ok() && effect == Effect::Perhaps).await;
@@ -242,12 +244,12 @@ impl Connection<'_> {
     }
 
     /// Returns the maximum time that a call waits before it can send to the server.
-    pub(crate) const fn patience(&self) -> Duration {
-        self.db.patience
+    pub(crate) const fn acquire_timeout(&self) -> Duration {
+        self.db.acquire_timeout
     }
 
     /// Records how long the call has waited already.
-    pub(crate) const fn has_waited(&mut self, waited: Duration) {
+    pub(crate) const fn set_waited(&mut self, waited: Duration) {
         self.waited = waited;
     }
 
@@ -261,16 +263,16 @@ impl Connection<'_> {
         &mut self,
         sql: impl FnOnce(&Sql) -> &Arc<str>,
         with: PgArguments,
-    ) -> Result<Vec<PgRow>, Failed> {
-        self.write_at(sql, || Ok(with)).await
+    ) -> Result<Vec<PgRow>, StatementFailure> {
+        self.write_with_late_arguments(sql, || Ok(with)).await
     }
 
     /// Does the same as `write`, with arguments that are made just before the statement is sent.
-    pub(crate) async fn write_at(
+    pub(crate) async fn write_with_late_arguments(
         &mut self,
         sql: impl FnOnce(&Sql) -> &Arc<str>,
         with: impl FnOnce() -> Result<PgArguments>,
-    ) -> Result<Vec<PgRow>, Failed> {
+    ) -> Result<Vec<PgRow>, StatementFailure> {
         let effect = if self.is_transaction() { Effect::None } else { Effect::Perhaps };
         if !matches!(self.on, ConnectionSource::Caller(_)) {
             return Box::pin(self.run(sql, with, effect)).await;
@@ -278,7 +280,7 @@ impl Connection<'_> {
         // The savepoint keeps a failed statement from aborting the transaction of the caller.
         self.control("SAVEPOINT agentstore", effect).await?;
         let answered = Box::pin(self.run(sql, with, effect)).await;
-        let is_usable = answered.as_ref().map_or_else(|failed| failed.asked != Exchange::Lost, |_| true);
+        let is_usable = answered.as_ref().map_or_else(|failed| failed.exchange != Exchange::Lost, |_| true);
         match &answered {
             Ok(_) => self.control("RELEASE SAVEPOINT agentstore", effect).await?,
             Err(_) if is_usable => {
@@ -299,7 +301,7 @@ impl Connection<'_> {
         &mut self,
         text: &str,
         with: impl FnOnce() -> Result<PgArguments>,
-    ) -> Result<Vec<PgRow>, Failed> {
+    ) -> Result<Vec<PgRow>, StatementFailure> {
         let text = self.db.sql.in_schema(text).into();
         Box::pin(self.run_text(text, with, Effect::Perhaps)).await
     }
@@ -309,7 +311,7 @@ impl Connection<'_> {
         sql: impl FnOnce(&Sql) -> &Arc<str>,
         with: impl FnOnce() -> Result<PgArguments>,
         effect: Effect,
-    ) -> Result<Vec<PgRow>, Failed> {
+    ) -> Result<Vec<PgRow>, StatementFailure> {
         let text = Arc::clone(sql(&self.db.sql));
         self.run_text(text, with, effect).await
     }
@@ -319,17 +321,17 @@ impl Connection<'_> {
         text: Arc<str>,
         with: impl FnOnce() -> Result<PgArguments>,
         effect: Effect,
-    ) -> Result<Vec<PgRow>, Failed> {
+    ) -> Result<Vec<PgRow>, StatementFailure> {
         let (db, deadline) = (self.db, self.db.deadline);
         if let Some(pinned) = self.pinned() {
-            return within(deadline, db.statement(text, with()?).fetch_all(pinned), effect).await;
+            return with_deadline(deadline, db.statement(text, with()?).fetch_all(pinned), effect).await;
         }
         if db.is_pooled {
-            return Box::pin(db.by_itself(text, with, effect, self.waited)).await;
+            return Box::pin(db.in_own_transaction(text, with, effect, self.waited)).await;
         }
         let mut connection = db.acquire(self.waited).await?;
-        let answered = within(deadline, db.statement(text, with()?).fetch_all(&mut *connection), effect).await;
-        if answered.as_ref().is_err_and(|failed| failed.asked == Exchange::Lost) {
+        let answered = with_deadline(deadline, db.statement(text, with()?).fetch_all(&mut *connection), effect).await;
+        if answered.as_ref().is_err_and(|failed| failed.exchange == Exchange::Lost) {
             drop(Object::take(connection));
         }
         answered
@@ -338,7 +340,7 @@ impl Connection<'_> {
     async fn control(&mut self, sql: &'static str, effect: Effect) -> Result<()> {
         let deadline = self.db.deadline;
         let Some(pinned) = self.pinned() else { return Ok(()) };
-        let done = within(deadline, sqlx::raw_sql(sql).execute(pinned), effect).await;
+        let done = with_deadline(deadline, sqlx::raw_sql(sql).execute(pinned), effect).await;
         done.map(|_| ()).map_err(|failed| failed.error)
     }
 
@@ -356,7 +358,7 @@ impl Connection<'_> {
         let mut with = PgArguments::default();
         add(&mut with, tenant.as_str())?;
         let rows = self.read(|sql| &sql.lock_family, with).await?;
-        self.set_server_time(Duration::from_millis(rows.first().map_or(Ok(0), |row| int(row, 1))?));
+        self.set_server_time(Duration::from_millis(rows.first().map_or(Ok(0), |row| read_u64(row, 1))?));
         Ok(())
     }
 
@@ -371,20 +373,20 @@ impl Connection<'_> {
     }
 
     /// Returns whether another statement can follow one that failed in this way.
-    pub(crate) const fn goes_on_after(&self, failed: &Failed) -> bool {
+    pub(crate) const fn can_continue_after(&self, failed: &StatementFailure) -> bool {
         match self.on {
             ConnectionSource::Any => true,
             ConnectionSource::Own(_) => false,
             // After a violated unique key the transaction can continue. After a conflict with other transactions, the
             // caller must begin its transaction again.
-            ConnectionSource::Caller(_) => failed.is_taken,
+            ConnectionSource::Caller(_) => failed.violates_unique_key,
         }
     }
 
-    /// Ends the transaction: commits it if `with_all`, else rolls it back. The transaction of a caller stays open.
-    pub(crate) async fn finish(mut self, with_all: bool) -> Result<()> {
+    /// Ends the transaction: commits it if `should_commit`, else rolls it back. The transaction of a caller stays open.
+    pub(crate) async fn finish(mut self, should_commit: bool) -> Result<()> {
         if let ConnectionSource::Own(_) = self.on {
-            let (sql, effect) = if with_all { ("COMMIT", Effect::Perhaps) } else { ("ROLLBACK", Effect::None) };
+            let (sql, effect) = if should_commit { ("COMMIT", Effect::Perhaps) } else { ("ROLLBACK", Effect::None) };
             self.control(sql, effect).await?;
         }
         // From here on the pool may lend the connection to other calls.
@@ -404,13 +406,13 @@ impl Drop for Connection<'_> {
 
 /// The failure of a statement.
 #[derive(Debug)]
-pub(crate) struct Failed {
+pub(crate) struct StatementFailure {
     pub(crate) error: Error,
     /// Whether a retry may succeed.
     pub(crate) is_transient: bool,
     /// Whether a row with the same unique key existed already.
-    pub(crate) is_taken: bool,
-    asked: Exchange,
+    pub(crate) violates_unique_key: bool,
+    exchange: Exchange,
 }
 
 /// What happened to the exchange with the server.
@@ -423,15 +425,15 @@ enum Exchange {
     Lost,
 }
 
-impl Failed {
+impl StatementFailure {
     /// Returns the failure of a statement that took effect but whose answer cannot be used.
     pub(crate) fn after_answer(error: Error) -> Self {
-        Self { asked: Exchange::Answered, ..error.into() }
+        Self { exchange: Exchange::Answered, ..error.into() }
     }
 
     /// Returns whether anything was sent to the server.
-    pub(crate) fn was_asked(&self) -> bool {
-        self.asked != Exchange::Never
+    pub(crate) fn was_sent(&self) -> bool {
+        self.exchange != Exchange::Never
     }
 
     /// Returns whether it is unknown if the statement took effect.
@@ -440,26 +442,28 @@ impl Failed {
     }
 }
 
-impl From<Error> for Failed {
+impl From<Error> for StatementFailure {
     fn from(error: Error) -> Self {
-        Self { error, is_transient: false, is_taken: false, asked: Exchange::Never }
+        Self { error, is_transient: false, violates_unique_key: false, exchange: Exchange::Never }
     }
 }
 
-async fn within<T>(
+async fn with_deadline<T>(
     deadline: Duration,
     answer: impl Future<Output = Result<T, sqlx::Error>>,
     effect: Effect,
-) -> Result<T, Failed> {
+) -> Result<T, StatementFailure> {
     match tokio::time::timeout(deadline, answer).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(Failed {
+        Ok(Err(error)) => Err(StatementFailure {
             is_transient: error::is_transient(&error),
-            is_taken: error::violated(&error).is_some(),
-            asked: if error::ends_connection(&error) { Exchange::Lost } else { Exchange::Answered },
+            violates_unique_key: error::violated(&error).is_some(),
+            exchange: if error::ends_connection(&error) { Exchange::Lost } else { Exchange::Answered },
             error: error::sql(error, effect),
         }),
-        Err(_) => Err(Failed { asked: Exchange::Lost, ..Failed::from(error::late(effect)) }),
+        Err(_) => {
+            Err(StatementFailure { exchange: Exchange::Lost, ..StatementFailure::from(error::timed_out(effect)) })
+        }
     }
 }
 

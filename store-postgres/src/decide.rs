@@ -5,14 +5,14 @@ use std::{sync::Arc, time::Instant};
 
 use store_core::{
     Error, Result, ThreadId,
-    commit::{Plan, Setting},
+    commit::{DecisionContext, Plan},
     event::EventPlan,
     pending::QueuePlan,
     thread::{IdRecord, StoredThread},
 };
 
 use crate::{
-    cache::{self, CachedClaim, Ids, Lookup, MailboxCache, MailboxLookup, OutboxLookup, RecordCache},
+    cache::{self, CachedClaim, DecisionIds, Lookup, MailboxCache, MailboxLookup, OutboxLookup, RecordCache},
     db::Connection,
     tenant::Tenant,
     write::{Batch, Written},
@@ -26,7 +26,7 @@ const TRIES: usize = 5;
 /// The result of a rule.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is destructured at once")]
-pub(crate) enum Decided<T> {
+pub(crate) enum RuleResult<T> {
     /// The answer. There is nothing to write.
     Answer(T),
     /// A batch to be written before the answer is returned.
@@ -49,10 +49,10 @@ pub(crate) async fn decide<T: Send>(
     tenant: &Tenant,
     id: &ThreadId,
     first: Lookup,
-    rule: impl Fn(&RecordCache, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
+    rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<T>> + Send + Sync,
 ) -> Result<T> {
-    let slot = tenant.slot(id);
-    let mut cache = slot.lock().await;
+    let thread_cache = tenant.thread_cache(id);
+    let mut cache = thread_cache.lock().await;
     let mut deciding = DecisionLoop::new(tenant, tenant.db().any(), first);
     let answer = deciding.run(&mut cache, &rule).await;
     if answer.is_err() {
@@ -69,7 +69,7 @@ pub(crate) async fn decide<T: Send>(
 pub(crate) async fn decide_locked<T: Send>(
     tenant: &Tenant,
     first: Lookup,
-    rule: impl Fn(&RecordCache, Setting<'_>) -> Result<Decided<Option<T>>> + Send + Sync,
+    rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<Option<T>>> + Send + Sync,
 ) -> Result<T> {
     let (mut tries, began) = (0, Instant::now());
     loop {
@@ -77,7 +77,7 @@ pub(crate) async fn decide_locked<T: Send>(
         let connection = tenant.db().transaction().await?;
         let mut deciding = DecisionLoop { locks: true, ..DecisionLoop::new(tenant, connection, first.clone()) };
         let answer = loop {
-            let mut cache = RecordCache::new(Arc::clone(&tenant.fixed), None);
+            let mut cache = RecordCache::new(Arc::clone(&tenant.constants), None);
             match deciding.run(&mut cache, &rule).await {
                 Ok(None) => {}
                 Ok(Some(answer)) => break Ok(answer),
@@ -94,22 +94,22 @@ pub(crate) async fn decide_locked<T: Send>(
 }
 
 /// Makes a decision about records that belong to no thread, without locks.
-pub(crate) async fn decide_alone<T: Send>(
+pub(crate) async fn decide_without_thread<T: Send>(
     tenant: &Tenant,
     first: Lookup,
-    rule: impl Fn(&RecordCache, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
+    rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<T>> + Send + Sync,
 ) -> Result<T> {
     decide_with_claims(tenant, Vec::new(), first, rule).await
 }
 
-/// Does the same as `decide_alone`, about claims. Claims that are not in the cache of this process are loaded.
+/// Does the same as `decide_without_thread`, about claims. Claims that are not in the cache of this process are loaded.
 pub(crate) async fn decide_with_claims<T: Send>(
     tenant: &Tenant,
     claims: Vec<CachedClaim>,
     first: Lookup,
-    rule: impl Fn(&RecordCache, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
+    rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<T>> + Send + Sync,
 ) -> Result<T> {
-    let mut cache = RecordCache::new(Arc::clone(&tenant.fixed), None);
+    let mut cache = RecordCache::new(Arc::clone(&tenant.constants), None);
     cache.mailbox = MailboxCache::from_claims(claims);
     let mut deciding = DecisionLoop::new(tenant, tenant.db().any(), first);
     let answer = deciding.run(&mut cache, &rule).await;
@@ -121,12 +121,12 @@ pub(crate) async fn decide_in_family<T: Send>(
     tenant: &Tenant,
     id: &ThreadId,
     first: Lookup,
-    rule: impl Fn(&RecordCache, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
+    rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<T>> + Send + Sync,
 ) -> Result<T> {
-    let slot = tenant.slot(id);
-    let mut cache = slot.lock().await;
+    let thread_cache = tenant.thread_cache(id);
+    let mut cache = thread_cache.lock().await;
     cache.forget();
-    let connection = tenant.db().family(&tenant.fixed.tenant).await?;
+    let connection = tenant.db().family_transaction(&tenant.constants.tenant).await?;
     let mut deciding = DecisionLoop::new(tenant, connection, first);
     let answer = deciding.run(&mut cache, &rule).await;
     let answer = deciding.end(answer).await;
@@ -138,14 +138,14 @@ pub(crate) async fn decide_in_family<T: Send>(
 
 /// Makes a decision about a thread in a transaction of the caller. It uses only records that this transaction sees.
 /// Other calls do not get these records from the cache, because the transaction may be rolled back.
-pub(crate) async fn decide_inside<T: Send>(
+pub(crate) async fn decide_in_caller_transaction<T: Send>(
     tenant: &Tenant,
     id: &ThreadId,
     connection: Connection<'_>,
     first: Lookup,
-    rule: impl Fn(&RecordCache, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
+    rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<T>> + Send + Sync,
 ) -> Result<T> {
-    let mut cache = RecordCache::new(Arc::clone(&tenant.fixed), Some(id.clone()));
+    let mut cache = RecordCache::new(Arc::clone(&tenant.constants), Some(id.clone()));
     DecisionLoop::new(tenant, connection, first).run(&mut cache, &rule).await
 }
 
@@ -154,7 +154,7 @@ struct DecisionLoop<'a> {
     connection: Connection<'a>,
     first: Lookup,
     /// Whether `first` was loaded.
-    has_looked: bool,
+    has_loaded_first: bool,
     /// Whether loaded rows are locked until the transaction ends.
     locks: bool,
     written: Vec<Arc<Batch>>,
@@ -162,13 +162,13 @@ struct DecisionLoop<'a> {
 
 impl<'a> DecisionLoop<'a> {
     const fn new(tenant: &'a Tenant, connection: Connection<'a>, first: Lookup) -> Self {
-        Self { tenant, connection, first, has_looked: false, locks: false, written: Vec::new() }
+        Self { tenant, connection, first, has_loaded_first: false, locks: false, written: Vec::new() }
     }
 
     async fn run<T: Send>(
         &mut self,
         cache: &mut RecordCache,
-        rule: &(impl Fn(&RecordCache, Setting<'_>) -> Result<Decided<T>> + Send + Sync),
+        rule: &(impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<T>> + Send + Sync),
     ) -> Result<T> {
         cache.begin();
         let (mut tries, mut rounds) = (0, 0);
@@ -176,38 +176,38 @@ impl<'a> DecisionLoop<'a> {
             if cache.row.is_none() && !cache.is_fresh && cache.mailbox.claims_numbered_above().is_none() {
                 self.reload(cache).await?;
             }
-            cache.rewind();
-            let ids = Ids { made: &Arc::clone(&cache.made), source: &*self.tenant.common.config.ids };
+            cache.restart();
+            let ids = DecisionIds { generated: &Arc::clone(&cache.generated), source: &*self.tenant.common.config.ids };
             let moment = self.tenant.db().clock.moment()?;
-            let decided = rule(cache, Setting::new(moment.now, &self.tenant.common.config.limits, &ids));
+            let decided = rule(cache, DecisionContext::new(moment.now, &self.tenant.common.config.limits, &ids));
             if let Some(missing) = cache.take_missing() {
                 self.load_missing(cache, missing).await?;
                 continue;
             }
             // An answer or a refusal is returned only if none of the records on which it is based may be outdated.
             let (batch, after, answer) = match decided {
-                Ok(Decided::Write { batch, answer, .. }) if batch.is_empty() && cache.is_certain() => {
+                Ok(RuleResult::Write { batch, answer, .. }) if batch.is_empty() && cache.is_certain() => {
                     return Ok(answer);
                 }
                 // The server has no constraint against an input that has the id of an entry. So the write would succeed
                 // even if an entry that was assumed to be absent exists.
-                Ok(Decided::Write { after: CacheUpdate::Queue(_), .. }) if cache.has_assumed() => {
+                Ok(RuleResult::Write { after: CacheUpdate::Queue(_), .. }) if cache.has_assumed() => {
                     cache.forget();
                     continue;
                 }
-                Ok(Decided::Write { batch, after, answer }) => (batch, after, answer),
-                Ok(Decided::Answer(_)) | Err(_) if !cache.is_certain() => {
+                Ok(RuleResult::Write { batch, after, answer }) => (batch, after, answer),
+                Ok(RuleResult::Answer(_)) | Err(_) if !cache.is_certain() => {
                     cache.forget();
                     continue;
                 }
-                Ok(Decided::Answer(answer)) => return Ok(answer),
+                Ok(RuleResult::Answer(answer)) => return Ok(answer),
                 Err(error) => return Err(error),
             };
             let batch = Arc::new(batch);
             match batch.write(&mut self.connection, self.tenant, moment).await {
                 Ok(Written::Done(threads)) => {
                     let (stamp, log) = threads.first().copied().unwrap_or_default();
-                    cache.wrote((stamp, log), after);
+                    cache.apply_write((stamp, log), after);
                     self.written.push(batch);
                     return Ok(answer);
                 }
@@ -216,23 +216,25 @@ impl<'a> DecisionLoop<'a> {
                 }
                 Ok(Written::Stale(mut rows, keys)) => {
                     rounds += 1;
-                    self.has_looked = false;
+                    self.has_loaded_first = false;
                     match rows.pop() {
                         Some(row) => cache.renew(row, keys),
                         None => cache.forget(),
                     }
                 }
-                Ok(Written::Scopes(scopes)) => cache.renew_scopes(scopes),
-                Ok(Written::Others) if rounds < ROUNDS => {
+                Ok(Written::StaleScopes(scopes)) => cache.renew_scopes(scopes),
+                Ok(Written::OtherRowsChanged) if rounds < ROUNDS => {
                     rounds += 1;
                     cache.forget();
                 }
-                Ok(Written::Others) => return Err(Error::unavailable("other callers kept writing to the same rows")),
-                Ok(Written::Late) => {}
-                Err(failed) if !self.connection.goes_on_after(&failed) => return Err(failed.error),
+                Ok(Written::OtherRowsChanged) => {
+                    return Err(Error::unavailable("other callers kept writing to the same rows"));
+                }
+                Ok(Written::ClockDiffers) => {}
+                Err(failed) if !self.connection.can_continue_after(&failed) => return Err(failed.error),
                 // A record that was assumed to be absent exists.
-                Err(failed) if failed.is_taken && !cache.is_certain() => cache.forget(),
-                Err(failed) if (failed.is_taken || failed.is_transient) && tries < TRIES => {
+                Err(failed) if failed.violates_unique_key && !cache.is_certain() => cache.forget(),
+                Err(failed) if (failed.violates_unique_key || failed.is_transient) && tries < TRIES => {
                     tries += 1;
                     cache.forget();
                 }
@@ -256,28 +258,28 @@ impl<'a> DecisionLoop<'a> {
     async fn reload(&mut self, cache: &mut RecordCache) -> Result<()> {
         cache.forget();
         cache.is_fresh = true;
-        self.has_looked = true;
+        self.has_loaded_first = true;
         let is_of_thread = cache.id.is_some();
         let look = Lookup { thread: is_of_thread, head: is_of_thread, ..self.first.clone() };
-        self.look(cache, look).await
+        self.load(cache, look).await
     }
 
     /// Loads missing records. A rule stops at the first record that is missing. The first time, nothing is loaded here:
     /// `first` is noted and the rule runs again, so that `first` and the missing record are loaded together.
     async fn load_missing(&mut self, cache: &mut RecordCache, missing: Lookup) -> Result<()> {
-        if self.has_looked {
-            return self.look(cache, missing).await;
+        if self.has_loaded_first {
+            return self.load(cache, missing).await;
         }
-        self.has_looked = true;
+        self.has_loaded_first = true;
         cache.note(self.first.clone());
         Ok(())
     }
 
-    async fn look(&mut self, cache: &mut RecordCache, mut look: Lookup) -> Result<()> {
+    async fn load(&mut self, cache: &mut RecordCache, mut look: Lookup) -> Result<()> {
         let (outbox, mailbox) = (std::mem::take(&mut look.outbox), std::mem::take(&mut look.mailbox));
-        let is_elsewhere = outbox != OutboxLookup::default() || mailbox != MailboxLookup::default();
-        if look != Lookup::default() || !is_elsewhere {
-            cache::look(&mut self.connection, cache, look).await?;
+        let has_other_lookups = outbox != OutboxLookup::default() || mailbox != MailboxLookup::default();
+        if look != Lookup::default() || !has_other_lookups {
+            cache::load_records(&mut self.connection, cache, look).await?;
         }
         if outbox != OutboxLookup::default() {
             cache::load_outbox(&mut self.connection, cache, outbox, self.locks).await?;

@@ -28,8 +28,8 @@ pub(crate) fn violated(error: &SqlError) -> Option<&str> {
 /// Returns whether the connection can no longer be used: the error did not come from the server, or the server ended
 /// the connection with it.
 pub(crate) fn ends_connection(error: &SqlError) -> bool {
-    let said = error.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
-    said.is_none_or(|said| matches!(said.severity(), PgSeverity::Panic | PgSeverity::Fatal))
+    let server_error = error.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+    server_error.is_none_or(|server_error| matches!(server_error.severity(), PgSeverity::Panic | PgSeverity::Fatal))
 }
 
 /// Returns the error for a failed statement, with the error of the driver as its source.
@@ -97,7 +97,7 @@ fn code(error: &SqlError) -> Option<String> {
 }
 
 /// Returns the error for a server that did not answer in time.
-pub(crate) fn late(effect: Effect) -> Error {
+pub(crate) fn timed_out(effect: Effect) -> Error {
     match effect {
         Effect::None => Error::server_unavailable("the server did not answer in time"),
         Effect::Perhaps => Error::commit_unknown(None),

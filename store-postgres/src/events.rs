@@ -12,17 +12,17 @@ use store_core::{
     AppendEvents, AppendedEvents, Direction, Event, EventFilter, EventId, EventQuery, EventReader, EventRetention,
     EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Subscribe, Subscription,
     TrimRequest, Trimmed,
-    commit::{CommitView, Setting},
-    event::{self, Appending, Changes, EventKeyRecord, EventSource, EventView, ScopeState, StoredEvent},
+    commit::{CommitView, DecisionContext},
+    event::{self, AppendOptions, ChangeFollower, EventKeyRecord, EventSource, EventView, ScopeState, StoredEvent},
     in_flight::CallScope,
     length,
 };
 
 use crate::{
     cache::{self, Lookup, RecordCache, decode, scope_key},
+    columns::{optional, read_i64, read_u64, text},
     db::{Connection, add, signed},
-    decide::{CacheUpdate, Decided, decide, decide_alone},
-    pages::{int, number, optional, text},
+    decide::{CacheUpdate, RuleResult, decide, decide_without_thread},
     store::OpenTenant,
     tenant::Tenant,
     write::Batch,
@@ -52,7 +52,7 @@ impl PostgresEvents {
 }
 
 /// Returns the records that an append needs.
-pub(crate) fn of_events(request: Option<&AppendEvents>) -> Lookup {
+pub(crate) fn events_lookup(request: Option<&AppendEvents>) -> Lookup {
     let Some(request) = request else { return Lookup::default() };
     let key = request.writer.clone().zip(request.key.clone());
     Lookup {
@@ -63,7 +63,7 @@ pub(crate) fn of_events(request: Option<&AppendEvents>) -> Lookup {
 }
 
 /// Returns the call scope of a call that concerns an event scope. A run may belong to any thread.
-fn about(scope: &Scope) -> CallScope {
+fn call_scope(scope: &Scope) -> CallScope {
     match scope {
         Scope::Thread(thread) => Some(thread.clone()),
         Scope::Run(_) => None,
@@ -75,23 +75,25 @@ impl EventWriter for PostgresEvents {
     async fn append_events(&self, request: AppendEvents) -> Result<AppendedEvents> {
         let fenced = event::fenced_thread(&request)?;
         let mut scopes = request.drafts.iter().flat_map(|draft| &draft.scopes);
-        let thread = scopes.find_map(about);
-        let is_about_one = request.drafts.iter().flat_map(|draft| &draft.scopes).all(|scope| about(scope) == thread);
+        let thread = scopes.find_map(call_scope);
+        let is_about_one =
+            request.drafts.iter().flat_map(|draft| &draft.scopes).all(|scope| call_scope(scope) == thread);
         let about = thread.clone().filter(|_| is_about_one);
         let call = |tenant: Arc<Tenant>| async move {
-            let first = of_events(Some(&request));
+            let first = events_lookup(Some(&request));
             match (fenced, thread) {
                 (Some(thread), _) => {
-                    let rule = |cache: &RecordCache, setting: Setting<'_>| append_fenced(cache, &request, setting);
+                    let rule =
+                        |cache: &RecordCache, setting: DecisionContext<'_>| append_fenced(cache, &request, setting);
                     decide(&tenant, &thread, first, rule).await
                 }
                 (None, Some(thread)) => {
-                    let rule = |cache: &RecordCache, setting: Setting<'_>| append(cache, &request, setting);
+                    let rule = |cache: &RecordCache, setting: DecisionContext<'_>| append(cache, &request, setting);
                     decide(&tenant, &thread, first, rule).await
                 }
                 (None, None) => {
-                    let rule = |cache: &RecordCache, setting: Setting<'_>| append(cache, &request, setting);
-                    decide_alone(&tenant, first, rule).await
+                    let rule = |cache: &RecordCache, setting: DecisionContext<'_>| append(cache, &request, setting);
+                    decide_without_thread(&tenant, first, rule).await
                 }
             }
         };
@@ -99,32 +101,40 @@ impl EventWriter for PostgresEvents {
     }
 }
 
-fn append(cache: &RecordCache, request: &AppendEvents, setting: Setting<'_>) -> Result<Decided<AppendedEvents>> {
-    let change = event::append(cache, request, setting, Appending::default())?;
-    let Some(plan) = change.plan else { return Ok(Decided::Answer(change.answer)) };
+fn append(
+    cache: &RecordCache,
+    request: &AppendEvents,
+    setting: DecisionContext<'_>,
+) -> Result<RuleResult<AppendedEvents>> {
+    let change = event::append(cache, request, setting, AppendOptions::default())?;
+    let Some(plan) = change.plan else { return Ok(RuleResult::Answer(change.answer)) };
     let mut batch = Batch::default();
     batch.events(cache, &plan);
-    Ok(Decided::Write { batch, after: CacheUpdate::Events(Box::new(plan), None), answer: change.answer })
+    Ok(RuleResult::Write { batch, after: CacheUpdate::Events(Box::new(plan), None), answer: change.answer })
 }
 
 /// Appends under a claim. The same atomic step records the highest claim number of the thread's id.
-fn append_fenced(cache: &RecordCache, request: &AppendEvents, setting: Setting<'_>) -> Result<Decided<AppendedEvents>> {
+fn append_fenced(
+    cache: &RecordCache,
+    request: &AppendEvents,
+    setting: DecisionContext<'_>,
+) -> Result<RuleResult<AppendedEvents>> {
     let (thread, mut id) = (cache.thread()?, cache.id_record()?);
-    let how = Appending { id: Some(&mut id), claims: cache.claims(), ..Appending::default() };
-    let change = event::append(cache, request, setting, how)?;
-    let Some(plan) = change.plan else { return Ok(Decided::Answer(change.answer)) };
+    let options = AppendOptions { id: Some(&mut id), claims: cache.claims(), ..AppendOptions::default() };
+    let change = event::append(cache, request, setting, options)?;
+    let Some(plan) = change.plan else { return Ok(RuleResult::Answer(change.answer)) };
     let mut batch = Batch::default();
     if let (Some(name), Some(row)) = (&cache.id, &cache.row) {
         batch.thread(name, row, (thread, id.clone()));
         batch.guard_claims(cache, name)?;
     }
     batch.events(cache, &plan);
-    Ok(Decided::Write { batch, after: CacheUpdate::Events(Box::new(plan), Some(id)), answer: change.answer })
+    Ok(RuleResult::Write { batch, after: CacheUpdate::Events(Box::new(plan), Some(id)), answer: change.answer })
 }
 
 fn arguments(tenant: &Tenant, scope: &Scope) -> Result<PgArguments> {
     let mut with = PgArguments::default();
-    add(&mut with, tenant.fixed.tenant.as_str())?;
+    add(&mut with, tenant.constants.tenant.as_str())?;
     let (kind, id) = scope_key(scope);
     add(&mut with, kind)?;
     add(&mut with, id)?;
@@ -132,7 +142,7 @@ fn arguments(tenant: &Tenant, scope: &Scope) -> Result<PgArguments> {
 }
 
 fn sealer(tenant: &Tenant) -> (&store_core::TenantId, &store_core::CursorKey) {
-    (&tenant.fixed.tenant, &tenant.fixed.cursors)
+    (&tenant.constants.tenant, &tenant.constants.cursors)
 }
 
 #[async_trait]
@@ -141,11 +151,12 @@ impl EventReader for PostgresEvents {
         let id = id.clone();
         let call = |tenant: Arc<Tenant>| async move {
             let mut with = PgArguments::default();
-            add(&mut with, tenant.fixed.tenant.as_str())?;
+            add(&mut with, tenant.constants.tenant.as_str())?;
             add(&mut with, id.as_str())?;
             let rows = tenant.db().any().read(|sql| &sql.load_event, with).await?;
-            let stored = rows.first().map(|row| cache::event(&text(row, 2)?, number(row, 0)?, number(row, 1)?));
-            Ok(stored.transpose()?.map(|stored| event::seal(&stored, sealer(&tenant))))
+            let stored =
+                rows.first().map(|row| cache::decode_event(&text(row, 2)?, read_i64(row, 0)?, read_i64(row, 1)?));
+            Ok(stored.transpose()?.map(|stored| event::event_with_cursors(&stored, sealer(&tenant))))
         };
         self.tenant.read(None, call).await
     }
@@ -153,7 +164,7 @@ impl EventReader for PostgresEvents {
     async fn list_events(&self, query: EventQuery) -> Result<Page<Event>> {
         let call = |tenant: Arc<Tenant>| async move {
             let mut page = PageBuilder::new(query.page.checked_limit()?);
-            let after = event::place(&query.scope, query.page.cursor.as_ref(), sealer(&tenant))?;
+            let after = event::seq_of_cursor(&query.scope, query.page.cursor.as_ref(), sealer(&tenant))?;
             let mut connection = tenant.db().snapshot().await?;
             let mut walk = Walk { scope: &query.scope, after, direction: query.direction };
             let mut chunk = length(query.page.checked_limit()? + 1).min(CHUNK);
@@ -176,8 +187,8 @@ impl EventReader for PostgresEvents {
                 chunk = CHUNK;
             }
             connection.finish(true).await?;
-            let page = page.finish(|at| event::cursor(&query.scope, at.rank, sealer(&tenant)));
-            Ok(page.map(|stored| event::seal(&stored, sealer(&tenant))))
+            let page = page.finish(|at| event::cursor_after(&query.scope, at.rank, sealer(&tenant)));
+            Ok(page.map(|stored| event::event_with_cursors(&stored, sealer(&tenant))))
         };
         self.tenant.read(None, call).await
     }
@@ -186,7 +197,7 @@ impl EventReader for PostgresEvents {
         let (scope, filter) = (scope.clone(), filter.clone());
         let call = |tenant: Arc<Tenant>| async move {
             if filter == EventFilter::default() {
-                let state = state(&tenant, &mut tenant.db().any(), &scope).await?;
+                let state = load_state(&tenant, &mut tenant.db().any(), &scope).await?;
                 return Ok(state.count - state.floor);
             }
             let mut connection = tenant.db().snapshot().await?;
@@ -208,15 +219,15 @@ impl EventReader for PostgresEvents {
     async fn load_scope(&self, scope: &Scope) -> Result<ScopeInfo> {
         let scope = scope.clone();
         let call = |tenant: Arc<Tenant>| async move {
-            let state = state(&tenant, &mut tenant.db().any(), &scope).await?;
-            let last = (state.count > 0).then(|| event::cursor(&scope, state.count, sealer(&tenant)));
+            let state = load_state(&tenant, &mut tenant.db().any(), &scope).await?;
+            let last = (state.count > 0).then(|| event::cursor_after(&scope, state.count, sealer(&tenant)));
             Ok(ScopeInfo::new(state.count, state.floor, last))
         };
         self.tenant.read(None, call).await
     }
 }
 
-async fn state(tenant: &Tenant, connection: &mut Connection<'_>, scope: &Scope) -> Result<ScopeState> {
+async fn load_state(tenant: &Tenant, connection: &mut Connection<'_>, scope: &Scope) -> Result<ScopeState> {
     let rows = connection.read(|sql| &sql.load_scope, arguments(tenant, scope)?).await?;
     let state = rows.first().map(|row| decode::<ScopeState>("scope", &text(row, 0)?)).transpose()?;
     Ok(state.unwrap_or_default())
@@ -243,26 +254,26 @@ impl Walk<'_> {
         let end = if is_forward { 0 } else { i64::MAX };
         let (kind, id) = scope_key(self.scope);
         let mut with = PgArguments::default();
-        add(&mut with, tenant.fixed.tenant.as_str())?;
+        add(&mut with, tenant.constants.tenant.as_str())?;
         add(&mut with, id)?;
         add(&mut with, self.after.map_or(Ok(end), signed)?)?;
         add(&mut with, signed(chunk)?)?;
         let rows = connection.read(|sql| sql.lists.events(kind == "run", is_forward), with).await?;
         let Some(first) = rows.first() else { return Ok((ScopeState::default(), Vec::new())) };
         let state = decode::<ScopeState>("scope", &text(first, 0)?)?;
-        let found = rows.iter().filter_map(|row| found(row).transpose()).collect::<Result<Found>>()?;
+        let found = rows.iter().filter_map(|row| decode_row(row).transpose()).collect::<Result<Found>>()?;
         self.after = found.last().map(|(seq, ..)| *seq).or(self.after);
         Ok((state, found))
     }
 }
 
-fn found(row: &PgRow) -> Result<Option<(u64, u64, StoredEvent)>> {
+fn decode_row(row: &PgRow) -> Result<Option<(u64, u64, StoredEvent)>> {
     if optional::<i64>(row, 1)?.is_none() {
         return Ok(None);
     }
     let record = text(row, 4)?;
-    let stored = cache::event(&record, number(row, 2)?, number(row, 3)?)?;
-    Ok(Some((int(row, 1)?, length(record.len()), stored)))
+    let stored = cache::decode_event(&record, read_i64(row, 2)?, read_i64(row, 3)?)?;
+    Ok(Some((read_u64(row, 1)?, length(record.len()), stored)))
 }
 
 #[async_trait]
@@ -272,11 +283,11 @@ impl EventSubscriber for PostgresEvents {
         // The follower is registered before the state is read, so that it misses no later change.
         let changes = self.tenant.followers.follow(&scope);
         let of = scope.clone();
-        let call = |tenant: Arc<Tenant>| async move { state(&tenant, &mut tenant.db().any(), &of).await };
+        let call = |tenant: Arc<Tenant>| async move { load_state(&tenant, &mut tenant.db().any(), &of).await };
         let state = self.tenant.read(None, call).await?;
-        let after = event::start(&state, &scope, &start, sealer(&self.tenant))?;
-        let started_after = (after > 0).then(|| event::cursor(&scope, after, sealer(&self.tenant)));
-        let source = Source { tenant: self.tenant.clone(), scope, filter, lost: None };
+        let after = event::start_seq(&state, &scope, &start, sealer(&self.tenant))?;
+        let started_after = (after > 0).then(|| event::cursor_after(&scope, after, sealer(&self.tenant)));
+        let source = Source { tenant: self.tenant.clone(), scope, filter, unreachable_since: None };
         Ok(Subscription::new(started_after, event::stream(source, after, changes)))
     }
 }
@@ -287,7 +298,7 @@ struct Source {
     scope: Scope,
     filter: EventFilter,
     /// Since when the server has been unreachable. `None` if it is reachable.
-    lost: Option<Instant>,
+    unreachable_since: Option<Instant>,
 }
 
 impl Source {
@@ -301,27 +312,30 @@ impl Source {
         event::check_cursor(&state, after)?;
         let last = found.last().map_or(after, |(seq, ..)| *seq);
         let admitted = found.into_iter().filter(|(_, _, stored)| self.filter.admits(&stored.event));
-        Ok((last, admitted.map(|(_, _, stored)| event::seal(&stored, sealer(&self.tenant))).collect()))
+        Ok((last, admitted.map(|(_, _, stored)| event::event_with_cursors(&stored, sealer(&self.tenant))).collect()))
     }
 }
 
 #[async_trait]
 impl EventSource for Source {
     #[expect(clippy::disallowed_methods, reason = "measures how long the server has been unavailable")]
-    async fn take(&mut self, after: u64) -> Result<(u64, VecDeque<Event>)> {
+    async fn read_next(&mut self, after: u64) -> Result<(u64, VecDeque<Event>)> {
         match self.next(after).await {
-            Err(error) if error.is_retryable() && self.lost.get_or_insert_with(Instant::now).elapsed() < PATIENCE => {
+            Err(error)
+                if error.is_retryable()
+                    && self.unreachable_since.get_or_insert_with(Instant::now).elapsed() < PATIENCE =>
+            {
                 Ok((after, VecDeque::new()))
             }
             answer => {
-                self.lost = None;
+                self.unreachable_since = None;
                 answer
             }
         }
     }
 
-    async fn wait(&mut self, changes: &mut Changes) -> Result<()> {
-        let wait = if self.lost.is_some() { RETRY } else { POLL };
+    async fn wait(&mut self, changes: &mut ChangeFollower) -> Result<()> {
+        let wait = if self.unreachable_since.is_some() { RETRY } else { POLL };
         // The writes of other processes may not be announced, so the wait ends after a while and the subscription
         // polls.
         tokio::time::timeout(wait, changes.next()).await.unwrap_or(Ok(()))
@@ -331,11 +345,11 @@ impl EventSource for Source {
 #[async_trait]
 impl EventRetention for PostgresEvents {
     async fn trim_events(&self, request: TrimRequest) -> Result<Trimmed> {
-        let about = about(&request.scope);
+        let about = call_scope(&request.scope);
         let call = |tenant: Arc<Tenant>| async move {
             let trimmed = trim(&tenant, &request).await?;
             if !request.dry_run {
-                while sweep(&tenant, &request.scope).await? {}
+                while remove_trimmed(&tenant, &request.scope).await? {}
             }
             Ok(trimmed)
         };
@@ -364,39 +378,39 @@ async fn trim(tenant: &Tenant, request: &TrimRequest) -> Result<Trimmed> {
     let trimmed = Trimmed::new(floor - state.floor, floor);
     if floor > state.floor && !dry_run {
         let first = Lookup { scopes: [scope.clone()].into(), ..Lookup::default() };
-        let rule = |cache: &RecordCache, _: Setting<'_>| {
+        let rule = |cache: &RecordCache, _: DecisionContext<'_>| {
             let before = cache.scope(scope)?;
             if before.floor >= floor {
-                return Ok(Decided::Answer(()));
+                return Ok(RuleResult::Answer(()));
             }
             let mut batch = Batch::default();
             batch.scope(scope, before.clone(), before.trimmed(floor));
-            Ok(Decided::Write { batch, after: CacheUpdate::Nothing, answer: () })
+            Ok(RuleResult::Write { batch, after: CacheUpdate::Nothing, answer: () })
         };
-        decide_alone(tenant, first, rule).await?;
+        decide_without_thread(tenant, first, rule).await?;
     }
     Ok(trimmed)
 }
 
 /// Removes some of the trimmed events. Returns whether there may be more.
-async fn sweep(tenant: &Tenant, scope: &Scope) -> Result<bool> {
+async fn remove_trimmed(tenant: &Tenant, scope: &Scope) -> Result<bool> {
     let mut connection = tenant.db().any();
     let rows = connection.write(|sql| &sql.sweep, arguments(tenant, scope)?).await.map_err(|failed| failed.error)?;
     for row in &rows {
         let (Some(writer), Some(key)) = (optional::<String>(row, 1)?, optional::<String>(row, 2)?) else { continue };
-        let named = || -> Result<PgArguments> {
+        let key_arguments = || -> Result<PgArguments> {
             let mut with = PgArguments::default();
-            add(&mut with, tenant.fixed.tenant.as_str())?;
+            add(&mut with, tenant.constants.tenant.as_str())?;
             add(&mut with, writer.as_str())?;
             add(&mut with, key.as_str())?;
             Ok(with)
         };
-        let found = connection.read(|sql| &sql.event_key, named()?).await?;
+        let found = connection.read(|sql| &sql.event_key, key_arguments()?).await?;
         let Some(found) = found.first() else { continue };
         let record = decode::<EventKeyRecord>("event key", &text(found, 0)?)?;
         let has_event = optional::<bool>(found, 1)?.unwrap_or_default();
         if !event::is_remembered(&record, has_event, tenant.db().clock.now()?) {
-            connection.write(|sql| &sql.forget_event_key, named()?).await.map_err(|failed| failed.error)?;
+            connection.write(|sql| &sql.forget_event_key, key_arguments()?).await.map_err(|failed| failed.error)?;
         }
     }
     Ok(!rows.is_empty())

@@ -11,11 +11,12 @@
 //! - `tenant`: the state of a tenant, and running calls in tasks of their own
 //! - `inspect`: checks, and repairs of derived data
 //! - `db`, `clock`, `sql`, `schema`: connections, the time of the server, statements, migrations
-//! - `pages`, `error`: reading the columns of answers, and translating errors of the driver and the server
+//! - `columns`, `error`: reading the columns of answers, and translating errors of the driver and the server
 //! - `testing`: schemas for tests
 
 mod cache;
 mod clock;
+mod columns;
 mod commit;
 mod config;
 mod db;
@@ -28,7 +29,6 @@ mod log;
 mod mailbox;
 mod notifications;
 mod outbox;
-mod pages;
 mod pending;
 mod runs;
 mod schema;

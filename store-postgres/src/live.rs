@@ -27,10 +27,10 @@ use tokio::{
 };
 
 use crate::{
+    columns::{read_i64, text},
     config::Pooler,
     db::{add, signed},
     notifications::{Tenants, channel},
-    pages::{number, text},
     sql::Sql,
     store::OpenTenant,
     tenant::{Common, Tenant},
@@ -45,7 +45,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const POLL_INTERVAL_POOLED: Duration = Duration::from_millis(100);
 
 /// A target of a tenant.
-type Place = (TenantId, LiveTarget);
+type TenantTarget = (TenantId, LiveTarget);
 /// The commands of this process that wait for an answer, by id, each with the tenant that sent it.
 type Waiting = HashMap<String, (TenantId, oneshot::Sender<LiveAnswer>)>;
 
@@ -59,8 +59,8 @@ pub(crate) struct LiveState {
     order: AsyncMutex<()>,
     /// The targets of the receivers in this process that have a row for other processes. Each receiver has a number of
     /// its own.
-    receivers: Mutex<HashMap<Place, u64>>,
-    last: AtomicU64,
+    receivers: Mutex<HashMap<TenantTarget, u64>>,
+    next_number: AtomicU64,
     waiting: Mutex<Waiting>,
 }
 
@@ -71,14 +71,14 @@ impl Default for LiveState {
             woken: Notify::new(),
             order: AsyncMutex::default(),
             receivers: Mutex::default(),
-            last: AtomicU64::default(),
+            next_number: AtomicU64::default(),
             waiting: Mutex::default(),
         }
     }
 }
 
 impl LiveState {
-    fn receivers(&self) -> MutexGuard<'_, HashMap<Place, u64>> {
+    fn receivers(&self) -> MutexGuard<'_, HashMap<TenantTarget, u64>> {
         self.receivers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,12 +105,12 @@ impl LiveState {
 }
 
 /// Encodes a target. Its parts are separated by a control character, which no id contains.
-fn written(target: &LiveTarget) -> String {
+fn encode_target(target: &LiveTarget) -> String {
     let LiveTarget { thread, run, dispatch, claim, .. } = target;
     format!("{thread}\n{run}\n{dispatch}\n{}\n{}", claim.incarnation, claim.counter)
 }
 
-fn read(text: &str) -> Option<LiveTarget> {
+fn decode_target(text: &str) -> Option<LiveTarget> {
     let mut parts = text.split('\n');
     let mut next = || parts.next();
     let (thread, run, dispatch) = (next()?.parse().ok()?, next()?.parse().ok()?, next()?.parse().ok()?);
@@ -119,7 +119,7 @@ fn read(text: &str) -> Option<LiveTarget> {
 }
 
 /// Encodes an answer.
-fn answer_text(answer: &LiveAnswer) -> String {
+fn encode_answer(answer: &LiveAnswer) -> String {
     match answer {
         LiveAnswer::Accepted => "accepted".to_owned(),
         LiveAnswer::Dropped => "dropped".to_owned(),
@@ -127,7 +127,7 @@ fn answer_text(answer: &LiveAnswer) -> String {
     }
 }
 
-fn answer(text: &str) -> LiveAnswer {
+fn decode_answer(text: &str) -> LiveAnswer {
     match text.split_once('\n') {
         Some(("unreadable", reason)) => LiveAnswer::Unreadable(reason.to_owned()),
         _ if text == "accepted" => LiveAnswer::Accepted,
@@ -156,7 +156,7 @@ impl PostgresLive {
 impl LiveChannel for PostgresLive {
     async fn open_live(&self, target: LiveTarget) -> Result<LiveReceiver> {
         self.check()?;
-        let place = (self.tenant.fixed.tenant.clone(), target);
+        let place = (self.tenant.constants.tenant.clone(), target);
         let live_state = &self.tenant.common.live_state;
         // An earlier receiver of the target is removed first. Otherwise the task that carries commands could end the
         // new receiver before it has its row.
@@ -165,11 +165,12 @@ impl LiveChannel for PostgresLive {
         let announced = place.clone();
         let announce = |tenant: Arc<Tenant>| async move {
             let Common { live_state, config, .. } = &*tenant.common;
-            let with = [announced.0.as_str(), &written(&announced.1), &live_state.process, &channel(&config.schema)];
-            ask(&tenant.common, |sql| &sql.live_open, texts(&with)?).await.map(drop)
+            let with =
+                [announced.0.as_str(), &encode_target(&announced.1), &live_state.process, &channel(&config.schema)];
+            run_statement(&tenant.common, |sql| &sql.live_open, text_arguments(&with)?).await.map(drop)
         };
         self.tenant.read(None, announce).await?;
-        let number = live_state.last.fetch_add(1, Ordering::Relaxed);
+        let number = live_state.next_number.fetch_add(1, Ordering::Relaxed);
         live_state.receivers().insert(place, number);
         live_state.wake();
         Ok(receiver)
@@ -192,16 +193,17 @@ impl PostgresLive {
         let (id, is_withdrawn) = (sent.id.clone(), Arc::clone(&sent.is_withdrawn));
         let call = |tenant: Arc<Tenant>| async move {
             let Common { live_state, config, .. } = &*tenant.common;
-            let name = tenant.fixed.tenant.as_str();
+            let name = tenant.constants.tenant.as_str();
             let command = request.command.encode();
-            let mut with = texts(&[name, &written(&request.target), &id, &live_state.process, &command])?;
+            let mut with =
+                text_arguments(&[name, &encode_target(&request.target), &id, &live_state.process, &command])?;
             add(&mut with, signed(u64::try_from(request.deadline.as_millis()).unwrap_or(u64::MAX) >> 1)?)?;
             add(&mut with, channel(&config.schema))?;
-            let rows = ask(&tenant.common, |sql| &sql.live_send, with).await?;
+            let rows = run_statement(&tenant.common, |sql| &sql.live_send, with).await?;
             if is_withdrawn.load(Ordering::SeqCst) {
                 end(&tenant.common, &id).await;
             }
-            rows.first().map_or(Ok(false), |row| crate::pages::value(row, 0))
+            rows.first().map_or(Ok(false), |row| crate::columns::value(row, 0))
         };
         let ordered = common.live_state.order.lock().await;
         let is_sent = self.tenant.read(None, call).await?;
@@ -225,7 +227,7 @@ impl SentCommand {
     fn new(tenant: &Tenant) -> (Self, oneshot::Receiver<LiveAnswer>) {
         let (id, common) = (Uuids.next_id(), Arc::clone(&tenant.common));
         let (answer, answered) = oneshot::channel();
-        common.live_state.waiting().insert(id.clone(), (tenant.fixed.tenant.clone(), answer));
+        common.live_state.waiting().insert(id.clone(), (tenant.constants.tenant.clone(), answer));
         (Self { common, id, is_withdrawn: Arc::default() }, answered)
     }
 }
@@ -242,18 +244,18 @@ impl Drop for SentCommand {
 
 /// Removes the row of a command. If that fails, the row is removed later, when it is old.
 async fn end(common: &Common, id: &str) {
-    if let Ok(with) = texts(&[id]) {
-        let _ended = ask(common, |sql| &sql.live_end, with).await;
+    if let Ok(with) = text_arguments(&[id]) {
+        let _ended = run_statement(common, |sql| &sql.live_end, with).await;
     }
 }
 
-fn texts(of: &[&str]) -> Result<PgArguments> {
+fn text_arguments(of: &[&str]) -> Result<PgArguments> {
     let mut with = PgArguments::default();
     of.iter().try_for_each(|text| add(&mut with, *text))?;
     Ok(with)
 }
 
-async fn ask(common: &Common, sql: impl FnOnce(&Sql) -> &Arc<str>, with: PgArguments) -> Result<Vec<PgRow>> {
+async fn run_statement(common: &Common, sql: impl FnOnce(&Sql) -> &Arc<str>, with: PgArguments) -> Result<Vec<PgRow>> {
     common.db.any().write(sql, with).await.map_err(|failed| failed.error)
 }
 
@@ -261,15 +263,15 @@ async fn ask(common: &Common, sql: impl FnOnce(&Sql) -> &Arc<str>, with: PgArgum
 pub(crate) async fn carry(common: Arc<Common>, tenants: Weak<Tenants>) {
     let mut last_heartbeat = Instant::now();
     loop {
-        let _looked = tokio::time::timeout(pause(&common, &tenants), common.live_state.woken.notified()).await;
+        let _looked = tokio::time::timeout(poll_delay(&common, &tenants), common.live_state.woken.notified()).await;
         // What fails now is done in a later round.
         let _lost = round(&common, &tenants, &mut last_heartbeat).await;
     }
 }
 
 /// Returns how long the task may sleep before it has to poll.
-fn pause(common: &Common, tenants: &Weak<Tenants>) -> Duration {
-    if common.live_state.waiting().is_empty() && open(tenants).is_empty() {
+fn poll_delay(common: &Common, tenants: &Weak<Tenants>) -> Duration {
+    if common.live_state.waiting().is_empty() && open_targets(tenants).is_empty() {
         // A new sender or receiver wakes the task.
         return Duration::from_hours(1);
     }
@@ -277,11 +279,11 @@ fn pause(common: &Common, tenants: &Weak<Tenants>) -> Duration {
 }
 
 /// Returns the targets that have a receiver in this process.
-fn open(tenants: &Weak<Tenants>) -> HashSet<Place> {
+fn open_targets(tenants: &Weak<Tenants>) -> HashSet<TenantTarget> {
     let Some(tenants) = tenants.upgrade() else { return HashSet::new() };
     let tenants = tenants.lock().unwrap_or_else(PoisonError::into_inner);
     let places = |tenant: &Arc<Tenant>| {
-        let name = tenant.fixed.tenant.clone();
+        let name = tenant.constants.tenant.clone();
         tenant.live.targets().into_iter().map(move |target| (name.clone(), target))
     };
     tenants.values().flat_map(places).collect()
@@ -293,14 +295,14 @@ async fn round(common: &Arc<Common>, tenants: &Weak<Tenants>, last_heartbeat: &m
     if !waiting.is_empty() {
         let mut with = PgArguments::default();
         add(&mut with, waiting)?;
-        for row in ask(common, |sql| &sql.live_answers, with).await? {
+        for row in run_statement(common, |sql| &sql.live_answers, with).await? {
             if let Some((_, sender)) = live_state.waiting().remove(&text(&row, 0)?) {
                 // A sender that no longer waits needs no answer.
-                let _gone = sender.send(answer(&text(&row, 1)?));
+                let _gone = sender.send(decode_answer(&text(&row, 1)?));
             }
         }
     }
-    for row in ask(common, |sql| &sql.live_take, texts(&[&live_state.process])?).await? {
+    for row in run_statement(common, |sql| &sql.live_take, text_arguments(&[&live_state.process])?).await? {
         hand_over(common, tenants, &row).await?;
     }
     if live_state.receivers().is_empty() {
@@ -309,7 +311,7 @@ async fn round(common: &Arc<Common>, tenants: &Weak<Tenants>, last_heartbeat: &m
     reconcile_receivers(common, tenants).await?;
     if last_heartbeat.elapsed() >= HEARTBEAT {
         *last_heartbeat = Instant::now();
-        let _beaten = ask(common, |sql| &sql.live_beat, texts(&[&live_state.process])?).await?;
+        let _beaten = run_statement(common, |sql| &sql.live_beat, text_arguments(&[&live_state.process])?).await?;
     }
     Ok(())
 }
@@ -317,8 +319,8 @@ async fn round(common: &Arc<Common>, tenants: &Weak<Tenants>, last_heartbeat: &m
 /// Passes a command to its receiver. A task of its own writes the answer later.
 async fn hand_over(common: &Arc<Common>, tenants: &Weak<Tenants>, row: &PgRow) -> Result<()> {
     let (id, sender, command) = (text(row, 0)?, text(row, 4)?, text(row, 3)?);
-    let left = Duration::from_millis(u64::try_from(number(row, 5)?).unwrap_or_default());
-    let place = text(row, 1)?.parse::<TenantId>().ok().zip(read(&text(row, 2)?));
+    let left = Duration::from_millis(u64::try_from(read_i64(row, 5)?).unwrap_or_default());
+    let place = text(row, 1)?.parse::<TenantId>().ok().zip(decode_target(&text(row, 2)?));
     let live = place.and_then(|(tenant, target)| {
         let tenants = tenants.upgrade()?;
         let tenants = tenants.lock().unwrap_or_else(PoisonError::into_inner);
@@ -340,9 +342,9 @@ async fn hand_over(common: &Arc<Common>, tenants: &Weak<Tenants>, row: &PgRow) -
             Poll::Pending => carried.await,
         };
         let Some(answered) = answered else { return };
-        if let Ok(with) = texts(&[&id, &answer_text(&answered), &sender, &channel(&common.config.schema)]) {
+        if let Ok(with) = text_arguments(&[&id, &encode_answer(&answered), &sender, &channel(&common.config.schema)]) {
             // If the answer is lost, the sender gets none and the outcome stays unknown.
-            let _lost = ask(&common, |sql| &sql.live_answer, with).await;
+            let _lost = run_statement(&common, |sql| &sql.live_answer, with).await;
         }
     });
     Ok(())
@@ -352,13 +354,13 @@ async fn hand_over(common: &Arc<Common>, tenants: &Weak<Tenants>, row: &PgRow) -
 async fn reconcile_receivers(common: &Common, tenants: &Weak<Tenants>) -> Result<()> {
     let live_state = &common.live_state;
     let receivers = live_state.receivers().clone();
-    let rows = ask(common, |sql| &sql.live_receivers, texts(&[&live_state.process])?).await?;
+    let rows = run_statement(common, |sql| &sql.live_receivers, text_arguments(&[&live_state.process])?).await?;
     // The open receivers are listed after the rows were read, because a receiver is opened before it gets its row.
-    let open = open(tenants);
+    let open = open_targets(tenants);
     let (mut own, mut stale) = (HashSet::new(), [Vec::new(), Vec::new(), Vec::new()]);
     for row in &rows {
         let (tenant, target) = (text(row, 0)?, text(row, 1)?);
-        match tenant.parse::<TenantId>().ok().zip(read(&target)).filter(|place| open.contains(place)) {
+        match tenant.parse::<TenantId>().ok().zip(decode_target(&target)).filter(|place| open.contains(place)) {
             Some(place) => drop(own.insert(place)),
             None => stale.iter_mut().zip([tenant, target, text(row, 2)?]).for_each(|(all, one)| all.push(one)),
         }
@@ -379,7 +381,7 @@ async fn reconcile_receivers(common: &Common, tenants: &Weak<Tenants>) -> Result
     if stale[0].is_empty() {
         return Ok(());
     }
-    let mut with = texts(&[&live_state.process])?;
+    let mut with = text_arguments(&[&live_state.process])?;
     stale.into_iter().try_for_each(|all| add(&mut with, all))?;
-    ask(common, |sql| &sql.live_forget, with).await.map(drop)
+    run_statement(common, |sql| &sql.live_forget, with).await.map(drop)
 }

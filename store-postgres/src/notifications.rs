@@ -34,7 +34,7 @@ pub(crate) type Tenants = Mutex<HashMap<TenantId, Arc<Tenant>>>;
 #[derive(Debug, Default)]
 pub(crate) struct Notifications {
     waiting: Mutex<BTreeSet<String>>,
-    some: Notify,
+    added: Notify,
 }
 
 impl Notifications {
@@ -56,7 +56,7 @@ impl Notifications {
     fn add(&self, text: String) {
         if text.len() < MAX_PAYLOAD {
             self.waiting().insert(text);
-            self.some.notify_one();
+            self.added.notify_one();
         }
     }
 }
@@ -74,9 +74,9 @@ impl Drop for Tasks {
 /// Starts the tasks that send and receive notifications.
 pub(crate) fn begin(common: &Arc<Common>, tenants: &Arc<Tenants>) -> Tasks {
     let sending = common.runtime.spawn(send(Arc::downgrade(common)));
-    let hearing = common.runtime.spawn(receive(Arc::clone(common), Arc::downgrade(tenants)));
+    let receiving = common.runtime.spawn(receive(Arc::clone(common), Arc::downgrade(tenants)));
     let carrying = common.runtime.spawn(live::carry(Arc::clone(common), Arc::downgrade(tenants)));
-    Tasks([sending, hearing, carrying])
+    Tasks([sending, receiving, carrying])
 }
 
 pub(crate) fn channel(schema: &str) -> String {
@@ -85,7 +85,7 @@ pub(crate) fn channel(schema: &str) -> String {
 
 async fn send(common: Weak<Common>) {
     while let Some(common) = common.upgrade() {
-        common.notifications.some.notified().await;
+        common.notifications.added.notified().await;
         tokio::time::sleep(BATCH_DELAY).await;
         let texts: Vec<String> = std::mem::take(&mut *common.notifications.waiting()).into_iter().collect();
         // If this fails, other processes find the events and the work by polling.
@@ -120,12 +120,12 @@ async fn listen(common: &Common, tenants: &Weak<Tenants>) -> Result<(), sqlx::Er
     loop {
         notify_all(common, tenants);
         while let Some(notification) = listener.try_recv().await? {
-            dispatch(common, tenants, notification.payload());
+            handle_notification(common, tenants, notification.payload());
         }
     }
 }
 
-fn dispatch(common: &Common, tenants: &Weak<Tenants>, text: &str) {
+fn handle_notification(common: &Common, tenants: &Weak<Tenants>, text: &str) {
     let mut parts = text.splitn(3, '\n');
     let (Some(tenant), Some(kind), Some(id)) = (parts.next(), parts.next(), parts.next()) else { return };
     if matches!(kind, "live" | "answer") {

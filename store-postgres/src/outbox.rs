@@ -8,17 +8,17 @@ use store_core::{
     ClaimOutbox, ClaimedOutbox, CursorScope, Direction, Error, ExtendOutbox, Json, OutboxCounts, OutboxFilter,
     OutboxId, OutboxQuery, OutboxRow, OutboxSettlement, OutboxStatus, OutboxStore, Page, PageBuilder, Position,
     PurgeOutbox, RequeueOutbox, Requeued, Result, SettleOutbox, Timestamp,
-    commit::Setting,
+    commit::DecisionContext,
     length,
     outbox::{self, StoredOutboxRow},
 };
 
 use crate::{
     cache::{Lookup, OutboxDraft, OutboxLookup, RecordCache, decode},
+    columns::{read_u64, text},
     db::{add, signed},
-    decide::{CacheUpdate, Decided, decide_locked},
+    decide::{CacheUpdate, RuleResult, decide_locked},
     error::corrupt,
-    pages::{int, text},
     store::OpenTenant,
     tenant::Tenant,
     write::Batch,
@@ -41,7 +41,7 @@ impl PostgresOutbox {
     async fn change<T: Send + 'static>(
         &self,
         first: OutboxLookup,
-        rule: impl Fn(&mut OutboxDraft<'_>, Setting<'_>) -> Result<T> + Send + Sync + 'static,
+        rule: impl Fn(&mut OutboxDraft<'_>, DecisionContext<'_>) -> Result<T> + Send + Sync + 'static,
     ) -> Result<T> {
         self.tenant.write(None, |tenant| async move { change(&tenant, first, rule).await }).await
     }
@@ -51,14 +51,14 @@ impl PostgresOutbox {
 async fn change<T: Send>(
     tenant: &Tenant,
     first: OutboxLookup,
-    rule: impl Fn(&mut OutboxDraft<'_>, Setting<'_>) -> Result<T> + Send + Sync,
+    rule: impl Fn(&mut OutboxDraft<'_>, DecisionContext<'_>) -> Result<T> + Send + Sync,
 ) -> Result<T> {
-    let rule = |cache: &RecordCache, setting: Setting<'_>| {
+    let rule = |cache: &RecordCache, setting: DecisionContext<'_>| {
         let mut draft = OutboxDraft::new(cache);
         let answer = rule(&mut draft, setting)?;
         let mut batch = Batch::default();
         batch.outbox(draft.into_changes()?, &[]);
-        Ok(Decided::Write { batch, after: CacheUpdate::Nothing, answer: Some(answer) })
+        Ok(RuleResult::Write { batch, after: CacheUpdate::Nothing, answer: Some(answer) })
     };
     decide_locked(tenant, Lookup { outbox: first, ..Lookup::default() }, rule).await
 }
@@ -97,10 +97,10 @@ impl OutboxStore for PostgresOutbox {
         let id = id.clone();
         let call = |tenant: Arc<Tenant>| async move {
             let mut with = PgArguments::default();
-            add(&mut with, tenant.fixed.tenant.as_str())?;
+            add(&mut with, tenant.constants.tenant.as_str())?;
             add(&mut with, id.as_str())?;
             let rows = tenant.db().any().read(|sql| &sql.load_outbox, with).await?;
-            rows.first().map(found).transpose()
+            rows.first().map(decode_row).transpose()
         };
         self.tenant.read(None, call).await
     }
@@ -108,9 +108,9 @@ impl OutboxStore for PostgresOutbox {
     async fn list_outbox(&self, query: OutboxQuery) -> Result<Page<OutboxRow>> {
         let call = |tenant: Arc<Tenant>| async move {
             let mut page = PageBuilder::new(query.page.checked_limit()?);
-            let scope = CursorScope::new(&tenant.fixed.tenant, "list_outbox", &query.binding());
-            let after = Position::open(&tenant.fixed.cursors, &scope, query.page.cursor.as_ref())?;
-            let mut after = after.map(|at| place(&at)).transpose()?;
+            let scope = CursorScope::new(&tenant.constants.tenant, "list_outbox", &query.binding());
+            let after = Position::open(&tenant.constants.cursors, &scope, query.page.cursor.as_ref())?;
+            let mut after = after.map(|at| decode_position(&at)).transpose()?;
             let mut connection = tenant.db().snapshot().await?;
             let mut chunk = (query.page.checked_limit()? + 1).min(CHUNK);
             'all: loop {
@@ -119,12 +119,12 @@ impl OutboxStore for PostgresOutbox {
                 let rows = connection.read(|sql| sql.lists.outbox(scope, is_forward), with).await?;
                 let is_last = rows.len() < chunk;
                 for row in &rows {
-                    let row = found(row)?;
+                    let row = decode_row(row)?;
                     after = Some((row.created_at, row.id.clone()));
                     let position = Position::new(row.created_at.as_millis(), row.id.as_str());
                     let bytes = length(row.payload.as_str().len());
-                    let is_meant = query.filter.target.as_ref().is_none_or(|target| row.target == *target);
-                    if !page.offer(position, bytes, is_meant.then_some(row)) {
+                    let is_wanted = query.filter.target.as_ref().is_none_or(|target| row.target == *target);
+                    if !page.offer(position, bytes, is_wanted.then_some(row)) {
                         break 'all;
                     }
                 }
@@ -134,7 +134,7 @@ impl OutboxStore for PostgresOutbox {
                 chunk = CHUNK;
             }
             connection.finish(true).await?;
-            Ok(page.finish(|at| at.seal(&tenant.fixed.cursors, &scope)))
+            Ok(page.finish(|at| at.seal(&tenant.constants.cursors, &scope)))
         };
         self.tenant.read(None, call).await
     }
@@ -143,15 +143,15 @@ impl OutboxStore for PostgresOutbox {
         let filter = filter.clone();
         let call = |tenant: Arc<Tenant>| async move {
             let mut with = PgArguments::default();
-            add(&mut with, tenant.fixed.tenant.as_str())?;
+            add(&mut with, tenant.constants.tenant.as_str())?;
             add(&mut with, filter.lane.as_ref().map(ToString::to_string))?;
             add(&mut with, filter.target.as_ref().map(ToString::to_string))?;
             let mut counts = OutboxCounts::default();
             for row in tenant.db().any().read(|sql| &sql.count_outbox, with).await? {
                 let status: OutboxStatus =
                     text(&row, 0)?.parse().map_err(|_| corrupt("the status of an outbox row"))?;
-                if filter.wanted().contains(&status) {
-                    counts.add(status, int(&row, 1)?);
+                if filter.accepted_statuses().contains(&status) {
+                    counts.add(status, read_u64(&row, 1)?);
                 }
             }
             Ok(counts)
@@ -169,7 +169,7 @@ impl OutboxStore for PostgresOutbox {
     }
 }
 
-fn found(row: &sqlx::postgres::PgRow) -> Result<OutboxRow> {
+fn decode_row(row: &sqlx::postgres::PgRow) -> Result<OutboxRow> {
     let stored = decode::<StoredOutboxRow>("outbox row", &text(row, 0)?)?;
     let payload = Json::parse(&text(row, 1)?).map_err(|e| corrupt("the payload of an outbox row").with_source(e))?;
     Ok(OutboxRow::new(stored, payload))
@@ -191,10 +191,11 @@ fn list_arguments(
     chunk: usize,
 ) -> Result<PgArguments> {
     let filter = &query.filter;
-    let statuses = filter.statuses.as_ref().map(|_| filter.wanted().iter().map(|it| it.name()).collect::<Vec<_>>());
+    let statuses =
+        filter.statuses.as_ref().map(|_| filter.accepted_statuses().iter().map(|it| it.name()).collect::<Vec<_>>());
     let end = if query.direction == Direction::Forward { i64::MIN } else { i64::MAX };
     let mut with = PgArguments::default();
-    add(&mut with, tenant.fixed.tenant.as_str())?;
+    add(&mut with, tenant.constants.tenant.as_str())?;
     add(&mut with, filter.lane.as_ref().map(ToString::to_string))?;
     add(&mut with, filter.target.as_ref().filter(|_| filter.lane.is_some()).map(ToString::to_string))?;
     add(&mut with, statuses)?;
@@ -204,7 +205,7 @@ fn list_arguments(
     Ok(with)
 }
 
-fn place(at: &Position) -> Result<(Timestamp, OutboxId)> {
+fn decode_position(at: &Position) -> Result<(Timestamp, OutboxId)> {
     let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
     Ok((Timestamp::from_millis(at.rank).map_err(malformed)?, OutboxId::new(&at.id).map_err(malformed)?))
 }

@@ -6,15 +6,15 @@ use async_trait::async_trait;
 use store_core::{
     AppendPending, Appended, CursorScope, EntryId, Page, PageBuilder, PageRequest, PendingBody, PendingInput,
     PendingQueue, PendingStore, PendingUpdate, Position, Reorder, Result, ThreadId,
-    commit::Setting,
+    commit::DecisionContext,
     pending::{self, QueueChange},
 };
 
 use crate::{
     cache::{Lookup, RecordCache, decode},
+    columns::{read_u64, text},
     db::add,
-    decide::{CacheUpdate, Decided, decide},
-    pages::{int, text},
+    decide::{CacheUpdate, RuleResult, decide},
     store::OpenTenant,
     tenant::Tenant,
     write::Batch,
@@ -36,16 +36,16 @@ impl PostgresPending {
         &self,
         thread: &ThreadId,
         first: Lookup,
-        plan: impl Fn(&RecordCache, Setting<'_>) -> Result<QueueChange<T>> + Send + Sync + 'static,
+        plan: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<QueueChange<T>> + Send + Sync + 'static,
     ) -> Result<T> {
         let id = thread.clone();
         let call = |tenant: Arc<Tenant>| async move {
-            let rule = |cache: &RecordCache, setting: Setting<'_>| {
+            let rule = |cache: &RecordCache, setting: DecisionContext<'_>| {
                 let QueueChange { plan, answer } = plan(cache, setting)?;
-                let Some(plan) = plan else { return Ok(Decided::Answer(answer)) };
+                let Some(plan) = plan else { return Ok(RuleResult::Answer(answer)) };
                 let mut batch = Batch::default();
                 batch.queue(&id, &cache.row.clone().unwrap_or_default(), &plan)?;
-                Ok(Decided::Write { batch, after: CacheUpdate::Queue(plan), answer })
+                Ok(RuleResult::Write { batch, after: CacheUpdate::Queue(plan), answer })
             };
             decide(&tenant, &id, first, rule).await
         };
@@ -74,12 +74,12 @@ impl PendingStore for PostgresPending {
         let call = |tenant: Arc<Tenant>| async move {
             let mut connection = tenant.db().any();
             let mut with = sqlx::postgres::PgArguments::default();
-            add(&mut with, tenant.fixed.tenant.as_str())?;
+            add(&mut with, tenant.constants.tenant.as_str())?;
             add(&mut with, id.as_str())?;
             let rows = connection.read(|sql| &sql.load_queue, with).await?;
             let Some(first) = rows.first() else { return Ok(PendingQueue::new(0, [])) };
             let stored = decode::<store_core::thread::StoredThread>("thread", &text(first, 0)?)?;
-            let inputs = rows.iter().filter(|row| int(row, 1).is_ok());
+            let inputs = rows.iter().filter(|row| read_u64(row, 1).is_ok());
             let inputs = inputs.map(|row| decode::<PendingInput>("pending input", &text(row, 2)?));
             Ok(PendingQueue::new(stored.queue.revision, inputs.collect::<Result<Vec<_>>>()?))
         };
@@ -105,11 +105,11 @@ impl PendingStore for PostgresPending {
     async fn list_threads_with_pending(&self, page: PageRequest) -> Result<Page<ThreadId>> {
         let call = |tenant: Arc<Tenant>| async move {
             let mut found = PageBuilder::new(page.checked_limit()?);
-            let scope = CursorScope::new(&tenant.fixed.tenant, "list_threads_with_pending", "");
-            let after = Position::open(&tenant.fixed.cursors, &scope, page.cursor.as_ref())?;
+            let scope = CursorScope::new(&tenant.constants.tenant, "list_threads_with_pending", "");
+            let after = Position::open(&tenant.constants.cursors, &scope, page.cursor.as_ref())?;
             let mut connection = tenant.db().any();
             let mut with = sqlx::postgres::PgArguments::default();
-            add(&mut with, tenant.fixed.tenant.as_str())?;
+            add(&mut with, tenant.constants.tenant.as_str())?;
             add(&mut with, after.map(|after| after.id).unwrap_or_default())?;
             add(&mut with, i64::try_from(page.checked_limit()? + 1).unwrap_or(i64::MAX))?;
             for row in connection.read(|sql| &sql.list_pending, with).await? {
@@ -118,7 +118,7 @@ impl PendingStore for PostgresPending {
                     break;
                 }
             }
-            Ok(found.finish(|at| at.seal(&tenant.fixed.cursors, &scope)))
+            Ok(found.finish(|at| at.seal(&tenant.constants.cursors, &scope)))
         };
         self.tenant.read(None, call).await
     }

@@ -10,8 +10,8 @@ use store_core::{
 
 use crate::{
     cache::decode,
+    columns::{read_u64, text},
     db::{Connection, add, signed},
-    pages::{int, text},
     tenant::Tenant,
     threads::PostgresThreads,
 };
@@ -25,7 +25,7 @@ impl RunReader for PostgresThreads {
         let id = id.clone();
         let call = |tenant: Arc<Tenant>| async move {
             let mut with = sqlx::postgres::PgArguments::default();
-            add(&mut with, tenant.fixed.tenant.as_str())?;
+            add(&mut with, tenant.constants.tenant.as_str())?;
             add(&mut with, id.as_str())?;
             let rows = tenant.db().any().read(|sql| &sql.load_run, with).await?;
             rows.first().map(|row| decode::<Run>("run", &text(row, 0)?)).transpose()
@@ -42,9 +42,9 @@ impl RunReader for PostgresThreads {
                 None => None,
             };
             let binding = format!("{:?}", (generation, query.binding()));
-            let scope = CursorScope::new(&tenant.fixed.tenant, "list_runs", &binding);
-            let after = Position::open(&tenant.fixed.cursors, &scope, query.page.cursor.as_ref())?;
-            let after = after.map(|at| place(&at)).transpose()?;
+            let scope = CursorScope::new(&tenant.constants.tenant, "list_runs", &binding);
+            let after = Position::open(&tenant.constants.cursors, &scope, query.page.cursor.as_ref())?;
+            let after = after.map(|at| decode_position(&at)).transpose()?;
             let mut walk = Walk { tenant: &tenant, query: &query, after, chunk: page_chunk(&query)? };
             'all: loop {
                 let runs = walk.next(&mut connection).await?;
@@ -64,7 +64,7 @@ impl RunReader for PostgresThreads {
                 walk.chunk = CHUNK;
             }
             connection.finish(true).await?;
-            Ok(page.finish(|at| at.seal(&tenant.fixed.cursors, &scope)))
+            Ok(page.finish(|at| at.seal(&tenant.constants.cursors, &scope)))
         };
         self.tenant.read(None, call).await
     }
@@ -115,7 +115,7 @@ impl Walk<'_> {
         }
         let bound = |time: Option<Timestamp>| time.map(|time| signed(time.as_millis())).transpose();
         let mut with = sqlx::postgres::PgArguments::default();
-        add(&mut with, self.tenant.fixed.tenant.as_str())?;
+        add(&mut with, self.tenant.constants.tenant.as_str())?;
         add(&mut with, thread)?;
         add(&mut with, parent)?;
         add(&mut with, phases)?;
@@ -147,13 +147,13 @@ async fn generation(
     id: &store_core::ThreadId,
 ) -> Result<Option<u64>> {
     let mut with = sqlx::postgres::PgArguments::default();
-    add(&mut with, tenant.fixed.tenant.as_str())?;
+    add(&mut with, tenant.constants.tenant.as_str())?;
     add(&mut with, id.as_str())?;
     let rows = connection.read(|sql| &sql.load_log, with).await?;
-    rows.first().map(|row| int(row, 0)).transpose()
+    rows.first().map(|row| read_u64(row, 0)).transpose()
 }
 
-fn place(at: &Position) -> Result<(Timestamp, RunId)> {
+fn decode_position(at: &Position) -> Result<(Timestamp, RunId)> {
     let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
     Ok((Timestamp::from_millis(at.rank).map_err(malformed)?, RunId::new(&at.id).map_err(malformed)?))
 }

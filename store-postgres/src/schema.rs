@@ -24,9 +24,9 @@ pub(crate) struct Meta {
 
 /// Refuses a server that may lose data that it acknowledged (PO-6).
 async fn check_durability(connection: &mut PgConnection) -> Result<()> {
-    let asked = "SELECT current_setting('fsync'), current_setting('full_page_writes'), \
+    let query = "SELECT current_setting('fsync'), current_setting('full_page_writes'), \
         current_setting('synchronous_commit'), pg_is_in_recovery()::text";
-    let row = sqlx::raw_sql(asked).fetch_one(connection).await.map_err(fail)?;
+    let row = sqlx::raw_sql(query).fetch_one(connection).await.map_err(fail)?;
     for (at, setting) in ["fsync", "full_page_writes", "synchronous_commit", "a standby"].into_iter().enumerate() {
         let value: String = row.try_get(at).map_err(|e| corrupt("a setting").with_source(e))?;
         let is_bad = if at == 3 { value == "true" } else { value == "off" };
@@ -49,8 +49,8 @@ async fn check_target(connection: &mut PgConnection, target: Target) -> Result<(
     if target == Target::Any {
         return Ok(());
     }
-    let asked = "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean";
-    let row = sqlx::raw_sql(asked).fetch_one(connection).await.map_err(fail)?;
+    let query = "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean";
+    let row = sqlx::raw_sql(query).fetch_one(connection).await.map_err(fail)?;
     let read = || -> Result<(bool, bool), sqlx::Error> { Ok((row.try_get(0)?, row.try_get(1)?)) };
     let (is_standby, is_read_only) = read().map_err(|e| corrupt("a setting").with_source(e))?;
     let refused = |why| Err(Error::invalid("target_session_attrs", why));
@@ -83,7 +83,7 @@ pub(crate) fn fingerprint() -> u32 {
 }
 
 /// Creates the schema, or migrates it to the current version.
-pub(crate) async fn bring_up(config: &PostgresConfig) -> Result<Migrated> {
+pub(crate) async fn create_or_migrate(config: &PostgresConfig) -> Result<Migrated> {
     let mut connection = connect(config).await?;
     let from = version(&mut connection, &config.schema).await?;
     let to = if from < MIGRATIONS.len() { migrate(&mut connection, &config.schema).await? } else { from };
@@ -100,8 +100,8 @@ pub(crate) async fn open(config: &PostgresConfig) -> Result<Meta> {
         version = migrate(&mut connection, &config.schema).await?;
     }
     check_version(version)?;
-    let asked = in_schema("SELECT incarnation, cursor_key FROM $schema$.meta", &config.schema);
-    let row = sqlx::raw_sql(AssertSqlSafe(asked)).fetch_one(&mut connection).await.map_err(fail)?;
+    let query = in_schema("SELECT incarnation, cursor_key FROM $schema$.meta", &config.schema);
+    let row = sqlx::raw_sql(AssertSqlSafe(query)).fetch_one(&mut connection).await.map_err(fail)?;
     let read = || -> Result<(i64, Vec<u8>), sqlx::Error> { Ok((row.try_get(0)?, row.try_get(1)?)) };
     let (incarnation, key) = read().map_err(|e| corrupt("the store's own row").with_source(e))?;
     let key = <[u8; 32]>::try_from(key).map_err(|_| corrupt("the key of cursors"))?;
@@ -134,8 +134,8 @@ fn check_version(version: usize) -> Result<()> {
 
 /// Returns the number of the last migration that was applied, or 0 if there is no schema.
 async fn version(connection: &mut PgConnection, schema: &str) -> Result<usize> {
-    let there = in_schema("SELECT to_regclass('$schema$.migration') IS NOT NULL", schema);
-    if !ask::<bool>(connection, there).await? {
+    let exists = in_schema("SELECT to_regclass('$schema$.migration') IS NOT NULL", schema);
+    if !ask::<bool>(connection, exists).await? {
         return Ok(0);
     }
     let newest = in_schema("SELECT coalesce(max(number), 0) FROM $schema$.migration", schema);
@@ -143,11 +143,11 @@ async fn version(connection: &mut PgConnection, schema: &str) -> Result<usize> {
 }
 
 /// Asks for one value. Such statements are not prepared, because a pooler may be in front of the server.
-async fn ask<T>(connection: &mut PgConnection, asked: String) -> Result<T>
+async fn ask<T>(connection: &mut PgConnection, query: String) -> Result<T>
 where
     T: for<'r> Decode<'r, Postgres> + Type<Postgres>,
 {
-    let row = sqlx::raw_sql(AssertSqlSafe(asked)).fetch_one(connection).await.map_err(fail)?;
+    let row = sqlx::raw_sql(AssertSqlSafe(query)).fetch_one(connection).await.map_err(fail)?;
     row.try_get(0).map_err(fail)
 }
 
@@ -158,14 +158,14 @@ fn fail(error: sqlx::Error) -> Error {
 /// Applies the missing migrations, each completely or not at all. A lock keeps other processes from doing so at the
 /// same time.
 async fn migrate(connection: &mut PgConnection, schema: &str) -> Result<usize> {
-    let mut made = 0;
+    let mut applied = 0;
     for number in 1..=MIGRATIONS.len() {
         let mut transaction = connection.begin().await.map_err(fail)?;
         let lock =
             in_schema("SELECT pg_advisory_xact_lock(hashtext('agentstore.$schema$'), hashtext('schema'))", schema);
         sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *transaction).await.map_err(fail)?;
-        made = version(&mut transaction, schema).await?;
-        if made >= number {
+        applied = version(&mut transaction, schema).await?;
+        if applied >= number {
             transaction.rollback().await.map_err(fail)?;
             continue;
         }
@@ -187,7 +187,7 @@ async fn migrate(connection: &mut PgConnection, schema: &str) -> Result<usize> {
         let done = format!("INSERT INTO $schema$.migration (number) VALUES ({number})");
         sqlx::raw_sql(AssertSqlSafe(in_schema(&done, schema))).execute(&mut *transaction).await.map_err(fail)?;
         transaction.commit().await.map_err(fail)?;
-        made = number;
+        applied = number;
     }
-    Ok(made)
+    Ok(applied)
 }

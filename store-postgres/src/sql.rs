@@ -33,8 +33,8 @@ pub(crate) fn in_schema(text: &str, schema: &str) -> String {
 
 /// Returns the call of a function with this number of arguments.
 fn call(function: &str, arguments: usize) -> String {
-    let places: Vec<_> = (1..=arguments).map(|at| format!("${at}")).collect();
-    format!("SELECT * FROM $schema$.{function}({})", places.join(", "))
+    let placeholders: Vec<_> = (1..=arguments).map(|at| format!("${at}")).collect();
+    format!("SELECT * FROM $schema$.{function}({})", placeholders.join(", "))
 }
 
 /// Returns the call that writes the result of a decision. A function takes at most 100 arguments, so the columns of
@@ -43,8 +43,8 @@ fn call_write() -> String {
     let mut last = 84;
     let mut arguments: Vec<_> = (1..=last).map(|at| format!("${at}")).collect();
     for (table, columns) in [("mailbox", 9), ("dispatch", 14), ("queued", 12), ("ended", 7), ("interrupt", 5)] {
-        let places: Vec<_> = (last + 1..=last + columns).map(|at| format!("${at}")).collect();
-        arguments.push(format!("ROW({})::$schema$.{table}_rows", places.join(", ")));
+        let placeholders: Vec<_> = (last + 1..=last + columns).map(|at| format!("${at}")).collect();
+        arguments.push(format!("ROW({})::$schema$.{table}_rows", placeholders.join(", ")));
         last += columns;
     }
     arguments.extend([last + 1, last + 2].map(|at| format!("${at}")));
@@ -142,7 +142,7 @@ statements! {
         WHERE t.tenant = $1 AND t.id = $2 AND e.id = $3 AND e.id >= ''";
     load_entries: "SELECT e.seq, e.body FROM unnest($2::bigint[]) w (seq) CROSS JOIN LATERAL (
             SELECT e.seq, e.body FROM $schema$.entry e WHERE e.log = $1 AND e.seq = w.seq LIMIT 1) e ORDER BY e.seq";
-    way_up: "WITH RECURSIVE way (seq, id, node, parent, jump) AS (
+    load_ancestors: "WITH RECURSIVE way (seq, id, node, parent, jump) AS (
             SELECT e.seq, e.id, e.node, e.parent, e.jump FROM $schema$.entry e WHERE e.log = $1 AND e.seq = $2
             UNION ALL
             SELECT n.* FROM way CROSS JOIN LATERAL (
@@ -291,20 +291,20 @@ impl Lists {
 
 /// Returns a statement that lists events. Each row contains the state of the scope. A scope without events yields one
 /// row.
-fn event_list(scope: &str, (behind, order): (&str, &str)) -> String {
+fn event_list(scope: &str, (comparison, order): (&str, &str)) -> String {
     format!(
         "SELECT s.record, e.seq, coalesce(e.thread_seq, 0), coalesce(e.run_seq, 0), e.record \
          FROM $schema$.scope s LEFT JOIN LATERAL (SELECT e.{scope}_seq AS seq, e.* FROM $schema$.event e \
-         WHERE e.tenant = $1 AND e.{scope} = $2 AND e.{scope}_seq > s.floor AND e.{scope}_seq {behind} $3 \
+         WHERE e.tenant = $1 AND e.{scope} = $2 AND e.{scope}_seq > s.floor AND e.{scope}_seq {comparison} $3 \
          ORDER BY e.{scope}_seq{order} LIMIT $4) e ON true WHERE s.tenant = $1 AND s.kind = '{scope}' AND s.id = $2"
     )
 }
 
-fn dispatch_lists((behind, order): (&str, &str)) -> [String; 5] {
+fn dispatch_lists((comparison, order): (&str, &str)) -> [String; 5] {
     let by_creation = |scope: &str| {
         format!(
             "SELECT d.created_at, 0::bigint, d.body, d.state FROM $schema$.dispatch d WHERE d.tenant = $1 AND {scope} \
-             AND $3::text[] IS NOT NULL AND $5::bigint IS NOT NULL AND (d.created_at, d.id) {behind} ($4, $6) \
+             AND $3::text[] IS NOT NULL AND $5::bigint IS NOT NULL AND (d.created_at, d.id) {comparison} ($4, $6) \
              ORDER BY d.created_at{order}, d.id{order} LIMIT $7"
         )
     };
@@ -320,7 +320,7 @@ fn dispatch_lists((behind, order): (&str, &str)) -> [String; 5] {
         };
         format!(
             "(SELECT s.created_at, s.id FROM {from} WHERE s.tenant = $1 AND '{name}' = ANY ($3) \
-             AND (s.created_at, s.id) {behind} ($4, $6) ORDER BY s.created_at{order}, s.id{order} LIMIT $7)"
+             AND (s.created_at, s.id) {comparison} ($4, $6) ORDER BY s.created_at{order}, s.id{order} LIMIT $7)"
         )
     });
     let by_status = by_status.collect::<Vec<_>>().join(" UNION ALL ");
@@ -335,7 +335,7 @@ fn dispatch_lists((behind, order): (&str, &str)) -> [String; 5] {
         ),
         format!(
             "SELECT e.at, 0::bigint, d.body, d.state FROM {} WHERE $2::text IS NULL AND $3::text[] IS NOT NULL \
-             AND $5::bigint IS NOT NULL AND (e.at, e.id) {behind} ($4, $6) ORDER BY e.at{order}, e.id{order} LIMIT $7",
+             AND $5::bigint IS NOT NULL AND (e.at, e.id) {comparison} ($4, $6) ORDER BY e.at{order}, e.id{order} LIMIT $7",
             of_dispatch(
                 "SELECT e.finished_at AS at, e.id FROM $schema$.ended e WHERE e.tenant = $1 AND e.finished_at >= 0 UNION ALL \
                  SELECT x.at, q.id FROM $schema$.interrupt x JOIN $schema$.queued q ON q.tenant = x.tenant \
@@ -348,31 +348,31 @@ fn dispatch_lists((behind, order): (&str, &str)) -> [String; 5] {
                 "(SELECT q.priority, q.number, q.id FROM $schema$.mailbox m JOIN $schema$.queued q \
                  ON q.tenant = m.tenant AND q.thread = m.thread AND q.epoch = m.epoch AND q.is_available = {is_available} \
                  WHERE m.tenant = $1 AND m.thread = $2 AND $3::text[] IS NOT NULL AND $6::text IS NOT NULL \
-                 AND (q.priority, q.number) {behind} ($4, $5) ORDER BY q.priority{order}, q.number{order} LIMIT $7)"
+                 AND (q.priority, q.number) {comparison} ($4, $5) ORDER BY q.priority{order}, q.number{order} LIMIT $7)"
             )).join(" UNION ALL "))
         ),
     ]
 }
 
-fn outbox_list(scope: &str, (behind, order): (&str, &str)) -> String {
+fn outbox_list(scope: &str, (comparison, order): (&str, &str)) -> String {
     format!(
         "SELECT o.record, o.payload FROM $schema$.outbox o WHERE o.tenant = $1 AND {scope} \
-         AND ($4::text[] IS NULL OR o.status = ANY ($4)) AND (o.created_at, o.id) {behind} ($5, $6) \
+         AND ($4::text[] IS NULL OR o.status = ANY ($4)) AND (o.created_at, o.id) {comparison} ($5, $6) \
          ORDER BY o.created_at{order}, o.id{order} LIMIT $7"
     )
 }
 
-fn thread_list(scope: &str, time: &str, (behind, order): (&str, &str)) -> String {
+fn thread_list(scope: &str, time: &str, (comparison, order): (&str, &str)) -> String {
     format!(
         "SELECT t.stamp, t.record FROM $schema$.thread t WHERE t.tenant = $1 AND t.log IS NOT NULL AND {scope} \
-         AND {time} >= $3 AND {time} < $4 AND ({time}, t.id) {behind} ($5, $6) ORDER BY {time}{order}, t.id{order} LIMIT $7"
+         AND {time} >= $3 AND {time} < $4 AND ({time}, t.id) {comparison} ($5, $6) ORDER BY {time}{order}, t.id{order} LIMIT $7"
     )
 }
 
-fn run_list(scope: &str, (behind, order): (&str, &str)) -> String {
+fn run_list(scope: &str, (comparison, order): (&str, &str)) -> String {
     format!(
         "SELECT r.record FROM $schema$.run r WHERE r.tenant = $1 AND {scope} \
-         AND NOT EXISTS (SELECT FROM $schema$.purge p WHERE p.log = r.log) AND r.created_at >= $5 AND r.created_at < $6 AND (r.created_at, r.id) {behind} ($7, $8) \
+         AND NOT EXISTS (SELECT FROM $schema$.purge p WHERE p.log = r.log) AND r.created_at >= $5 AND r.created_at < $6 AND (r.created_at, r.id) {comparison} ($7, $8) \
          ORDER BY r.created_at{order}, r.id{order} LIMIT $9"
     )
 }

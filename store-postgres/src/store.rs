@@ -17,13 +17,13 @@ use tokio::runtime::Handle;
 
 use crate::{
     cache::TenantConstants,
+    columns::text,
     commit::{self, PostgresCommits},
     config::PostgresConfig,
     db::{Db, add},
     live::{LiveState, PostgresLive},
     mailbox::PostgresMailbox,
     notifications::{self, Notifications, Tasks, Tenants},
-    pages::text,
     schema::{self, Meta, Migrated},
     tenant::{Common, Tenant},
 };
@@ -102,7 +102,7 @@ impl PostgresStore {
     /// # Errors
     /// As [`open`](Self::open).
     pub async fn migrate(config: &PostgresConfig) -> Result<Migrated> {
-        schema::bring_up(config).await
+        schema::create_or_migrate(config).await
     }
 
     /// Commits in a transaction of the caller, on any connection to the same database. Either the commit and the other
@@ -163,8 +163,8 @@ impl PostgresStore {
     fn new_tenant(&self, tenant: &TenantId) -> Arc<Tenant> {
         let meta = &self.state.meta;
         let (incarnation, cursors) = (meta.incarnation, meta.cursors.clone());
-        let fixed = TenantConstants { tenant: tenant.clone(), incarnation, cursors };
-        Arc::new(Tenant::new(Arc::clone(&self.state.common), Arc::new(fixed)))
+        let constants = TenantConstants { tenant: tenant.clone(), incarnation, cursors };
+        Arc::new(Tenant::new(Arc::clone(&self.state.common), Arc::new(constants)))
     }
 
     fn tenants(&self) -> MutexGuard<'_, HashMap<TenantId, Arc<Tenant>>> {
@@ -209,8 +209,8 @@ impl Store for PostgresStore {
         let (name, new) = (tenant.clone(), self.new_tenant(tenant));
         let old = self.tenants().insert(name.clone(), Arc::clone(&new));
         new.close_previous_then(old, async move {
-            common.db.about(name.as_str(), |sql| &sql.drop_begin).await?;
-            while common.db.about(name.as_str(), |sql| &sql.drop_step).await? == 1 {}
+            common.db.call_for_tenant(name.as_str(), |sql| &sql.drop_begin).await?;
+            while common.db.call_for_tenant(name.as_str(), |sql| &sql.drop_step).await? == 1 {}
             Ok(())
         })
         .await?;

@@ -54,13 +54,13 @@ impl Common {
 }
 
 /// The cached records of a thread. Only one call at a time can use them.
-pub(crate) type Slot = Arc<AsyncMutex<RecordCache>>;
+pub(crate) type ThreadCache = Arc<AsyncMutex<RecordCache>>;
 
 /// A tenant of a store.
 pub(crate) struct Tenant {
     pub(crate) common: Arc<Common>,
-    pub(crate) fixed: Arc<TenantConstants>,
-    slots: Mutex<HashMap<ThreadId, Slot>>,
+    pub(crate) constants: Arc<TenantConstants>,
+    thread_caches: Mutex<HashMap<ThreadId, ThreadCache>>,
     abandoned: Arc<AbandonedCalls>,
     is_closed: AtomicBool,
     pub(crate) followers: Followers,
@@ -75,11 +75,11 @@ pub(crate) struct Tenant {
 }
 
 impl Tenant {
-    pub(crate) fn new(common: Arc<Common>, fixed: Arc<TenantConstants>) -> Self {
+    pub(crate) fn new(common: Arc<Common>, constants: Arc<TenantConstants>) -> Self {
         Self {
             common,
-            fixed,
-            slots: Mutex::default(),
+            constants,
+            thread_caches: Mutex::default(),
             abandoned: Arc::default(),
             is_closed: AtomicBool::new(false),
             followers: Followers::default(),
@@ -130,28 +130,28 @@ impl Tenant {
 
     /// Returns the cached records of a thread. If there are too many threads in the cache, removes threads that no call
     /// uses.
-    pub(crate) fn slot(&self, id: &ThreadId) -> Slot {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        if slots.len() >= 2 * MAX_CACHED_THREADS && !slots.contains_key(id) {
-            let mut spare = slots.len() - MAX_CACHED_THREADS;
-            slots.retain(|_, slot| {
-                let keep = spare == 0 || Arc::strong_count(slot) > 1;
+    pub(crate) fn thread_cache(&self, id: &ThreadId) -> ThreadCache {
+        let mut thread_caches = self.thread_caches.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread_caches.len() >= 2 * MAX_CACHED_THREADS && !thread_caches.contains_key(id) {
+            let mut spare = thread_caches.len() - MAX_CACHED_THREADS;
+            thread_caches.retain(|_, thread_cache| {
+                let keep = spare == 0 || Arc::strong_count(thread_cache) > 1;
                 spare -= usize::from(!keep);
                 keep
             });
         }
-        let new = || Arc::new(AsyncMutex::new(RecordCache::new(Arc::clone(&self.fixed), Some(id.clone()))));
-        Arc::clone(slots.entry(id.clone()).or_insert_with(new))
+        let new = || Arc::new(AsyncMutex::new(RecordCache::new(Arc::clone(&self.constants), Some(id.clone()))));
+        Arc::clone(thread_caches.entry(id.clone()).or_insert_with(new))
     }
 
     /// Removes a thread from the cache, because another call wrote to it.
     pub(crate) fn forget(&self, id: &ThreadId) {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        self.thread_caches.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 
     /// Notifies the subscribers of these scopes, here and in other processes, of new events.
     pub(crate) fn notify_subscribers<'a>(&self, scopes: impl Iterator<Item = &'a Scope> + Clone) {
-        scopes.clone().for_each(|scope| self.common.notifications.events(&self.fixed.tenant, scope));
+        scopes.clone().for_each(|scope| self.common.notifications.events(&self.constants.tenant, scope));
         self.followers.notify(scopes);
     }
 
@@ -159,7 +159,7 @@ impl Tenant {
     pub(crate) fn notify_workers(&self, from: Option<Timestamp>) {
         if let Some(from) = from {
             self.notifier.notify(from);
-            self.common.notifications.work(&self.fixed.tenant);
+            self.common.notifications.work(&self.constants.tenant);
         }
     }
 
@@ -167,7 +167,7 @@ impl Tenant {
     pub(crate) fn end_subscriptions(&self) {
         self.followers.end(|_| true);
         self.live.close();
-        self.common.live_state.end(&self.fixed.tenant);
+        self.common.live_state.end(&self.constants.tenant);
         self.notifier.notify(Timestamp::MIN);
     }
 
@@ -198,10 +198,10 @@ impl Tenant {
         let release = move |claimed: T| {
             // Later calls wait for the release, including those of the caller that dropped the claim.
             let (work, _caller) = in_flight::start(&tenant.abandoned, None);
-            let giving = release(Arc::clone(&tenant), claimed);
+            let releasing = release(Arc::clone(&tenant), claimed);
             tenant.common.runtime.spawn(async move {
                 let _work = work;
-                giving.await;
+                releasing.await;
             });
         };
         let release: Arc<dyn Fn(T) + Send + Sync> = Arc::new(release);
@@ -262,6 +262,6 @@ pub(crate) fn with_key(error: Error, key: Option<&CommitKey>) -> Error {
 
 impl fmt::Debug for Tenant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tenant").field("name", &self.fixed.tenant).finish_non_exhaustive()
+        f.debug_struct("Tenant").field("name", &self.constants.tenant).finish_non_exhaustive()
     }
 }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Replaces the clock of a schema by one that stands still.
-const STOPPED: &str = "CREATE TABLE $schema$.clock (now bigint NOT NULL); \
+const STOP_CLOCK_SQL: &str = "CREATE TABLE $schema$.clock (now bigint NOT NULL); \
     CREATE OR REPLACE FUNCTION $schema$.lag() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 0::bigint $$; \
     CREATE OR REPLACE FUNCTION $schema$.now() RETURNS bigint LANGUAGE sql VOLATILE AS \
     $$ SELECT now FROM $schema$.clock $$; \
@@ -23,7 +23,7 @@ const STOPPED: &str = "CREATE TABLE $schema$.clock (now bigint NOT NULL); \
 
 /// Ends the sessions that an earlier test left running in a schema, and removes all rows. Tables that have grown are
 /// truncated, since deleted rows would stay in their files until a vacuum.
-const EMPTIED: &str = "SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation \
+const EMPTY_SCHEMA_SQL: &str = "SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation \
     JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '$schema$' AND l.pid <> pg_backend_pid(); \
     DO $do$ DECLARE name regclass; BEGIN \
     FOR name IN SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
@@ -79,7 +79,7 @@ impl TestSchema {
         config.clock_is_fixed = true;
         let schema = Self { config, lease: None };
         PostgresStore::migrate(&schema.config).await?;
-        schema.run(STOPPED).await?;
+        schema.run(STOP_CLOCK_SQL).await?;
         Ok(schema)
     }
 
@@ -95,10 +95,10 @@ impl TestSchema {
         let mut connection = PgConnection::connect_with(&direct.server).await.map_err(error::connecting)?;
         // The name contains a hash of the migrations, because a server that was running before they changed still has
         // schemas with the old ones.
-        let made_by = schema::fingerprint();
+        let migrations_hash = schema::fingerprint();
         let mut number = 0;
         let name = loop {
-            let name = format!("test_{made_by:08x}_{number}");
+            let name = format!("test_{migrations_hash:08x}_{number}");
             let locked = sqlx::query_scalar("SELECT pg_try_advisory_lock(hashtext('agentstore tests'), hashtext($1))");
             if locked.bind(&name).fetch_one(&mut connection).await.map_err(failed)? {
                 break name;
@@ -109,16 +109,16 @@ impl TestSchema {
         config.clock_is_fixed = true;
         let direct = direct.clone().with_schema(&name)?;
         // The table of the clock is created last. If it exists, the schema is complete.
-        let there: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
+        let exists: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
             .bind(format!("{name}.clock"))
             .fetch_one(&mut connection)
             .await
             .map_err(failed)?;
-        if !there {
+        if !exists {
             Self { config: direct.clone(), lease: None }.remove().await?;
             PostgresStore::migrate(&direct).await?;
         }
-        let prepared = AssertSqlSafe(in_schema(if there { EMPTIED } else { STOPPED }, &name));
+        let prepared = AssertSqlSafe(in_schema(if exists { EMPTY_SCHEMA_SQL } else { STOP_CLOCK_SQL }, &name));
         sqlx::raw_sql(prepared).execute(&mut connection).await.map_err(failed)?;
         Ok(Self { config, lease: Some(Arc::new(Lease { connection: Mutex::new(connection) })) })
     }

@@ -57,7 +57,7 @@ pub struct SqliteConfig {
     /// The limits of the mailbox. Opening lowers a limit that is above its default.
     pub limits: Limits,
     /// The longest time for which a read may hold a snapshot (SQ-5).
-    pub(crate) read_time: Duration,
+    pub(crate) max_read_time: Duration,
 }
 
 impl SqliteConfig {
@@ -73,7 +73,7 @@ impl SqliteConfig {
             clock: None,
             ids: Arc::new(Uuids),
             limits: Limits::default(),
-            read_time: Duration::from_secs(5),
+            max_read_time: Duration::from_secs(5),
         }
     }
 

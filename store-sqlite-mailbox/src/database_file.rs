@@ -28,9 +28,9 @@ use crate::{
 };
 
 /// How long a process waits for the lock that lets it write next.
-const PATIENCE: Duration = Duration::from_secs(30);
+const WRITE_LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long an opening waits for other openings of the file to be closed.
-const ENDING: Duration = Duration::from_secs(10);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The files that are open in this process.
 static OPEN_FILES: Mutex<BTreeMap<PathBuf, Weak<DatabaseFile>>> = Mutex::new(BTreeMap::new());
@@ -84,12 +84,12 @@ impl DatabaseFile {
     pub(crate) fn open(config: &SqliteConfig) -> Result<Arc<Self>> {
         let path = absolute(&config.path)?;
         let is_exclusive = config.clock.is_some();
-        let until = Instant::now() + ENDING;
+        let until = Instant::now() + OPEN_TIMEOUT;
         loop {
             let mut open_files = open_files();
             match open_files.get(&path).and_then(Weak::upgrade) {
                 None => {
-                    let database_file = Arc::new(Self::first(&path, is_exclusive, config.create)?);
+                    let database_file = Arc::new(Self::open_first(&path, is_exclusive, config.create)?);
                     open_files.retain(|_, database_file| database_file.strong_count() > 0);
                     open_files.insert(path, Arc::downgrade(&database_file));
                     return Ok(database_file);
@@ -111,7 +111,7 @@ impl DatabaseFile {
         }
     }
 
-    fn first(path: &Path, is_exclusive: bool, create: Create) -> Result<Self> {
+    fn open_first(path: &Path, is_exclusive: bool, create: Create) -> Result<Self> {
         if create == Create::Never && !path.exists() {
             return Err(Error::schema_mismatch("none", "a mailbox created by agentstore", SchemaMend::Make));
         }
@@ -122,7 +122,7 @@ impl DatabaseFile {
         if poisoned.exists() {
             lock(
                 || users.try_lock(),
-                ENDING,
+                OPEN_TIMEOUT,
                 "a sync failed while the mailbox was open: close it in all processes first",
             )?;
             copy_to_new_files(path)?;
@@ -130,9 +130,9 @@ impl DatabaseFile {
             users.unlock().map_err(|e| error::file(path, e))?;
         }
         if is_exclusive {
-            lock(|| users.try_lock(), ENDING, "another process has the mailbox open")?;
+            lock(|| users.try_lock(), OPEN_TIMEOUT, "another process has the mailbox open")?;
         } else {
-            lock(|| users.try_lock_shared(), ENDING, "another process has exclusive use of the mailbox")?;
+            lock(|| users.try_lock_shared(), OPEN_TIMEOUT, "another process has exclusive use of the mailbox")?;
         }
         if !path.exists() {
             open(path)?;
@@ -160,23 +160,23 @@ impl DatabaseFile {
 
     /// Waits for the lock that lets this process write next. If the lock does not become free in time, the process
     /// writes without it: correctness depends only on SQLite's own lock.
-    pub(crate) fn next(&self) -> Turn<'_> {
-        let _in_time = lock(|| self.next.try_lock(), PATIENCE, "other processes write");
-        Turn(&self.next)
+    pub(crate) fn lock_for_next_write(&self) -> NextWriteLock<'_> {
+        let _in_time = lock(|| self.next.try_lock(), WRITE_LOCK_TIMEOUT, "other processes write");
+        NextWriteLock(&self.next)
     }
 }
 
 /// The lock that lets a process write next. It is released when this value is dropped.
-pub(crate) struct Turn<'a>(&'a File);
+pub(crate) struct NextWriteLock<'a>(&'a File);
 
-impl Drop for Turn<'_> {
+impl Drop for NextWriteLock<'_> {
     fn drop(&mut self) {
         let _unlocked = self.0.unlock();
     }
 }
 
-fn lock(attempt: impl Fn() -> std::result::Result<(), TryLockError>, patience: Duration, reason: &str) -> Result<()> {
-    let (until, mut pause) = (Instant::now() + patience, Duration::from_micros(100));
+fn lock(attempt: impl Fn() -> std::result::Result<(), TryLockError>, timeout: Duration, reason: &str) -> Result<()> {
+    let (until, mut pause) = (Instant::now() + timeout, Duration::from_micros(100));
     loop {
         match attempt() {
             Ok(()) => return Ok(()),
@@ -206,7 +206,7 @@ fn check_header(path: &Path) -> Result<()> {
         return Err(crate::schema::mismatch("a file that is not an SQLite database"));
     }
     let number = |at: usize| header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(i32::from_be_bytes);
-    crate::schema::check(number(68).unwrap_or_default(), number(60).unwrap_or_default())
+    crate::schema::check_identity(number(68).unwrap_or_default(), number(60).unwrap_or_default())
 }
 
 /// Copies the database and its log to new files, and syncs them (SQ-7). After a failed sync it is unknown what the old
@@ -231,6 +231,6 @@ fn sync_folder(path: &Path) -> Result<()> {
 }
 
 /// Returns the error of a mailbox that has refused all writes since this time.
-pub(crate) fn poisoned(since: Timestamp) -> Error {
+pub(crate) fn poisoned_error(since: Timestamp) -> Error {
     Error::new(Detail::Poisoned { what: "the mailbox".to_owned(), since })
 }

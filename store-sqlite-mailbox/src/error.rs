@@ -7,7 +7,7 @@ use store_core::{Cause, Detail, Error};
 
 /// Converts the error of a statement. Its transaction has written nothing or is rolled back. The error of SQLite is
 /// kept as the source: it names tables and columns, but no values.
-pub(crate) fn sql(error: SqlError) -> Error {
+pub(crate) fn sql_error(error: SqlError) -> Error {
     let detail = match code(&error) {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
             unavailable("another connection has locked the file")

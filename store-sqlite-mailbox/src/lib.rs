@@ -11,7 +11,7 @@
 //! - `notifications`: wakes waiting callers, also in other processes
 //! - `inspect`: checks, and repairs of what can be derived
 //! - `schema`, `sql`: connections, the schema, statements
-//! - `database_file`, `medium`: the files, and the file system that holds them
+//! - `database_file`, `file_system`: the files, and the file system that holds them
 //!
 //! ```
 //! use store_core::{NewDispatch, RunId, Store, TenantId, ThreadId};
@@ -31,9 +31,9 @@
 mod config;
 mod database_file;
 mod error;
+mod file_system;
 mod inspect;
 mod mailbox;
-mod medium;
 mod notifications;
 mod readers;
 mod rows;

@@ -22,11 +22,11 @@ use store_core::Timestamp;
 use crate::{schema, store::Tenants};
 
 /// The shortest interval between two notifications of the waiting callers of this process.
-const PAUSE: Duration = Duration::from_millis(2);
+const MIN_NOTIFY_INTERVAL: Duration = Duration::from_millis(2);
 /// The polling interval on systems without notifications.
 const POLL: Duration = Duration::from_millis(10);
 /// The interval at which, on such systems, the thread checks whether a caller waits.
-const REST: Duration = Duration::from_millis(50);
+const IDLE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Notifies other processes.
 pub(crate) fn notify(notify_file: &Path) {
@@ -44,7 +44,7 @@ struct Listener {
     tenants: Weak<Tenants>,
     notify_file: PathBuf,
     path: PathBuf,
-    is_over: AtomicBool,
+    is_closed: AtomicBool,
     waiting: AtomicUsize,
 }
 
@@ -65,15 +65,18 @@ impl fmt::Debug for Notifications {
 
 impl Notifications {
     pub(crate) fn new(tenants: Weak<Tenants>, notify_file: PathBuf, path: PathBuf) -> Self {
-        let (is_over, waiting) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Self { listener: Arc::new(Listener { tenants, notify_file, path, is_over, waiting }), thread: Mutex::default() }
+        let (is_closed, waiting) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Self {
+            listener: Arc::new(Listener { tenants, notify_file, path, is_closed, waiting }),
+            thread: Mutex::default(),
+        }
     }
 
     /// Receives notifications of other processes as long as the returned waiter exists.
     pub(crate) fn listen(&self) -> Waiter<'_> {
         self.listener.waiting.fetch_add(1, Ordering::SeqCst);
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if thread.is_none() && !self.listener.is_over.load(Ordering::SeqCst) {
+        if thread.is_none() && !self.listener.is_closed.load(Ordering::SeqCst) {
             let listener = Arc::clone(&self.listener);
             // Without the thread, waiting callers look for changes once a second.
             *thread = thread::Builder::new().name("agentstore-news".to_owned()).spawn(move || listener.serve()).ok();
@@ -83,7 +86,7 @@ impl Notifications {
 
     /// Ends the thread and, if `waits`, waits for its end.
     pub(crate) fn close(&self, waits: bool) {
-        self.listener.is_over.store(true, Ordering::SeqCst);
+        self.listener.is_closed.store(true, Ordering::SeqCst);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             notify(&self.listener.notify_file);
@@ -107,8 +110,8 @@ impl Listener {
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::SeqCst) || self.tenants.strong_count() == 0
+    fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst) || self.tenants.strong_count() == 0
     }
 
     fn notify_tenants(&self) {
@@ -126,9 +129,9 @@ impl Listener {
         let version =
             |conn: &Connection| conn.pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0)).ok();
         let mut last = version(&conn);
-        while !self.is_over() {
+        while !self.is_closed() {
             if self.waiting.load(Ordering::SeqCst) == 0 {
-                thread::sleep(REST);
+                thread::sleep(IDLE_INTERVAL);
                 continue;
             }
             let found = version(&conn);
@@ -158,13 +161,13 @@ impl Listener {
         let mut events = Reader::new(&watcher, &mut space);
         // Notifications before this point were missed, so waiting callers are notified once.
         self.notify_tenants();
-        while !self.is_over() {
+        while !self.is_closed() {
             events.next()?;
-            if self.is_over() {
+            if self.is_closed() {
                 break;
             }
             self.notify_tenants();
-            thread::sleep(PAUSE);
+            thread::sleep(MIN_NOTIFY_INTERVAL);
         }
         Ok(())
     }

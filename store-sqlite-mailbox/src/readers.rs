@@ -17,7 +17,7 @@ use rusqlite::{Connection, config::DbConfig};
 use store_core::{Error, Result};
 use tokio::sync::oneshot;
 
-use crate::{database_file::DatabaseFile, error::sql, schema, sql as text};
+use crate::{database_file::DatabaseFile, error::sql_error, schema, sql as text};
 
 /// The largest number of reading threads.
 const MAX_THREADS: usize = 4;
@@ -30,7 +30,7 @@ pub(crate) struct Gate {
     state: Mutex<GateState>,
     opened: Condvar,
     /// The number of pages in the log while a read prevents its restart.
-    blocked: AtomicI32,
+    blocked_pages: AtomicI32,
 }
 
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ struct GateState {
     is_closed: bool,
     /// Whether a read has waited for the gate for as long as a read may take. What still reads then is another program.
     /// The gate stays open, so that no further read waits for that program.
-    is_useless: bool,
+    is_held_by_other_program: bool,
 }
 
 impl Gate {
@@ -49,32 +49,32 @@ impl Gate {
     /// Closes the gate, unless another program prevents the restart of the log. Returns whether the gate is closed.
     pub(crate) fn close(&self) -> bool {
         let mut state = self.lock();
-        state.is_closed = !state.is_useless;
+        state.is_closed = !state.is_held_by_other_program;
         state.is_closed
     }
 
     /// Opens the gate after the log was restarted.
     pub(crate) fn open(&self) {
         *self.lock() = GateState::default();
-        self.blocked.store(0, Ordering::SeqCst);
+        self.blocked_pages.store(0, Ordering::SeqCst);
         self.opened.notify_all();
     }
 
     /// Notes that a read still prevents the restart of the log.
     pub(crate) fn set_blocked_pages(&self, pages: i32) {
-        self.blocked.store(pages, Ordering::SeqCst);
+        self.blocked_pages.store(pages, Ordering::SeqCst);
     }
 
     pub(crate) fn blocked_pages(&self) -> i32 {
-        self.blocked.load(Ordering::SeqCst)
+        self.blocked_pages.load(Ordering::SeqCst)
     }
 
     /// Waits until the gate is open, but no longer than a read may take.
-    fn wait_until_open(&self, patience: Duration) {
-        let waiting = self.opened.wait_timeout_while(self.lock(), patience, |state| state.is_closed);
+    fn wait_until_open(&self, time_limit: Duration) {
+        let waiting = self.opened.wait_timeout_while(self.lock(), time_limit, |state| state.is_closed);
         let (mut state, waited) = waiting.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
-            *state = GateState { is_closed: false, is_useless: true };
+            *state = GateState { is_closed: false, is_held_by_other_program: true };
             self.opened.notify_all();
         }
     }
@@ -106,8 +106,8 @@ impl Shared {
 /// The handle of the reading threads.
 pub(crate) struct Readers {
     shared: Mutex<Option<Arc<Shared>>>,
-    fixed: Arc<crate::tenant::StoreConstants>,
-    patience: Duration,
+    constants: Arc<crate::tenant::StoreConstants>,
+    time_limit: Duration,
 }
 
 impl fmt::Debug for Readers {
@@ -119,11 +119,11 @@ impl fmt::Debug for Readers {
 impl Readers {
     pub(crate) fn new(
         database_file: Arc<DatabaseFile>,
-        fixed: Arc<crate::tenant::StoreConstants>,
-        patience: Duration,
+        constants: Arc<crate::tenant::StoreConstants>,
+        time_limit: Duration,
     ) -> Self {
         let (state, woken) = (Mutex::default(), Condvar::new());
-        Self { shared: Mutex::new(Some(Arc::new(Shared { state, woken, database_file }))), fixed, patience }
+        Self { shared: Mutex::new(Some(Arc::new(Shared { state, woken, database_file }))), constants, time_limit }
     }
 
     fn shared(&self) -> Result<Arc<Shared>> {
@@ -137,13 +137,13 @@ impl Readers {
         call: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
-        let (patience, fixed) = (self.patience, Arc::clone(&self.fixed));
+        let (time_limit, constants) = (self.time_limit, Arc::clone(&self.constants));
         let job = move |conn: Option<&Connection>| {
-            fixed.gate.wait_until_open(patience);
+            constants.gate.wait_until_open(time_limit);
             let read = match conn {
                 // No caller waits for the answer.
                 _ if reply.is_closed() => return,
-                Some(conn) => snapshot(conn, patience, call),
+                Some(conn) => run_on_snapshot(conn, time_limit, call),
                 None => Err(Error::unavailable("no further connection to the file can be opened")),
             };
             let _nobody = reply.send(read);
@@ -222,16 +222,20 @@ impl Shared {
 fn connect(path: &std::path::Path) -> Result<Connection> {
     let conn = schema::reader(path)?;
     // Otherwise the last connection to close would checkpoint the log. That is the task of the writer.
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(sql)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(sql_error)?;
     Ok(conn)
 }
 
-fn snapshot<T>(conn: &Connection, patience: Duration, call: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-    let until = Instant::now() + patience;
-    conn.progress_handler(STEPS, Some(move || Instant::now() > until)).map_err(sql)?;
-    let run = |text| conn.prepare_cached(text).and_then(|mut statement| statement.execute([])).map_err(sql);
+fn run_on_snapshot<T>(
+    conn: &Connection,
+    time_limit: Duration,
+    call: impl FnOnce(&Connection) -> Result<T>,
+) -> Result<T> {
+    let until = Instant::now() + time_limit;
+    conn.progress_handler(STEPS, Some(move || Instant::now() > until)).map_err(sql_error)?;
+    let run = |text| conn.prepare_cached(text).and_then(|mut statement| statement.execute([])).map_err(sql_error);
     let read = run(text::BEGIN_READ).and_then(|_| call(conn));
-    conn.progress_handler(STEPS, None::<fn() -> bool>).map_err(sql)?;
+    conn.progress_handler(STEPS, None::<fn() -> bool>).map_err(sql_error)?;
     if !conn.is_autocommit() {
         run(text::ROLLBACK)?;
     }
@@ -254,14 +258,16 @@ mod tests {
     async fn a_read_ends_within_its_time_limit() {
         let folder = tempfile::tempdir().unwrap();
         let mut config = SqliteConfig::new(folder.path().join("mailbox.db"));
-        config.read_time = Duration::from_millis(50);
+        config.max_read_time = Duration::from_millis(50);
         let store = SqliteMailbox::open(config).await.unwrap();
         let readers = &store.state.common.readers;
         let began = Instant::now();
-        let endless = readers.read(|conn| crate::rows::one(conn, ENDLESS, [], |row| crate::rows::get::<i64>(row, 0)));
+        let endless =
+            readers.read(|conn| crate::rows::query_one(conn, ENDLESS, [], |row| crate::rows::get::<i64>(row, 0)));
         assert_eq!(endless.await.unwrap_err().kind(), ErrorKind::Unavailable);
         assert!(began.elapsed() < Duration::from_secs(5));
-        let two = readers.read(|conn| crate::rows::one(conn, "SELECT 2", [], |row| crate::rows::get::<i64>(row, 0)));
+        let two =
+            readers.read(|conn| crate::rows::query_one(conn, "SELECT 2", [], |row| crate::rows::get::<i64>(row, 0)));
         assert_eq!(two.await.unwrap(), Some(2));
         store.close().await.unwrap();
     }

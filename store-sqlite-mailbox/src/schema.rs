@@ -8,8 +8,8 @@ use store_core::{CursorKey, Detail, Error, Result, SchemaMend, Survives};
 use crate::{
     config::{SqliteConfig, Synchronous},
     database_file::DatabaseFile,
-    error::{corrupt, sql},
-    rows::{get, one},
+    error::{corrupt, sql_error},
+    rows::{get, query_one},
     sql as text,
 };
 
@@ -24,7 +24,7 @@ const STATEMENTS: usize = 128;
 
 /// What opening the file found out.
 pub(crate) struct Meta {
-    pub(crate) cursors: CursorKey,
+    pub(crate) cursor_key: CursorKey,
     pub(crate) survives: Survives,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn mismatch(found: &str) -> Error {
 }
 
 /// Refuses a database of another application, and one of a later release.
-pub(crate) fn check(application: i32, version: i32) -> Result<()> {
+pub(crate) fn check_identity(application: i32, version: i32) -> Result<()> {
     match (application, version) {
         (APPLICATION, 1..=VERSION) | (0, 0) => Ok(()),
         (APPLICATION, _) => Err(mismatch(&format!("schema {version}"))),
@@ -55,7 +55,7 @@ pub(crate) fn check_safe(config: &SqliteConfig) -> Result<()> {
         return Err(unsafe_setting("`synchronous=NORMAL`"));
     }
     let folder = config.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    match crate::medium::network(folder.unwrap_or_else(|| Path::new("."))) {
+    match crate::file_system::network_file_system(folder.unwrap_or_else(|| Path::new("."))) {
         Some(name) => Err(unsafe_setting(format!("the network file system `{name}`"))),
         None => Ok(()),
     }
@@ -71,7 +71,7 @@ fn check_library(version: i32) -> Result<()> {
 
 /// Waits for a lock of another connection. Returns whether to try again, which ends after 30 s in all. The first waits
 /// are short, because most locks are held briefly.
-fn wait(count: i32) -> bool {
+fn wait_for_lock(count: i32) -> bool {
     let pause = match count {
         0..100 => Duration::from_micros(200),
         100..1_000 => Duration::from_millis(1),
@@ -83,18 +83,18 @@ fn wait(count: i32) -> bool {
 }
 
 /// Sets whether the connection waits for locks of other connections.
-pub(crate) fn waits(conn: &Connection, waits: bool) -> Result<()> {
-    conn.busy_handler(waits.then_some(wait as fn(i32) -> bool)).map_err(sql)
+pub(crate) fn set_waits_for_locks(conn: &Connection, waits: bool) -> Result<()> {
+    conn.busy_handler(waits.then_some(wait_for_lock as fn(i32) -> bool)).map_err(sql_error)
 }
 
 /// Opens a connection and configures it, without changing the file.
 fn connect(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(path, flags).map_err(sql)?;
-    waits(&conn, true)?;
+    let conn = Connection::open_with_flags(path, flags).map_err(sql_error)?;
+    set_waits_for_locks(&conn, true)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS);
     // Query plans do not depend on bound values. Otherwise SQLite would prepare many statements again for each call.
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(sql)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(sql_error)?;
     for (name, value) in [
         ("trusted_schema", "OFF"),
         ("mmap_size", "0"),
@@ -105,7 +105,7 @@ fn connect(path: &Path) -> Result<Connection> {
         ("fullfsync", "ON"),
         ("checkpoint_fullfsync", "ON"),
     ] {
-        conn.pragma_update(None, name, value).map_err(sql)?;
+        conn.pragma_update(None, name, value).map_err(sql_error)?;
     }
     Ok(conn)
 }
@@ -113,7 +113,7 @@ fn connect(path: &Path) -> Result<Connection> {
 /// Opens a connection that only reads.
 pub(crate) fn reader(path: &Path) -> Result<Connection> {
     let conn = connect(path)?;
-    conn.pragma_update(None, "query_only", "ON").map_err(sql)?;
+    conn.pragma_update(None, "query_only", "ON").map_err(sql_error)?;
     Ok(conn)
 }
 
@@ -122,58 +122,60 @@ pub(crate) fn writer(database_file: &DatabaseFile, config: &SqliteConfig) -> Res
     let conn = connect(&database_file.path)?;
     // Other processes may open the file at the same time. One of them creates the schema while the file has no log yet,
     // so that the header identifies the application from the beginning.
-    let turn = database_file.next();
-    if ask::<i32>(&conn, "application_id")? == 0 {
-        make(&conn)?;
+    let next_write_lock = database_file.lock_for_next_write();
+    if read_pragma::<i32>(&conn, "application_id")? == 0 {
+        create_schema(&conn)?;
     }
-    check(ask(&conn, "application_id")?, ask(&conn, "user_version")?)?;
+    check_identity(read_pragma(&conn, "application_id")?, read_pragma(&conn, "user_version")?)?;
     set_up(&conn, config)?;
-    drop(turn);
-    let cursors = one(&conn, text::META, [], |row| get::<[u8; 32]>(row, 0))?;
-    let cursors = CursorKey::new(cursors.ok_or_else(|| corrupt("the row that describes the file"))?);
+    drop(next_write_lock);
+    let cursor_key = query_one(&conn, text::META, [], |row| get::<[u8; 32]>(row, 0))?;
+    let cursor_key = CursorKey::new(cursor_key.ok_or_else(|| corrupt("the row that describes the file"))?);
     let survives = match config.synchronous {
         Synchronous::Full => Survives::Power,
         Synchronous::Normal => Survives::Process,
     };
-    Ok((conn, Meta { cursors, survives }))
+    Ok((conn, Meta { cursor_key, survives }))
 }
 
-fn ask<T: rusqlite::types::FromSql>(conn: &Connection, pragma: &str) -> Result<T> {
-    conn.pragma_query_value(None, pragma, |row| row.get(0)).map_err(sql)
+fn read_pragma<T: rusqlite::types::FromSql>(conn: &Connection, pragma: &str) -> Result<T> {
+    conn.pragma_query_value(None, pragma, |row| row.get(0)).map_err(sql_error)
 }
 
-fn make(conn: &Connection) -> Result<()> {
+fn create_schema(conn: &Connection) -> Result<()> {
     let mut key = [0; 32];
     getrandom::fill(&mut key).map_err(|e| Error::unavailable("random bytes are not available").with_source(e))?;
-    conn.execute_batch("BEGIN EXCLUSIVE").map_err(sql)?;
+    conn.execute_batch("BEGIN EXCLUSIVE").map_err(sql_error)?;
     let made = || -> Result<()> {
-        let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(sql)?;
+        let tables: i64 =
+            conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(sql_error)?;
         if tables > 0 {
             return Err(mismatch("a database of another application"));
         }
-        conn.execute_batch(include_str!("schema.sql")).map_err(sql)?;
-        conn.execute("INSERT INTO meta VALUES (1, ?1, 0, 0)", [key]).map_err(sql)?;
-        conn.pragma_update(None, "application_id", APPLICATION).map_err(sql)?;
-        conn.pragma_update(None, "user_version", VERSION).map_err(sql)
+        conn.execute_batch(include_str!("schema.sql")).map_err(sql_error)?;
+        conn.execute("INSERT INTO meta VALUES (1, ?1, 0, 0)", [key]).map_err(sql_error)?;
+        conn.pragma_update(None, "application_id", APPLICATION).map_err(sql_error)?;
+        conn.pragma_update(None, "user_version", VERSION).map_err(sql_error)
     };
     match made() {
-        Ok(()) => conn.execute_batch(text::COMMIT).map_err(sql),
-        Err(error) => conn.execute_batch(text::ROLLBACK).map_err(sql).and(Err(error)),
+        Ok(()) => conn.execute_batch(text::COMMIT).map_err(sql_error),
+        Err(error) => conn.execute_batch(text::ROLLBACK).map_err(sql_error).and(Err(error)),
     }
 }
 
 /// Sets the pragmas that make commits durable, and checks the values that SQLite has set (SQ-2).
 fn set_up(conn: &Connection, config: &SqliteConfig) -> Result<()> {
-    let mode: String = conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(sql)?;
+    let mode: String =
+        conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(sql_error)?;
     if mode != "wal" {
         return Err(Error::unavailable(format!("the file cannot have a write-ahead log (journal mode `{mode}`)")));
     }
-    synchronous(conn, config.synchronous)?;
+    set_synchronous(conn, config.synchronous)?;
     // A log that has grown because a read prevented its restart is truncated to this size.
-    conn.pragma_update(None, "journal_size_limit", crate::writer::WAL_BYTES).map_err(sql)?;
+    conn.pragma_update(None, "journal_size_limit", crate::writer::TRUNCATED_LOG_BYTES).map_err(sql_error)?;
     for (pragma, wanted) in [("mmap_size", 0), ("trusted_schema", 0)] {
         // Some builds have no memory-mapped files and return no value.
-        let found = ask::<i64>(conn, pragma).unwrap_or_default();
+        let found = read_pragma::<i64>(conn, pragma).unwrap_or_default();
         if found != wanted {
             return Err(Error::unavailable(format!("SQLite did not set `{pragma}` to {wanted}")));
         }
@@ -182,13 +184,13 @@ fn set_up(conn: &Connection, config: &SqliteConfig) -> Result<()> {
 }
 
 /// Sets when SQLite syncs, and checks the value that SQLite has set.
-pub(crate) fn synchronous(conn: &Connection, synchronous: Synchronous) -> Result<()> {
+pub(crate) fn set_synchronous(conn: &Connection, synchronous: Synchronous) -> Result<()> {
     let level = match synchronous {
         Synchronous::Full => 2,
         Synchronous::Normal => 1,
     };
-    conn.pragma_update(None, "synchronous", level).map_err(sql)?;
-    match ask::<i64>(conn, "synchronous")? {
+    conn.pragma_update(None, "synchronous", level).map_err(sql_error)?;
+    match read_pragma::<i64>(conn, "synchronous")? {
         found if found == level => Ok(()),
         found => Err(unsafe_setting(format!("`synchronous={found}`"))),
     }
@@ -198,7 +200,7 @@ pub(crate) fn synchronous(conn: &Connection, synchronous: Synchronous) -> Result
 mod tests {
     use store_core::ErrorKind;
 
-    use super::{APPLICATION, VERSION, check, check_library};
+    use super::{APPLICATION, VERSION, check_identity, check_library};
 
     #[test]
     fn libraries_that_may_damage_a_file_are_refused() {
@@ -223,7 +225,7 @@ mod tests {
             (0, 1, true),
             (7, 1, true),
         ] {
-            assert_eq!(check(application, version).is_err(), is_refused, "{application} {version}");
+            assert_eq!(check_identity(application, version).is_err(), is_refused, "{application} {version}");
         }
     }
 }

@@ -17,11 +17,11 @@ pub(crate) const NEXT_INCARNATION: &str = "SELECT last_incarnation + 1 FROM meta
 pub(crate) const SET_INCARNATION: &str = "UPDATE meta SET last_incarnation = ?1 WHERE one = 1";
 
 pub(crate) const TENANT_BY_NAME: &str = "SELECT no, incarnation FROM tenants WHERE name = ?1";
-pub(crate) const TENANT_BY_NO: &str = "SELECT no, incarnation FROM tenants WHERE no = ?1 AND name IS NOT NULL";
+pub(crate) const TENANT_BY_NUMBER: &str = "SELECT no, incarnation FROM tenants WHERE no = ?1 AND name IS NOT NULL";
 pub(crate) const ADD_TENANT: &str = "INSERT INTO tenants (name, incarnation) VALUES (?1, ?2)";
 pub(crate) const LIST_TENANTS: &str = "SELECT name FROM tenants WHERE name > ?1 ORDER BY name LIMIT ?2";
 pub(crate) const DROP_TENANT: &str = "UPDATE tenants SET name = NULL WHERE name = ?1";
-pub(crate) const DROPPING: &str = "SELECT no FROM tenants WHERE name IS NULL LIMIT 1";
+pub(crate) const TENANT_BEING_DROPPED: &str = "SELECT no FROM tenants WHERE name IS NULL LIMIT 1";
 pub(crate) const DROP_DISPATCHES: &str = "DELETE FROM dispatches WHERE (tenant, id) IN
     (SELECT tenant, id FROM dispatches WHERE tenant = ?1 ORDER BY id LIMIT ?2) RETURNING payload";
 pub(crate) const DROP_INTERRUPTS: &str = "DELETE FROM interrupts WHERE mailbox IN
@@ -43,7 +43,7 @@ pub(crate) const SET_RECORD: &str = "UPDATE mailboxes SET record = ?2, crc = ?3 
 pub(crate) const SET_LEASE: &str = "UPDATE mailboxes SET record = ?2, crc = ?3, lease = ?4 WHERE no = ?1";
 pub(crate) const SET_READY_LEASE: &str =
     "UPDATE mailboxes SET record = ?2, crc = ?3, priority = ?4, since = ?5, lease = ?6 WHERE no = ?1";
-pub(crate) const SET_PLACES: &str =
+pub(crate) const SET_POSITIONS: &str =
     "UPDATE mailboxes SET priority = ?2, since = ?3, due = ?4, lease = ?5 WHERE no = ?1";
 pub(crate) const RECORDS: &str = "SELECT record, crc, thread, no FROM mailboxes INDEXED BY mailbox_of_thread
     WHERE tenant = ?1 AND thread > ?2 ORDER BY thread LIMIT 1000";
@@ -69,9 +69,10 @@ pub(crate) const FREE_KEY: &str = "UPDATE dispatches INDEXED BY live_keys SET ke
     WHERE mailbox = ?1 AND key = ?2 AND id <> ?3";
 pub(crate) const LAST_WITH_KEY: &str = "SELECT id FROM dispatches INDEXED BY live_keys WHERE mailbox = ?1 AND key = ?2";
 
-pub(crate) const FIRST: &str = "SELECT body, body_crc, state, state_crc, payload, id FROM dispatches INDEXED BY queue
+pub(crate) const FIRST_AVAILABLE: &str =
+    "SELECT body, body_crc, state, state_crc, payload, id FROM dispatches INDEXED BY queue
     WHERE mailbox = ?1 AND epoch = ?2 AND available = 1 AND due <= ?3 ORDER BY priority, number LIMIT 1";
-pub(crate) const ENDS: &str = "SELECT
+pub(crate) const QUEUE_ENDS: &str = "SELECT
     (SELECT priority FROM dispatches INDEXED BY queue
         WHERE mailbox = ?1 AND epoch = ?2 AND available = 1 ORDER BY priority, number LIMIT 1),
     (SELECT due FROM dispatches INDEXED BY queue_due
@@ -112,17 +113,17 @@ pub(crate) const COUNT_BY_STATUS: &str = "SELECT status, epoch, count(*) FROM di
     WHERE mailbox = ?1 GROUP BY status, epoch";
 pub(crate) const COLUMNS: &str = "SELECT status, epoch, available IS NULL, due, ended, key FROM dispatches
     WHERE tenant = ?1 AND id = ?2";
-pub(crate) const PLACES: &str = "SELECT priority, since, due, lease FROM mailboxes WHERE no = ?1";
+pub(crate) const POSITIONS: &str = "SELECT priority, since, due, lease FROM mailboxes WHERE no = ?1";
 pub(crate) const QUARANTINE: &str = "UPDATE dispatches SET available = NULL WHERE tenant = ?1 AND id = ?2";
 
 /// The statements that read a part of a list after a position, one for each direction.
 #[derive(Debug)]
-pub(crate) struct Both {
+pub(crate) struct BothDirections {
     forward: &'static str,
     backward: &'static str,
 }
 
-impl Both {
+impl BothDirections {
     pub(crate) const fn towards(&self, direction: Direction) -> &'static str {
         match direction {
             Direction::Forward => self.forward,
@@ -131,43 +132,43 @@ impl Both {
     }
 }
 
-macro_rules! both {
+macro_rules! both_directions {
     ($select:literal, $order:literal is $place:literal, $backward:literal) => {
-        Both {
+        BothDirections {
             forward: concat!($select, " AND (", $order, ") > (", $place, ") ORDER BY ", $order, " LIMIT ?1"),
             backward: concat!($select, " AND (", $order, ") < (", $place, ") ORDER BY ", $backward, " LIMIT ?1"),
         }
     };
 }
 
-pub(crate) const BY_STATUS: Both = both!(
+pub(crate) const BY_STATUS: BothDirections = both_directions!(
     "SELECT created, id FROM dispatches INDEXED BY by_status WHERE tenant = ?4 AND status = ?5",
     "created, id" is "?2, ?3",
     "created DESC, id DESC"
 );
-pub(crate) const BY_THREAD: Both = both!(
+pub(crate) const BY_THREAD: BothDirections = both_directions!(
     "SELECT created, id FROM dispatches INDEXED BY by_thread WHERE mailbox = ?4",
     "created, id" is "?2, ?3",
     "created DESC, id DESC"
 );
-pub(crate) const BY_END: Both = both!(
+pub(crate) const BY_END: BothDirections = both_directions!(
     "SELECT ended, id FROM dispatches INDEXED BY by_end WHERE tenant = ?4 AND ended IS NOT NULL",
     "ended, id" is "?2, ?3",
     "ended DESC, id DESC"
 );
 /// The queued dispatches of a thread, in claim order.
-pub(crate) const BY_CLAIM: Both = both!(
+pub(crate) const BY_CLAIM: BothDirections = both_directions!(
     "SELECT priority, number, id FROM dispatches INDEXED BY queue WHERE mailbox = ?4 AND epoch = ?5 AND available = ?6",
     "priority, number" is "?2, ?3",
     "priority DESC, number DESC"
 );
-pub(crate) const LOT: Both = both!(
+pub(crate) const SUPERSEDED_BATCH: BothDirections = both_directions!(
     "SELECT id FROM dispatches INDEXED BY queue_id WHERE mailbox = ?3 AND epoch = ?4 AND available IS NOT NULL",
     "id" is "?2",
     "id DESC"
 );
 /// The batches of superseded dispatches with the next time: that of the next interrupt which superseded any.
-pub(crate) const LOTS: Both = Both {
+pub(crate) const SUPERSEDED_BATCHES: BothDirections = BothDirections {
     forward: "SELECT at, mailbox, lot FROM interrupts INDEXED BY lots
         WHERE tenant = ?1 AND lot IS NOT NULL AND at = (SELECT at FROM interrupts INDEXED BY lots
             WHERE tenant = ?1 AND lot IS NOT NULL AND at >= ?2 ORDER BY at LIMIT 1)",
@@ -201,14 +202,14 @@ mod tests {
     #[test]
     fn every_deciding_statement_uses_an_index() {
         let conn = made();
-        let both = [&BY_STATUS, &BY_THREAD, &BY_END, &BY_CLAIM, &LOT, &LOTS];
+        let both = [&BY_STATUS, &BY_THREAD, &BY_END, &BY_CLAIM, &SUPERSEDED_BATCH, &SUPERSEDED_BATCHES];
         let lists = both.iter().flat_map(|both| [both.forward, both.backward]);
         let others = [
             TENANT_BY_NAME,
-            TENANT_BY_NO,
+            TENANT_BY_NUMBER,
             LIST_TENANTS,
             DROP_TENANT,
-            DROPPING,
+            TENANT_BEING_DROPPED,
             DROP_DISPATCHES,
             DROP_INTERRUPTS,
             DROP_MAILBOXES,
@@ -217,7 +218,7 @@ mod tests {
             SET_RECORD,
             SET_LEASE,
             SET_READY_LEASE,
-            SET_PLACES,
+            SET_POSITIONS,
             RECORDS,
             DISPATCH,
             SET_DISPATCH,
@@ -229,8 +230,8 @@ mod tests {
             REMOVE_PAYLOAD,
             FREE_KEY,
             LAST_WITH_KEY,
-            FIRST,
-            ENDS,
+            FIRST_AVAILABLE,
+            QUEUE_ENDS,
             PROMOTE_DUE,
             DEMOTE_NOT_DUE,
             INTERRUPT,
@@ -257,9 +258,9 @@ mod tests {
     fn deciding_statements_use_the_intended_index() {
         let conn = made();
         for (text, wanted) in [
-            (FIRST, "USING INDEX queue (mailbox=? AND epoch=? AND available=?)"),
-            (ENDS, "USING COVERING INDEX queue (mailbox=? AND epoch=? AND available=?)"),
-            (ENDS, "USING COVERING INDEX queue_due (mailbox=? AND epoch=? AND available=?)"),
+            (FIRST_AVAILABLE, "USING INDEX queue (mailbox=? AND epoch=? AND available=?)"),
+            (QUEUE_ENDS, "USING COVERING INDEX queue (mailbox=? AND epoch=? AND available=?)"),
+            (QUEUE_ENDS, "USING COVERING INDEX queue_due (mailbox=? AND epoch=? AND available=?)"),
             (PROMOTE_DUE, "INDEX queue_due (mailbox=? AND epoch=? AND available=? AND due<?)"),
             (DEMOTE_NOT_DUE, "INDEX queue_due (mailbox=? AND epoch=? AND available=? AND due>?)"),
             (READY, "USING COVERING INDEX ready (tenant=? AND (priority,since,thread)>(?,?,?))"),
@@ -275,7 +276,7 @@ mod tests {
                 BY_CLAIM.forward,
                 "USING COVERING INDEX queue (mailbox=? AND epoch=? AND available=? AND (priority,number)>(?,?))",
             ),
-            (LOT.forward, "USING INDEX queue_id (mailbox=? AND epoch=? AND id>?)"),
+            (SUPERSEDED_BATCH.forward, "USING INDEX queue_id (mailbox=? AND epoch=? AND id>?)"),
         ] {
             let steps = plan(&conn, text);
             assert!(steps.iter().any(|step| step.contains(wanted)), "{wanted}: {steps:#?}");

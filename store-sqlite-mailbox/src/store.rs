@@ -22,18 +22,18 @@ use tokio::sync::oneshot;
 use crate::{
     config::{SqliteConfig, Synchronous},
     database_file::DatabaseFile,
-    error::sql,
+    error::sql_error,
     mailbox::TenantMailbox,
     notifications::Notifications,
     readers::{Gate, Readers},
-    rows::{all, get, one},
+    rows::{get, query_all, query_one},
     schema, sql as text,
     tenant::{Common, StoreConstants, Tenant},
-    writer::{BatchContext, Step, Writer},
+    writer::{BatchContext, FileStep, Writer},
 };
 
 /// The number of rows of a table that one step of a deletion removes.
-const STEP: i64 = 1_000;
+const ROWS_PER_STEP: i64 = 1_000;
 
 /// The tenants that were opened.
 pub(crate) type Tenants = Mutex<HashMap<TenantId, Arc<Tenant>>>;
@@ -104,11 +104,11 @@ impl SqliteMailbox {
         let capabilities = Capabilities::new(meta.survives, limits.record_bytes);
         // All processes of the host share its clock.
         let capabilities = if config.clock.is_some() { capabilities } else { capabilities.of_a_host() };
-        let fixed = Arc::new(StoreConstants {
+        let constants = Arc::new(StoreConstants {
             clock: config.clock.clone().unwrap_or_else(|| Arc::new(SystemClock)),
             ids: Arc::clone(&config.ids),
             limits,
-            cursors: meta.cursors,
+            cursor_key: meta.cursor_key,
             is_shared: config.clock.is_none(),
             gate: Gate::default(),
             notify_file: database_file.notify_file(),
@@ -116,9 +116,9 @@ impl SqliteMailbox {
         let tenants = Arc::<Tenants>::default();
         let notifications =
             Notifications::new(Arc::downgrade(&tenants), database_file.notify_file(), database_file.path.clone());
-        let readers = Readers::new(Arc::clone(&database_file), Arc::clone(&fixed), config.read_time);
-        let writer = Writer::begin(conn, database_file, Arc::clone(&fixed))?;
-        let common = Arc::new(Common { fixed, writer, readers, notifications, is_closed: AtomicBool::new(false) });
+        let readers = Readers::new(Arc::clone(&database_file), Arc::clone(&constants), config.max_read_time);
+        let writer = Writer::begin(conn, database_file, Arc::clone(&constants))?;
+        let common = Arc::new(Common { constants, writer, readers, notifications, is_closed: AtomicBool::new(false) });
         Ok(Self { state: Arc::new(State { common, tenants, capabilities, config }) })
     }
 
@@ -126,7 +126,7 @@ impl SqliteMailbox {
     /// is no such reader (SQ-5).
     #[must_use]
     pub fn held_log_bytes(&self) -> u64 {
-        u64::try_from(self.state.common.fixed.gate.blocked_pages()).unwrap_or_default() * 4_096
+        u64::try_from(self.state.common.constants.gate.blocked_pages()).unwrap_or_default() * 4_096
     }
 
     pub(crate) fn open_tenant(&self, tenant: &TenantId) -> OpenTenant {
@@ -151,26 +151,29 @@ impl SqliteMailbox {
     ) -> Result<T> {
         self.state.common.check_open()?;
         let (reply, answer) = oneshot::channel();
-        self.state.common.writer.put(Box::new(Step { step, reply: Some(reply), done: None }));
+        self.state.common.writer.put(Box::new(FileStep { step, reply: Some(reply), done: None }));
         answer.await.map_err(|lost| Error::commit_unknown(None).with_source(lost))?
     }
 }
 
 /// Removes some rows of tenants that are being removed. Returns whether there may be more.
-fn drop_some(conn: &Connection) -> Result<bool> {
-    let Some(no) = one(conn, text::DROPPING, [], |row| get::<i64>(row, 0))? else { return Ok(false) };
-    let run = |text: &str, with: &[i64]| {
-        let mut statement = conn.prepare_cached(text).map_err(sql)?;
-        statement.execute(rusqlite::params_from_iter(with)).map_err(sql)
+fn remove_some_rows(conn: &Connection) -> Result<bool> {
+    let Some(row_number) = query_one(conn, text::TENANT_BEING_DROPPED, [], |row| get::<i64>(row, 0))? else {
+        return Ok(false);
     };
-    let payloads = all(conn, text::DROP_DISPATCHES, (no, STEP), |row| get::<Option<i64>>(row, 0))?;
+    let run = |text: &str, with: &[i64]| {
+        let mut statement = conn.prepare_cached(text).map_err(sql_error)?;
+        statement.execute(rusqlite::params_from_iter(with)).map_err(sql_error)
+    };
+    let payloads =
+        query_all(conn, text::DROP_DISPATCHES, (row_number, ROWS_PER_STEP), |row| get::<Option<i64>>(row, 0))?;
     for payload in payloads.iter().flatten() {
         run(text::REMOVE_PAYLOAD, &[*payload])?;
     }
     if payloads.is_empty() {
-        run(text::DROP_INTERRUPTS, &[no, STEP])?;
-        if run(text::DROP_MAILBOXES, &[no, STEP])? == 0 {
-            run(text::FORGET_TENANT, &[no])?;
+        run(text::DROP_INTERRUPTS, &[row_number, ROWS_PER_STEP])?;
+        if run(text::DROP_MAILBOXES, &[row_number, ROWS_PER_STEP])? == 0 {
+            run(text::FORGET_TENANT, &[row_number])?;
         }
     }
     Ok(true)
@@ -192,10 +195,12 @@ impl Store for SqliteMailbox {
         // The list is not about one tenant. The default tenant is named only because a scope requires a tenant.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let limit = page.checked_limit()?;
-        let after = Position::open(&common.fixed.cursors, &scope, page.cursor.as_ref())?;
+        let after = Position::open(&common.constants.cursor_key, &scope, page.cursor.as_ref())?;
         let (name, most) = (after.map(|after| after.id).unwrap_or_default(), limit + 1);
         let names = common.readers.read(move |conn| {
-            all(conn, text::LIST_TENANTS, (name, i64::try_from(most).unwrap_or(i64::MAX)), |row| get::<String>(row, 0))
+            query_all(conn, text::LIST_TENANTS, (name, i64::try_from(most).unwrap_or(i64::MAX)), |row| {
+                get::<String>(row, 0)
+            })
         });
         let mut found = PageBuilder::new(limit);
         for name in names.await? {
@@ -204,7 +209,7 @@ impl Store for SqliteMailbox {
                 break;
             }
         }
-        Ok(found.finish(|at| at.seal(&common.fixed.cursors, &scope)))
+        Ok(found.finish(|at| at.seal(&common.constants.cursor_key, &scope)))
     }
 
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
@@ -214,8 +219,9 @@ impl Store for SqliteMailbox {
             open.close();
         }
         let name = tenant.clone();
-        self.step(move |context| one(context.conn, text::DROP_TENANT, [name.as_str()], |_| Ok(())).map(drop)).await?;
-        while self.step(|context| drop_some(context.conn)).await? {}
+        self.step(move |context| query_one(context.conn, text::DROP_TENANT, [name.as_str()], |_| Ok(())).map(drop))
+            .await?;
+        while self.step(|context| remove_some_rows(context.conn)).await? {}
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use std::{
 use rusqlite::{Connection, Row};
 use store_core::{
     Clock, CursorKey, Error, IdSource, Limits, Result, TenantId, Timestamp,
-    commit::Setting,
+    commit::DecisionContext,
     in_flight::{self, AbandonedCalls, CallScope},
     live::Notifier,
 };
@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use crate::{
     notifications::Notifications,
     readers::{Gate, Readers},
-    rows::{RowCache, Rows, TenantRow, get, one, unsigned},
+    rows::{RowCache, Rows, TenantRow, get, query_one, unsigned},
     sql,
     writer::{Call, Decided, Writer},
 };
@@ -31,7 +31,7 @@ pub(crate) struct StoreConstants {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn IdSource>,
     pub(crate) limits: Limits,
-    pub(crate) cursors: CursorKey,
+    pub(crate) cursor_key: CursorKey,
     /// Whether other processes may write.
     pub(crate) is_shared: bool,
     pub(crate) gate: Gate,
@@ -48,7 +48,7 @@ impl StoreConstants {
 /// What all tenants of a store share.
 #[derive(Debug)]
 pub(crate) struct Common {
-    pub(crate) fixed: Arc<StoreConstants>,
+    pub(crate) constants: Arc<StoreConstants>,
     pub(crate) writer: Writer,
     pub(crate) readers: Readers,
     pub(crate) notifications: Notifications,
@@ -89,8 +89,8 @@ impl Tenant {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn fixed(&self) -> &StoreConstants {
-        &self.common.fixed
+    pub(crate) fn constants(&self) -> &StoreConstants {
+        &self.common.constants
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
@@ -116,16 +116,16 @@ impl Tenant {
 
     /// Whether this handle belongs to the tenant with this row. It does not if it belongs to an earlier tenant with the
     /// same name.
-    pub(crate) fn is_still(&self, known: Option<TenantRow>) -> bool {
+    pub(crate) fn matches_row(&self, known: Option<TenantRow>) -> bool {
         self.tenant_row().is_none_or(|tenant_row| known == Some(tenant_row))
     }
 
     /// Returns the row of the tenant as a transaction sees it, `None` if there is none yet, or `Closed` if the tenant
     /// was removed.
-    pub(crate) fn known_in(&self, conn: &Connection) -> Result<Option<TenantRow>> {
-        let read = |row: &Row<'_>| Ok(TenantRow { no: get(row, 0)?, incarnation: unsigned(get(row, 1)?)? });
+    pub(crate) fn find_row(&self, conn: &Connection) -> Result<Option<TenantRow>> {
+        let read = |row: &Row<'_>| Ok(TenantRow { row_number: get(row, 0)?, incarnation: unsigned(get(row, 1)?)? });
         match self.tenant_row() {
-            Some(tenant_row) => match one(conn, sql::TENANT_BY_NO, [tenant_row.no], read)? {
+            Some(tenant_row) => match query_one(conn, sql::TENANT_BY_NUMBER, [tenant_row.row_number], read)? {
                 Some(known) => Ok(Some(known)),
                 // Another process removed the tenant.
                 None => {
@@ -133,7 +133,7 @@ impl Tenant {
                     Err(Error::closed())
                 }
             },
-            None => one(conn, sql::TENANT_BY_NAME, [self.name.as_str()], read),
+            None => query_one(conn, sql::TENANT_BY_NAME, [self.name.as_str()], read),
         }
     }
 
@@ -147,7 +147,7 @@ impl Tenant {
         self.abandoned.wait(&about).await;
         let tenant = Arc::clone(self);
         let reading = self.common.readers.read(move |conn| {
-            let known = tenant.known_in(conn)?;
+            let known = tenant.find_row(conn)?;
             tenant.remember_row(known);
             call(&Rows::new(conn, &tenant.name, known, &RowCache::default()))
         });
@@ -159,10 +159,10 @@ impl Tenant {
     pub(crate) async fn write<T: Send + 'static>(
         self: &Arc<Self>,
         about: CallScope,
-        call: impl FnMut(&Rows<'_>, Setting<'_>) -> Decided<T> + Send + 'static,
+        call: impl FnMut(&Rows<'_>, DecisionContext<'_>) -> Decided<T> + Send + 'static,
     ) -> Result<T> {
         self.check_open()?;
-        let room = Some(self.common.writer.room().await?);
+        let room = Some(self.common.writer.wait_for_room().await?);
         self.check_open()?;
         let (work, caller) = in_flight::start(&self.abandoned, about);
         let (reply, answer) = oneshot::channel();
@@ -177,13 +177,13 @@ impl Tenant {
     /// Runs a call without a waiting caller, before all waiting calls.
     pub(crate) fn write_first(
         self: &Arc<Self>,
-        mut call: impl FnMut(&Rows<'_>, Setting<'_>) -> Decided<()> + Send + 'static,
+        mut call: impl FnMut(&Rows<'_>, DecisionContext<'_>) -> Decided<()> + Send + 'static,
     ) {
         // Later calls of a caller that did not receive the answer wait for this call.
         let (work, _caller) = in_flight::start(&self.abandoned, None);
         let (reply, answer) = oneshot::channel();
         // The call itself keeps the receiver, because a call whose receiver is dropped would not begin.
-        let call = move |rows: &Rows<'_>, setting: Setting<'_>| {
+        let call = move |rows: &Rows<'_>, setting: DecisionContext<'_>| {
             let _kept = &answer;
             call(rows, setting)
         };

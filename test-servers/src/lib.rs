@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 pub use self::{
     disk::Disk,
     find::faketime,
-    nats::{NATS_CLUSTER_URL, NATS_URL, Nats},
+    nats::{NATS_CLUSTER_URL_VARIABLE, NATS_URL_VARIABLE, Nats},
     needs::{can_fail_syncs, not_run},
     network::Network,
-    pgbouncer::{POOLER_URL, PgBouncer},
-    postgres::{Postgres, URL},
-    process::{Heard, Process, listen, say},
+    pgbouncer::{POOLER_URL_VARIABLE, PgBouncer},
+    postgres::{POSTGRES_URL_VARIABLE, Postgres},
+    process::{Process, ProcessWithReader, send_line, wait_for_parent},
 };
 
 /// Returns the root folder of the workspace.

@@ -15,10 +15,10 @@ use rustix::process::{Signal, kill_process};
 use crate::{find, postgres::pid};
 
 /// The environment variable with the URL of a server for tests. If it is set, no server is started.
-pub const NATS_URL: &str = "AGENTSTORE_TEST_NATS_URL";
+pub const NATS_URL_VARIABLE: &str = "AGENTSTORE_TEST_NATS_URL";
 
 /// The environment variable with the URL of a cluster of three servers for tests. The URL names each server.
-pub const NATS_CLUSTER_URL: &str = "AGENTSTORE_TEST_NATS_CLUSTER_URL";
+pub const NATS_CLUSTER_URL_VARIABLE: &str = "AGENTSTORE_TEST_NATS_CLUSTER_URL";
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -28,7 +28,7 @@ pub struct Nats {
     bin: PathBuf,
     folder: PathBuf,
     /// The command that starts the server, such as `strace` with its arguments; empty if there is none.
-    under: Vec<String>,
+    wrapper: Vec<String>,
     host: String,
     port: u16,
     child: Option<Child>,
@@ -56,14 +56,14 @@ impl Nats {
     ///
     /// # Errors
     /// As [`start`](Self::start).
-    pub fn start_under(command: &[&str], settings: &str) -> Result<Self> {
+    pub fn start_with_wrapper(command: &[&str], settings: &str) -> Result<Self> {
         Self::start_as(new_folder(), command, "127.0.0.1", settings)
     }
 
-    pub(crate) fn start_as(folder: PathBuf, under: &[&str], host: &str, settings: &str) -> Result<Self> {
+    pub(crate) fn start_as(folder: PathBuf, wrapper: &[&str], host: &str, settings: &str) -> Result<Self> {
         fs::create_dir(&folder).with_context(|| format!("{} cannot be created", folder.display()))?;
-        let under = under.iter().map(|&word| word.to_owned()).collect();
-        let mut server = Self { bin: find::nats()?, folder, under, host: host.to_owned(), port: 0, child: None };
+        let wrapper = wrapper.iter().map(|&word| word.to_owned()).collect();
+        let mut server = Self { bin: find::nats()?, folder, wrapper, host: host.to_owned(), port: 0, child: None };
         fs::write(server.folder.join("nats.conf"), settings)?;
         server.restart()?;
         Ok(server)
@@ -121,7 +121,7 @@ impl Nats {
         }
         let port = if self.port == 0 { "-1".to_owned() } else { self.port.to_string() };
         let bin = self.bin.display().to_string();
-        let mut words = self.under.iter().chain([&bin]);
+        let mut words = self.wrapper.iter().chain([&bin]);
         let mut command = Command::new(words.next().unwrap_or(&bin));
         command.args(words);
         command.args(["--config", "nats.conf", "--addr", &self.host, "--port", &port, "--jetstream"]);
@@ -172,7 +172,7 @@ impl Nats {
     ///
     /// # Errors
     /// The signal cannot be sent.
-    pub fn go_on(&self) -> Result<()> {
+    pub fn resume(&self) -> Result<()> {
         self.signal(Signal::CONT)
     }
 

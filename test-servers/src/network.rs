@@ -16,12 +16,12 @@ const CLUSTER_PORT: u16 = 6222;
 pub struct Network {
     /// The servers.
     pub servers: Vec<Nats>,
-    net: Net,
+    namespaces: NetworkNamespaces,
 }
 
 /// A network bridge, and the namespaces that are connected to it.
 #[derive(Debug)]
-struct Net {
+struct NetworkNamespaces {
     /// The prefix of all names. It is short, because the system limits the length of a name.
     name: String,
     /// The first three numbers of every address.
@@ -37,21 +37,21 @@ impl Network {
     pub fn start(settings: &str) -> Result<Self> {
         let id = std::process::id();
         let (name, prefix) = (format!("as{}", id % 1_000_000), format!("10.{}.{}", 100 + id / 250 % 100, id % 250));
-        let net = Net { name, prefix, cut: Vec::new() };
-        net.make()?;
-        let mut network = Self { servers: Vec::new(), net };
+        let namespaces = NetworkNamespaces { name, prefix, cut: Vec::new() };
+        namespaces.create()?;
+        let mut network = Self { servers: Vec::new(), namespaces };
         let routes: Vec<_> =
-            (0..COUNT).map(|at| format!("nats://{}:{CLUSTER_PORT}", network.net.address(at))).collect();
+            (0..COUNT).map(|at| format!("nats://{}:{CLUSTER_PORT}", network.namespaces.address(at))).collect();
         for at in 0..COUNT {
-            let (host, namespace) = (network.net.address(at), network.net.namespace(at));
+            let (host, namespace) = (network.namespaces.address(at), network.namespaces.namespace(at));
             // With `no_advertise`, a client learns only of the server in its URL.
             let cluster = format!(
                 "cluster {{ name: tests, listen: \"{host}:{CLUSTER_PORT}\", routes: [{}], no_advertise: true }}",
                 routes.join(", ")
             );
             let settings = format!("server_name: n{at}\n{cluster}\n{settings}\n");
-            let under = ["ip", "netns", "exec", &namespace];
-            network.servers.push(Nats::start_as(new_folder(), &under, &host, &settings)?);
+            let wrapper = ["ip", "netns", "exec", &namespace];
+            network.servers.push(Nats::start_as(new_folder(), &wrapper, &host, &settings)?);
         }
         Ok(network)
     }
@@ -61,8 +61,8 @@ impl Network {
     /// # Errors
     /// The command `ip` fails.
     pub fn cut(&mut self, from: usize, to: usize) -> Result<()> {
-        self.net.route("add", (from, to))?;
-        self.net.cut.push((from, to));
+        self.namespaces.change_route("add", (from, to))?;
+        self.namespaces.cut.push((from, to));
         Ok(())
     }
 
@@ -72,9 +72,9 @@ impl Network {
     /// As [`cut`](Self::cut).
     pub fn isolate(&mut self, server: usize) -> Result<()> {
         for other in (0..COUNT).filter(|other| *other != server) {
-            for line in [(server, other), (other, server)] {
-                if !self.net.cut.contains(&line) {
-                    self.cut(line.0, line.1)?;
+            for link in [(server, other), (other, server)] {
+                if !self.namespaces.cut.contains(&link) {
+                    self.cut(link.0, link.1)?;
                 }
             }
         }
@@ -85,9 +85,9 @@ impl Network {
     ///
     /// # Errors
     /// As [`cut`](Self::cut).
-    pub fn heal(&mut self) -> Result<()> {
-        while let Some(line) = self.net.cut.pop() {
-            self.net.route("del", line)?;
+    pub fn restore(&mut self) -> Result<()> {
+        while let Some(link) = self.namespaces.cut.pop() {
+            self.namespaces.change_route("del", link)?;
         }
         Ok(())
     }
@@ -98,9 +98,9 @@ impl Network {
     ///
     /// # Errors
     /// The command `ip` fails.
-    pub fn is_whole(&self) -> Result<bool> {
+    pub fn has_recovered(&self) -> Result<bool> {
         for at in 0..COUNT {
-            if ip(&format!("netns exec {} ss -Htni", self.net.namespace(at)))?.contains(" backoff:") {
+            if ip(&format!("netns exec {} ss -Htni", self.namespaces.namespace(at)))?.contains(" backoff:") {
                 return Ok(false);
             }
         }
@@ -108,7 +108,7 @@ impl Network {
     }
 }
 
-impl Net {
+impl NetworkNamespaces {
     fn namespace(&self, at: usize) -> String {
         format!("{}n{at}", self.name)
     }
@@ -117,16 +117,16 @@ impl Net {
         format!("{}.{}", self.prefix, 10 + at)
     }
 
-    fn make(&self) -> Result<()> {
+    fn create(&self) -> Result<()> {
         let (bridge, prefix) = (format!("{}b", self.name), &self.prefix);
         ip(&format!("link add {bridge} type bridge"))?;
         ip(&format!("addr add {prefix}.1/24 dev {bridge}"))?;
         ip(&format!("link set {bridge} up"))?;
         for at in 0..COUNT {
-            let (namespace, line) = (self.namespace(at), format!("{}v{at}", self.name));
+            let (namespace, link) = (self.namespace(at), format!("{}v{at}", self.name));
             ip(&format!("netns add {namespace}"))?;
-            ip(&format!("link add {line} type veth peer name eth0 netns {namespace}"))?;
-            ip(&format!("link set {line} master {bridge} up"))?;
+            ip(&format!("link add {link} type veth peer name eth0 netns {namespace}"))?;
+            ip(&format!("link set {link} master {bridge} up"))?;
             ip(&format!("-n {namespace} addr add {}/24 dev eth0", self.address(at)))?;
             ip(&format!("-n {namespace} link set eth0 up"))?;
             ip(&format!("-n {namespace} link set lo up"))?;
@@ -135,13 +135,13 @@ impl Net {
     }
 
     /// Adds or deletes the route that drops all packets from one server to another.
-    fn route(&self, act: &str, (from, to): (usize, usize)) -> Result<()> {
+    fn change_route(&self, act: &str, (from, to): (usize, usize)) -> Result<()> {
         ip(&format!("-n {} route {act} blackhole {}/32", self.namespace(from), self.address(to)))?;
         Ok(())
     }
 }
 
-impl Drop for Net {
+impl Drop for NetworkNamespaces {
     fn drop(&mut self) {
         for at in 0..COUNT {
             let _gone = ip(&format!("netns del {}", self.namespace(at)));

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The environment variable with the URL of a pooler for tests. If it is set, no pooler is started.
-pub const POOLER_URL: &str = "AGENTSTORE_TEST_PGBOUNCER_URL";
+pub const POOLER_URL_VARIABLE: &str = "AGENTSTORE_TEST_PGBOUNCER_URL";
 
 const PORT: u16 = 6_432;
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -37,7 +37,7 @@ impl PgBouncer {
     /// The pooler cannot be found, downloaded or started.
     pub fn start(server: &Postgres) -> Result<Self> {
         let folder = server.folder();
-        let program = find::pgbouncer()?.within_reach(folder)?;
+        let program = find::pgbouncer()?.copied_to(folder)?;
         let settings = format!(
             "[databases]\n* = host={0} user=postgres\n[pgbouncer]\nunix_socket_dir = {0}\nlisten_port = {PORT}\n\
              auth_type = any\npool_mode = transaction\nmax_client_conn = 1000\ndefault_pool_size = 20\n",

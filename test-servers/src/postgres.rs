@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 use crate::find;
 
 /// The environment variable with the URL of a server for tests. If it is set, no server is started.
-pub const URL: &str = "AGENTSTORE_TEST_POSTGRES_URL";
+pub const POSTGRES_URL_VARIABLE: &str = "AGENTSTORE_TEST_POSTGRES_URL";
 
 /// The user that runs PostgreSQL if this process is root, because PostgreSQL refuses to run as root.
 pub(crate) const NOBODY: u32 = 65_534;
@@ -210,7 +210,7 @@ impl Postgres {
     ///
     /// # Errors
     /// It is not possible to wait for the end of the process.
-    pub fn end(&mut self) -> Result<()> {
+    pub fn shut_down(&mut self) -> Result<()> {
         self.interrupt().map(drop)
     }
 

@@ -21,22 +21,22 @@ pub struct Process {
 /// A process whose output a thread of this process reads continuously, so that the process never has to wait for its
 /// reader.
 #[derive(Debug)]
-pub struct Heard {
+pub struct ProcessWithReader {
     child: Child,
-    said: Arc<Mutex<Vec<String>>>,
-    hearing: JoinHandle<()>,
+    received: Arc<Mutex<Vec<String>>>,
+    reader: JoinHandle<()>,
 }
 
 /// Sends a line to the process that started this one.
-pub fn say(line: impl Display) {
+pub fn send_line(line: impl Display) {
     let mut out = std::io::stdout().lock();
     // The test harness may have printed an incomplete line before.
     out.write_all(format!("\n@{line}\n").as_bytes()).unwrap();
     out.flush().unwrap();
 }
 
-/// Waits until the process that started this one calls [`Process::tell`] or [`Process::end`], or ends.
-pub fn listen() {
+/// Waits until the process that started this one calls [`Process::let_continue`] or [`Process::end`], or ends.
+pub fn wait_for_parent() {
     let _told = std::io::stdin().read(&mut [0]);
 }
 
@@ -66,63 +66,63 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits for the next line that the process sends with [`say`]. Returns `None` at the end of its output.
-    pub fn hear(&mut self) -> Option<String> {
+    /// Waits for the next line that the process sends with [`send_line`]. Returns `None` at the end of its output.
+    pub fn next_line(&mut self) -> Option<String> {
         self.lines.by_ref().map(Result::unwrap).find_map(|line| line.strip_prefix('@').map(str::to_owned))
     }
 
     /// Waits for the end of the output, and returns the remaining lines.
-    pub fn rest(&mut self) -> Vec<String> {
-        std::iter::from_fn(|| self.hear()).collect()
+    pub fn remaining_lines(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.next_line()).collect()
     }
 
     /// Reads the output continuously from now on.
     #[must_use]
-    pub fn heard(self) -> Heard {
-        let (Self { child, lines }, said) = (self, Arc::<Mutex<Vec<_>>>::default());
-        let heard = Arc::clone(&said);
-        let hearing = std::thread::spawn(move || {
+    pub fn with_reader(self) -> ProcessWithReader {
+        let (Self { child, lines }, received) = (self, Arc::<Mutex<Vec<_>>>::default());
+        let lines_for_reader = Arc::clone(&received);
+        let reader = std::thread::spawn(move || {
             let lines = lines.map(Result::unwrap).filter_map(|line| line.strip_prefix('@').map(str::to_owned));
-            lines.for_each(|line| heard.lock().unwrap().push(line));
+            lines.for_each(|line| lines_for_reader.lock().unwrap().push(line));
         });
-        Heard { child, said, hearing }
+        ProcessWithReader { child, received, reader }
     }
 
-    /// Lets the process continue if it is waiting in [`listen`].
-    pub fn tell(&mut self) {
+    /// Lets the process continue if it is waiting in [`wait_for_parent`].
+    pub fn let_continue(&mut self) {
         self.child.stdin.as_mut().unwrap().write_all(b".").unwrap();
     }
 
     /// Kills the process, and returns the lines that it sent and that were not read yet.
     pub fn kill(mut self) -> Vec<String> {
         self.child.kill().unwrap();
-        let said = self.rest();
+        let received = self.remaining_lines();
         self.child.wait().unwrap();
-        said
+        received
     }
 
     /// Closes the input of the process, and returns its remaining lines. Panics unless the process ends
     /// successfully.
     pub fn end(mut self) -> Vec<String> {
         drop(self.child.stdin.take());
-        let said = self.rest();
-        assert!(self.child.wait().unwrap().success(), "{said:?}");
-        said
+        let received = self.remaining_lines();
+        assert!(self.child.wait().unwrap().success(), "{received:?}");
+        received
     }
 }
 
-impl Heard {
+impl ProcessWithReader {
     /// Returns the lines that were read up to now.
     #[must_use]
-    pub fn said(&self) -> Vec<String> {
-        self.said.lock().unwrap().clone()
+    pub fn lines_so_far(&self) -> Vec<String> {
+        self.received.lock().unwrap().clone()
     }
 
     /// Kills the process, and returns all lines that were read.
     pub fn kill(mut self) -> Vec<String> {
         self.child.kill().unwrap();
-        self.hearing.join().unwrap();
+        self.reader.join().unwrap();
         self.child.wait().unwrap();
-        std::mem::take(&mut *self.said.lock().unwrap())
+        std::mem::take(&mut *self.received.lock().unwrap())
     }
 }

@@ -4,12 +4,12 @@
 use std::{env, fs, path::Path, thread};
 
 use anyhow::Result;
-use test_servers::{NATS_URL, Nats, Postgres, URL};
+use test_servers::{NATS_URL_VARIABLE, Nats, POSTGRES_URL_VARIABLE, Postgres};
 
 use crate::test::{cargo, cargo_with};
 
 /// The configuration of a NATS server that syncs each message.
-const SYNCED: &str = "jetstream { sync_interval: always }";
+const SYNC_EACH_MESSAGE: &str = "jetstream { sync_interval: always }";
 
 /// Measures all backends. Stores on files are created in `folder`, which is on the disk to measure. Starts PostgreSQL
 /// and NATS with durable settings, unless environment variables name other servers.
@@ -17,39 +17,39 @@ pub(crate) fn run(root: &Path, folder: &Path) -> Result<()> {
     println!("== the machine: {}", machine());
     fs::create_dir_all(folder)?;
     let folder = folder.canonicalize()?;
-    let place = folder.display().to_string();
-    for url in ["memory:".to_owned(), format!("file:{place}/agentstore-data")] {
+    let path = folder.display().to_string();
+    for url in ["memory:".to_owned(), format!("file:{path}/agentstore-data")] {
         bench(root, &url)?;
     }
-    let opening = ["run", "--release", "--package", "benches", "--bin", "opening", "--", "--folder", &place];
+    let opening = ["run", "--release", "--package", "benches", "--bin", "opening", "--", "--folder", &path];
     cargo(root, "opening a store on files", &opening)?;
-    let cost = ["run", "--release", "--package", "benches", "--bin", "cost", "--", "--folder", &place];
+    let cost = ["run", "--release", "--package", "benches", "--bin", "cost", "--", "--folder", &path];
     cargo(root, "long histories compared with short ones", &cost)?;
-    let sqlite = ["run", "--release", "--package", "benches", "--bin", "sqlite", "--", "--folder", &place];
+    let sqlite = ["run", "--release", "--package", "benches", "--bin", "sqlite", "--", "--folder", &path];
     cargo(root, "the SQLite mailbox", &sqlite)?;
-    let server = if env::var_os(URL).is_some() { None } else { Some(Postgres::start(&[])?) };
-    let url = server.as_ref().map_or_else(|| env::var(URL).unwrap_or_default(), Postgres::url);
-    let measured = on_postgres(root, &url);
+    let server = if env::var_os(POSTGRES_URL_VARIABLE).is_some() { None } else { Some(Postgres::start(&[])?) };
+    let url = server.as_ref().map_or_else(|| env::var(POSTGRES_URL_VARIABLE).unwrap_or_default(), Postgres::url);
+    let measured = bench_postgres(root, &url);
     server.map_or(Ok(()), Postgres::stop).and(measured)?;
     // The server that is started here syncs each message, and `assume_sync` tells this to the store. A URL in the
     // environment variable must contain the parameter itself if its server syncs.
-    let server = if env::var_os(NATS_URL).is_some() { None } else { Some(Nats::start(SYNCED)?) };
-    let named = || env::var(NATS_URL).unwrap_or_default();
-    let url = server.as_ref().map_or_else(named, |server| format!("{}?assume_sync=true", server.url()));
-    let measured = on_nats(root, &url);
+    let server = if env::var_os(NATS_URL_VARIABLE).is_some() { None } else { Some(Nats::start(SYNC_EACH_MESSAGE)?) };
+    let url_of_variable = || env::var(NATS_URL_VARIABLE).unwrap_or_default();
+    let url = server.as_ref().map_or_else(url_of_variable, |server| format!("{}?assume_sync=true", server.url()));
+    let measured = bench_nats(root, &url);
     server.map_or(Ok(()), Nats::stop).and(measured)
 }
 
-fn on_postgres(root: &Path, url: &str) -> Result<()> {
+fn bench_postgres(root: &Path, url: &str) -> Result<()> {
     bench(root, url)?;
     let cost = ["run", "--release", "--package", "benches", "--bin", "cost", "--", "--only", "postgres"];
-    cargo_with(root, "long histories on PostgreSQL", &cost, [(URL, url.to_owned())])
+    cargo_with(root, "long histories on PostgreSQL", &cost, [(POSTGRES_URL_VARIABLE, url.to_owned())])
 }
 
-fn on_nats(root: &Path, url: &str) -> Result<()> {
+fn bench_nats(root: &Path, url: &str) -> Result<()> {
     bench(root, url)?;
     let cost = ["run", "--release", "--package", "benches", "--bin", "cost", "--", "--only", "nats"];
-    cargo_with(root, "long mailboxes on NATS", &cost, [(NATS_URL, url.to_owned())])
+    cargo_with(root, "long mailboxes on NATS", &cost, [(NATS_URL_VARIABLE, url.to_owned())])
 }
 
 fn bench(root: &Path, url: &str) -> Result<()> {

@@ -11,7 +11,7 @@ use crate::test::cargo;
 const LIBRARY: &str = "agentstore";
 
 /// The features that add dependencies, each with the crates that no other feature adds.
-const BROUGHT: [(&str, &[&str]); 6] = [
+const CRATES_OF_FEATURES: [(&str, &[&str]); 6] = [
     ("file", &["fjall"]),
     ("metrics", &["metrics"]),
     ("nats", &["async-nats"]),
@@ -35,7 +35,7 @@ pub(crate) fn run(root: &Path, in_pairs: bool) -> Result<()> {
         cargo(root, "features", &[&check[..], &["--", "--deny", "warnings"]].concat())?;
     }
     let with = dependencies(root, &features.join(","))?;
-    for (feature, crates) in BROUGHT {
+    for (feature, crates) in CRATES_OF_FEATURES {
         let others: Vec<_> = features.iter().filter(|other| *other != feature).map(String::as_str).collect();
         let without = dependencies(root, &others.join(","))?;
         for name in crates {
@@ -54,7 +54,8 @@ pub(crate) fn run(root: &Path, in_pairs: bool) -> Result<()> {
 
 /// Returns the names of the features of the library, except `default`.
 fn features(root: &Path) -> Result<Vec<String>> {
-    let metadata: Value = serde_json::from_str(&said(root, &["metadata", "--no-deps", "--format-version", "1"])?)?;
+    let metadata: Value =
+        serde_json::from_str(&cargo_output(root, &["metadata", "--no-deps", "--format-version", "1"])?)?;
     let packages = metadata.get("packages").and_then(Value::as_array);
     let library = packages.into_iter().flatten().find(|package| package.get("name").is_some_and(|it| it == LIBRARY));
     let features = library.and_then(|library| library.get("features")?.as_object());
@@ -78,11 +79,11 @@ fn dependencies(root: &Path, features: &str) -> Result<Vec<String>> {
         "--features",
         features,
     ];
-    let tree = said(root, &tree)?;
+    let tree = cargo_output(root, &tree)?;
     Ok(tree.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect())
 }
 
-fn said(root: &Path, args: &[&str]) -> Result<String> {
+fn cargo_output(root: &Path, args: &[&str]) -> Result<String> {
     let output = Command::new(env!("CARGO")).args(args).current_dir(root).output();
     let output = output.with_context(|| format!("`cargo {}` cannot be started", args.join(" ")))?;
     if !output.status.success() {

@@ -14,25 +14,25 @@ use apalis::prelude::*;
 use apalis_postgres::{Config, PgPool, PostgresStorage};
 use futures::stream;
 
-use crate::{BATCH, Done, Task as Work, WORKERS, wait};
+use crate::{BATCH, Durations, Workload, WORKERS, wait_until_done};
 
 async fn job(_job: serde_json::Value, count: Data<Arc<AtomicUsize>>) -> Result<(), BoxDynError> {
     count.fetch_add(1, Ordering::Relaxed);
     Ok(())
 }
 
-pub(crate) async fn run(work: &Work) -> Result<Done> {
-    let pool = PgPool::connect(&work.url).await?;
+pub(crate) async fn run(workload: &Workload) -> Result<Durations> {
+    let pool = PgPool::connect(&workload.url).await?;
     PostgresStorage::setup(&pool).await?;
-    let config = Config::default().queue(&work.name).batch_size(BATCH).lock_tasks(false);
+    let config = Config::default().queue(&workload.name).batch_size(BATCH).lock_tasks(false);
     let start = Instant::now();
     let mut running = Vec::new();
     for number in 0..WORKERS {
-        let (mut storage, jobs) = (PostgresStorage::new(&pool).with_config(config.clone()), work.jobs);
+        let (mut storage, jobs) = (PostgresStorage::new(&pool).with_config(config.clone()), workload.jobs);
         running.push(tokio::spawn(async move {
             for first in (number * BATCH..jobs).step_by(WORKERS * BATCH) {
                 let tasks =
-                    (first..jobs.min(first + BATCH)).map(|number| TaskBuilder::new(Work::payload(number)).build());
+                    (first..jobs.min(first + BATCH)).map(|number| TaskBuilder::new(Workload::payload(number)).build());
                 storage.push_all(&mut stream::iter(tasks)).await.map_err(|error| anyhow!("{error}"))?;
             }
             anyhow::Ok(())
@@ -45,15 +45,15 @@ pub(crate) async fn run(work: &Work) -> Result<Done> {
     let (start, count) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
     let mut working = Vec::new();
     for number in 0..WORKERS {
-        let worker = WorkerBuilder::new(format!("{}-{number}", work.name))
+        let worker = WorkerBuilder::new(format!("{}-{number}", workload.name))
             .backend(PostgresStorage::new(&pool).with_config(config.clone()).with_pubsub())
             .data(Arc::clone(&count))
             .parallelize(tokio::spawn)
             .build(job);
         working.push(tokio::spawn(worker.run()));
     }
-    wait(|| count.load(Ordering::Relaxed), work.jobs).await?;
+    wait_until_done(|| count.load(Ordering::Relaxed), workload.jobs).await?;
     let worked = start.elapsed();
     working.iter().for_each(|worker| worker.abort());
-    Ok(Done { enqueued, worked })
+    Ok(Durations { enqueued, worked })
 }

@@ -15,7 +15,7 @@ use graphile_worker::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{BATCH, Done, Task, WORKERS, wait};
+use crate::{BATCH, Durations, Workload, WORKERS, wait_until_done};
 
 #[derive(Debug, Clone)]
 struct Count(Arc<AtomicUsize>);
@@ -37,16 +37,16 @@ impl TaskHandler for Job {
     }
 }
 
-pub(crate) async fn run(task: &Task) -> Result<Done> {
+pub(crate) async fn run(workload: &Workload) -> Result<Durations> {
     let count = Count(Arc::default());
     let worker = WorkerOptions::default()
-        .schema(&format!("bench_graphile_{}", task.name))
+        .schema(&format!("bench_graphile_{}", workload.name))
         .concurrency(2 * WORKERS)
         .poll_interval(Duration::from_millis(500))
         .complete_job_batch_delay(Duration::from_millis(5))
         .fail_job_batch_delay(Duration::from_millis(5))
         .local_queue(LocalQueueConfig::default().with_size(BATCH))
-        .database_url(&task.url)
+        .database_url(&workload.url)
         .max_pg_conn(20)
         .add_extension(count.clone())
         .define_job::<Job>()
@@ -56,14 +56,14 @@ pub(crate) async fn run(task: &Task) -> Result<Done> {
     let start = Instant::now();
     let mut running = Vec::new();
     for number in 0..WORKERS {
-        let (utils, task) = (worker.create_utils(), task.clone());
+        let (utils, workload) = (worker.create_utils(), workload.clone());
         running.push(tokio::spawn(async move {
-            for first in (number * BATCH..task.jobs).step_by(WORKERS * BATCH) {
-                let jobs: Vec<_> = (first..task.jobs.min(first + BATCH))
+            for first in (number * BATCH..workload.jobs).step_by(WORKERS * BATCH) {
+                let jobs: Vec<_> = (first..workload.jobs.min(first + BATCH))
                     .map(|number| RawJobSpec {
                         identifier: Job::IDENTIFIER.to_owned(),
-                        payload: Task::payload(number),
-                        spec: JobSpec { queue_name: task.threads.map(|_| task.thread(number)), ..JobSpec::default() },
+                        payload: Workload::payload(number),
+                        spec: JobSpec { queue_name: workload.threads.map(|_| workload.thread(number)), ..JobSpec::default() },
                     })
                     .collect();
                 utils.add_raw_jobs(&jobs).await?;
@@ -80,9 +80,9 @@ pub(crate) async fn run(task: &Task) -> Result<Done> {
         let worker = Arc::clone(&worker);
         async move { worker.run().await }
     });
-    wait(|| count.0.load(Ordering::Relaxed), task.jobs).await?;
+    wait_until_done(|| count.0.load(Ordering::Relaxed), workload.jobs).await?;
     let worked = start.elapsed();
     worker.request_shutdown();
     working.await??;
-    Ok(Done { enqueued, worked })
+    Ok(Durations { enqueued, worked })
 }

@@ -14,19 +14,19 @@ use store_core::{
 };
 use store_postgres::{PostgresConfig, PostgresStore};
 
-use crate::{BATCH, Done, Task, WORKERS, wait};
+use crate::{BATCH, Durations, Workload, WORKERS, wait_until_done};
 
-pub(crate) async fn run(task: &Task) -> Result<Done> {
+pub(crate) async fn run(workload: &Workload) -> Result<Durations> {
     let store =
-        PostgresStore::open(PostgresConfig::new(&task.url)?.with_schema(&format!("bench_mailbox_{}", task.name))?)
+        PostgresStore::open(PostgresConfig::new(&workload.url)?.with_schema(&format!("bench_mailbox_{}", workload.name))?)
             .await?;
-    let stores = store.tenant(&TenantId::new(&task.name)?)?;
+    let stores = store.tenant(&TenantId::new(&workload.name)?)?;
     let mailbox = stores.mailbox.context("the store has no mailbox")?;
     let wake_ups = stores.wake_ups.context("the store has no wake-ups")?;
     let start = Instant::now();
     let mut running = Vec::new();
     for worker in 0..WORKERS {
-        running.push(tokio::spawn(enqueue(Arc::clone(&mailbox), task.clone(), worker)));
+        running.push(tokio::spawn(enqueue(Arc::clone(&mailbox), workload.clone(), worker)));
     }
     for worker in running.drain(..) {
         worker.await??;
@@ -37,28 +37,28 @@ pub(crate) async fn run(task: &Task) -> Result<Done> {
         running.push(tokio::spawn(work(
             Arc::clone(&mailbox),
             Arc::clone(&wake_ups),
-            task.jobs,
+            workload.jobs,
             worker,
             Arc::clone(&done),
         )));
     }
-    wait(|| done.load(Ordering::Relaxed), task.jobs).await?;
+    wait_until_done(|| done.load(Ordering::Relaxed), workload.jobs).await?;
     let worked = start.elapsed();
     for worker in running {
         worker.await??;
     }
     store.close().await?;
-    Ok(Done { enqueued, worked })
+    Ok(Durations { enqueued, worked })
 }
 
-async fn enqueue(mailbox: Arc<dyn MailboxStore>, task: Task, worker: usize) -> Result<()> {
+async fn enqueue(mailbox: Arc<dyn MailboxStore>, workload: Workload, worker: usize) -> Result<()> {
     let run = RunId::new("bench")?;
-    for first in (worker * BATCH..task.jobs).step_by(WORKERS * BATCH) {
+    for first in (worker * BATCH..workload.jobs).step_by(WORKERS * BATCH) {
         let new = |number: usize| -> Result<NewDispatch> {
-            let payload = Json::parse(&Task::payload(number).to_string())?;
-            Ok(NewDispatch::new(ThreadId::new(task.thread(number))?, run.clone()).with_payload(payload))
+            let payload = Json::parse(&Workload::payload(number).to_string())?;
+            Ok(NewDispatch::new(ThreadId::new(workload.thread(number))?, run.clone()).with_payload(payload))
         };
-        let dispatches = (first..task.jobs.min(first + BATCH)).map(new).collect::<Result<_>>()?;
+        let dispatches = (first..workload.jobs.min(first + BATCH)).map(new).collect::<Result<_>>()?;
         for answer in mailbox.enqueue(dispatches).await? {
             answer?;
         }

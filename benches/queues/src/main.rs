@@ -35,7 +35,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The jobs of one run of a queue.
 #[derive(Debug, Clone)]
-pub(crate) struct Task {
+pub(crate) struct Workload {
     pub(crate) url: String,
     pub(crate) jobs: usize,
     /// The number of threads that the jobs belong to. `None` for jobs without an order.
@@ -44,7 +44,7 @@ pub(crate) struct Task {
     pub(crate) name: String,
 }
 
-impl Task {
+impl Workload {
     /// Returns the payload of a job.
     pub(crate) fn payload(number: usize) -> serde_json::Value {
         json!({ "number": number, "text": "x".repeat(100) })
@@ -58,7 +58,7 @@ impl Task {
 
 /// How long it took to enqueue all jobs, and to do all of them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Done {
+pub(crate) struct Durations {
     pub(crate) enqueued: Duration,
     pub(crate) worked: Duration,
 }
@@ -87,16 +87,16 @@ async fn main() -> Result<()> {
         let mut found = [const { Vec::new() }; 3];
         for round in 0..rounds {
             let name = format!("{}{round}", if order.is_some() { "ordered" } else { "free" });
-            let task = Task { url: url.clone(), jobs, threads: order, name };
+            let workload = Workload { url: url.clone(), jobs, threads: order, name };
             let runs = |queue| only.as_deref().is_none_or(|only| only == queue);
             if runs("mailbox") {
-                found[0].push(mailbox::run(&task).await?);
+                found[0].push(mailbox::run(&workload).await?);
             }
             if runs("graphile") {
-                found[1].push(graphile::run(&task).await?);
+                found[1].push(graphile::run(&workload).await?);
             }
             if runs("apalis") && order.is_none() {
-                found[2].push(apalis_queue::run(&task).await?);
+                found[2].push(apalis_queue::run(&workload).await?);
             }
         }
         for (queue, mut runs) in ["agentstore mailbox", "graphile_worker", "apalis-postgres"].into_iter().zip(found) {
@@ -119,7 +119,7 @@ async fn main() -> Result<()> {
 }
 
 /// Waits until `all` jobs are done.
-pub(crate) async fn wait(done: impl Fn() -> usize, all: usize) -> Result<()> {
+pub(crate) async fn wait_until_done(done: impl Fn() -> usize, all: usize) -> Result<()> {
     let start = Instant::now();
     while done() < all {
         anyhow::ensure!(start.elapsed() < PATIENCE, "only {} of {all} jobs are done", done());

@@ -29,7 +29,7 @@ impl Args {
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let message = args.message.read()?;
-    let guard = args.guard.for_new(session, args.thread.clone()).await?;
+    let guard = args.guard.for_new_or_existing(session, args.thread.clone()).await?;
     let receipt = session.commits()?.commit(guard.commit().entry(NewEntry::new(message))).await?;
     print_receipt(&receipt, &format!("appended to thread {}", args.thread), out)
 }

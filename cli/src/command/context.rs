@@ -29,11 +29,11 @@ pub(crate) struct Args {
     at: Option<EntryRef>,
     /// What to do with tool calls that have no result
     #[arg(long, value_name = "WHAT", default_value = "answer")]
-    open_calls: Open,
+    open_calls: OpenCallsArg,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Open {
+enum OpenCallsArg {
     /// Add an error as the result
     Answer,
     /// Leave the call without a result
@@ -44,7 +44,7 @@ enum Open {
 
 /// A context as JSON: first what a model gets, then what a worker needs in addition.
 #[derive(Serialize)]
-struct Document {
+struct ContextDocument {
     at: Option<EntryId>,
     messages: Vec<ContextMessage>,
     repairs: Vec<Repair>,
@@ -58,7 +58,7 @@ struct Document {
     open_runs: Vec<Run>,
 }
 
-impl From<ThreadContext> for Document {
+impl From<ThreadContext> for ContextDocument {
     fn from(found: ThreadContext) -> Self {
         let ThreadContext { thread, at, context, state, latest_run, open_runs, context_size, next_checkpoint, .. } =
             found;
@@ -85,18 +85,18 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         None => ContextRequest::head(),
     };
     request.open_calls = match args.open_calls {
-        Open::Answer => OpenCalls::Answer,
-        Open::Keep => OpenCalls::Keep,
-        Open::Drop => OpenCalls::Drop,
+        OpenCallsArg::Answer => OpenCalls::Answer,
+        OpenCallsArg::Keep => OpenCalls::Keep,
+        OpenCallsArg::Drop => OpenCalls::Drop,
     };
     let found = session.threads()?.load_context(&args.thread, request).await?;
     if out.json() {
-        out.document(&Document::from(found))?;
+        out.document(&ContextDocument::from(found))?;
     } else {
         out.page()?;
         print(&found, out)?;
     }
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }
 
 fn print(found: &ThreadContext, out: &mut Output) -> Result<()> {
@@ -117,7 +117,7 @@ fn print(found: &ThreadContext, out: &mut Output) -> Result<()> {
         out.line(format!("repaired at entry {}: {what}{}", safe(repair.entry.as_str()), safe(&call)))?;
     }
     for (key, value) in &found.state {
-        out.line(format!("state {} = {}", safe(key), text::line(value.as_str(), out.width())))?;
+        out.line(format!("state {} = {}", safe(key), text::one_line(value.as_str(), out.width())))?;
     }
     Ok(())
 }

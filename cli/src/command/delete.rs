@@ -47,7 +47,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let deletion = session.threads()?.delete_thread(&args.thread, request).await?;
     if out.json() {
         out.document(&deletion)?;
-        return Ok(Ending::Good);
+        return Ok(Ending::Success);
     }
     for id in &deletion.deleted {
         out.line(format!("deleted  {}", safe(id.as_str())))?;
@@ -55,5 +55,5 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     for id in &deletion.detached {
         out.line(format!("detached {}", safe(id.as_str())))?;
     }
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }

@@ -55,7 +55,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let filter = args.filter();
     let thread = args.thread.map(Scope::Thread);
     // The parser of the command line requires one of the two.
-    let Some(scope) = thread.or(args.run.map(Scope::Run)) else { return Ok(Ending::Good) };
+    let Some(scope) = thread.or(args.run.map(Scope::Run)) else { return Ok(Ending::Success) };
     if args.follow {
         let start = if args.new { Start::Now } else { Start::First };
         return follow(Subscribe::new(scope, start).with_filter(filter), session, out).await;
@@ -72,7 +72,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     } else {
         print(&found, out)?;
     }
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }
 
 fn print(events: &[Event], out: &mut Output) -> Result<()> {
@@ -80,10 +80,10 @@ fn print(events: &[Event], out: &mut Output) -> Result<()> {
     for event in events {
         table.add_row([
             text::time(event.created_at),
-            text::line(event.kind.as_str(), 40),
-            event.run.as_ref().map(|run| text::line(run.as_str(), out.id_width())).unwrap_or_default(),
+            text::one_line(event.kind.as_str(), 40),
+            event.run.as_ref().map(|run| text::one_line(run.as_str(), out.id_width())).unwrap_or_default(),
             event.visibility.name().to_owned(),
-            text::line(event.payload.as_ref().map_or("", |payload| payload.as_str()), 60),
+            text::one_line(event.payload.as_ref().map_or("", |payload| payload.as_str()), 60),
         ]);
     }
     out.print_table(table)
@@ -91,8 +91,8 @@ fn print(events: &[Event], out: &mut Output) -> Result<()> {
 
 /// Prints each event as it arrives.
 async fn follow(request: Subscribe, session: &Session, out: &mut Output) -> Result<Ending> {
-    let mut begun = session.commits()?.events().subscribe(request).await?;
-    while let Some(event) = next(&mut begun.events).await {
+    let mut subscription = session.commits()?.events().subscribe(request).await?;
+    while let Some(event) = next(&mut subscription.events).await {
         let event = event?;
         if out.json() {
             out.document(&event)?;
@@ -101,7 +101,7 @@ async fn follow(request: Subscribe, session: &Session, out: &mut Output) -> Resu
         }
         out.flush()?;
     }
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }
 
 async fn next(events: &mut agentstore::EventStream) -> Option<agentstore::Result<Event>> {
@@ -110,6 +110,6 @@ async fn next(events: &mut agentstore::EventStream) -> Option<agentstore::Result
 
 fn line(event: &Event) -> String {
     let run = event.run.as_ref().map(|run| format!(", run {}", safe(run.as_str()))).unwrap_or_default();
-    let payload = event.payload.as_ref().map(|payload| format!(" {}", text::line(payload.as_str(), 200)));
+    let payload = event.payload.as_ref().map(|payload| format!(" {}", text::one_line(payload.as_str(), 200)));
     format!("{} {}{run}{}", text::time(event.created_at), safe(event.kind.as_str()), payload.unwrap_or_default())
 }

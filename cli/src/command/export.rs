@@ -9,7 +9,7 @@ use std::{
 use agentstore::ThreadId;
 use sessions::{Exported, FormatName};
 
-use super::{Ending, import::failure};
+use super::{Ending, import::to_failure};
 use crate::{
     failure::{Failure, Result},
     output::Output,
@@ -45,7 +45,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let exported = match &args.output {
         Some(path) => {
             let mut file = create(path)?;
-            let exported = sessions::export(&*threads, &args.thread, args.format, &mut file).await.map_err(failure);
+            let exported = sessions::export(&*threads, &args.thread, args.format, &mut file).await.map_err(to_failure);
             if exported.is_err() {
                 // A partial file would look like a complete one.
                 let _ = fs::remove_file(path);
@@ -57,14 +57,14 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
                 "`--json` prints a document to standard output: name the exported file with `--output`".to_owned(),
             ));
         }
-        None => sessions::export(&*threads, &args.thread, args.format, out.writer()).await.map_err(failure)?,
+        None => sessions::export(&*threads, &args.thread, args.format, out.writer()).await.map_err(to_failure)?,
     };
     if out.json() {
         out.document(&exported)?;
     } else {
-        explain(&exported, args.output.as_deref(), out);
+        print_summary(&exported, args.output.as_deref(), out);
     }
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }
 
 fn create(path: &Path) -> Result<BufWriter<File>> {
@@ -76,7 +76,7 @@ fn create(path: &Path) -> Result<BufWriter<File>> {
 }
 
 /// Prints to standard error what was written, and what the format could not represent.
-fn explain(exported: &Exported, path: Option<&Path>, out: &Output) {
+fn print_summary(exported: &Exported, path: Option<&Path>, out: &Output) {
     let sizes = format!("{}, {}", count(exported.lines, "line"), count(exported.bytes, "byte"));
     let exact = if exported.exact { ", identical to the imported file" } else { "" };
     if let Some(path) = path {

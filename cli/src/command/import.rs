@@ -28,7 +28,7 @@ pub(crate) struct Args {
     files: Vec<PathBuf>,
     /// The format of the files: `auto` to recognise it, or agent-core, pi-v1, pi-v2, pi-v3 or kimi-cli
     #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = parse_format)]
-    format: Choice,
+    format: FormatChoice,
     /// Refuse a session that has any issue, and write nothing of it
     #[arg(long)]
     strict: bool,
@@ -44,10 +44,10 @@ pub(crate) struct Args {
 
 /// The format that the user chose, or `None` for `auto`.
 #[derive(Debug, Clone, Copy)]
-struct Choice(Option<FormatName>);
+struct FormatChoice(Option<FormatName>);
 
-fn parse_format(text: &str) -> Result<Choice, sessions::Error> {
-    if text == "auto" { Ok(Choice(None)) } else { text.parse().map(|format| Choice(Some(format))) }
+fn parse_format(text: &str) -> Result<FormatChoice, sessions::Error> {
+    if text == "auto" { Ok(FormatChoice(None)) } else { text.parse().map(|format| FormatChoice(Some(format))) }
 }
 
 fn parse_head(text: &str) -> Result<HeadChoice, String> {
@@ -67,7 +67,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let mut refused: Option<(Report, u64)> = None;
     for (done, file) in args.files.iter().enumerate() {
         bar.advance(done as u64, Some(args.files.len() as u64));
-        for report in sessions::import(&*commits, file, &options).await.map_err(failure)? {
+        for report in sessions::import(&*commits, file, &options).await.map_err(to_failure)? {
             bar.hide(|| print(&report, out))?;
             if !report.is_imported() {
                 let others = refused.map_or(0, |(_, others)| others + 1);
@@ -78,12 +78,12 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     bar.finish();
     match refused {
         Some((report, others)) => Err(refusal(&report, others, args.strict)),
-        None => Ok(Ending::Good),
+        None => Ok(Ending::Success),
     }
 }
 
 /// Converts an error of an import or export to a failure of the command.
-pub(super) fn failure(error: sessions::Error) -> Failure {
+pub(super) fn to_failure(error: sessions::Error) -> Failure {
     match error {
         sessions::Error::Store(error) => error.into(),
         sessions::Error::Io { path, source } => {

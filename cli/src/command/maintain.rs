@@ -34,20 +34,20 @@ pub(crate) struct Args {
     #[arg(long)]
     once: bool,
     /// The longest pause between two rounds; each pause is random and at least half as long
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = args::time, conflicts_with_all = ["once", "dry_run"])]
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = args::parse_duration, conflicts_with_all = ["once", "dry_run"])]
     every: Duration,
     /// How long to keep finished dispatches, including dead letters
-    #[arg(long, value_name = "AGE", default_value = "24h", value_parser = args::kept)]
-    dispatches: args::Kept,
+    #[arg(long, value_name = "AGE", default_value = "24h", value_parser = args::parse_retention_age)]
+    dispatches: args::RetentionAge,
     /// How long to keep outbox rows that were delivered or are dead letters
-    #[arg(long, value_name = "AGE", default_value = "24h", value_parser = args::kept)]
-    outbox: args::Kept,
+    #[arg(long, value_name = "AGE", default_value = "24h", value_parser = args::parse_retention_age)]
+    outbox: args::RetentionAge,
     /// How long to keep events of threads and runs
-    #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::kept)]
-    events: args::Kept,
+    #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
+    events: args::RetentionAge,
     /// How long to keep threads that do not change and have no open run, pending input or child threads
-    #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::kept)]
-    threads: args::Kept,
+    #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
+    threads: args::RetentionAge,
     /// Only print what one round would do, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -68,18 +68,18 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     if args.dry_run {
         maintenance = maintenance.dry();
     }
-    let (told, mut rounds) = mpsc::unbounded_channel();
+    let (round_sender, mut rounds) = mpsc::unbounded_channel();
     let maintenance = maintenance.with_report(move |done, error| {
         let failed = error.map(|error| (error.to_string(), json!(error)));
         // The receiver is dropped if the output failed. The round has run nevertheless.
-        let _ = told.send(Round { done: *done, failed });
+        let _ = round_sender.send(Round { done: *done, failed });
     });
     if args.once || args.dry_run {
         let ended = maintenance.run_once().await;
         if let Ok(round) = rounds.try_recv() {
             print_once(&round, &retention, args.dry_run, out)?;
         }
-        return Ok(ended.map(|_| Ending::Good)?);
+        return Ok(ended.map(|_| Ending::Success)?);
     }
     let mut signals = Signals::new()?;
     let running = maintenance.start()?;
@@ -109,9 +109,9 @@ async fn watch(
     if out.json() {
         out.document(&json!({ "summary": done }))?;
     } else {
-        out.line(format!("total: {}", sum(&done)))?;
+        out.line(format!("total: {}", summary_line(&done)))?;
     }
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }
 
 /// Prints one of many rounds. If the output is text, a round in which nothing was removed and nothing failed is not
@@ -128,7 +128,7 @@ fn print_round(round: &Round, out: &mut Output) -> Result<()> {
             ));
         }
         if counts(&round.done).iter().any(|(_, count)| *count > 0) {
-            out.line(sum(&round.done))?;
+            out.line(summary_line(&round.done))?;
         }
     }
     out.flush()
@@ -171,7 +171,7 @@ fn counts(done: &Maintained) -> [(&'static str, u64); 6] {
 }
 
 /// Returns what was done, in one line.
-fn sum(done: &Maintained) -> String {
+fn summary_line(done: &Maintained) -> String {
     let parts: Vec<_> =
         counts(done).iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}")).collect();
     if parts.is_empty() { "nothing was removed".to_owned() } else { format!("removed: {}", parts.join(", ")) }

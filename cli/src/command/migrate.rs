@@ -4,7 +4,7 @@ use agentstore::{Detail, Error, StoreUrl, postgres};
 use serde_json::json;
 
 use super::Ending;
-use crate::{args::Global, failure::Result, output::Output, text::safe};
+use crate::{args::GlobalArgs, failure::Result, output::Output, text::safe};
 
 /// Create the schema of a PostgreSQL store, or bring it up to date
 #[derive(Debug, clap::Args)]
@@ -16,7 +16,7 @@ use crate::{args::Global, failure::Result, output::Output, text::safe};
 )]
 pub(crate) struct Args {}
 
-pub(crate) async fn run(_args: Args, global: &Global, out: &mut Output) -> Result<Ending> {
+pub(crate) async fn run(_args: Args, global: &GlobalArgs, out: &mut Output) -> Result<Ending> {
     let store = global.store();
     let StoreUrl::Postgres(url) = &store else {
         let operation = "migrating a store without a schema (use `--store postgres://…`)";
@@ -27,7 +27,7 @@ pub(crate) async fn run(_args: Args, global: &Global, out: &mut Output) -> Resul
     let (from, to) = (migrated.from, migrated.to);
     if out.json() {
         out.document(&json!({ "store": store.to_string(), "schema": config.schema(), "from": from, "to": to }))?;
-        return Ok(Ending::Good);
+        return Ok(Ending::Success);
     }
     let schema = safe(config.schema());
     out.line(match from {
@@ -35,5 +35,5 @@ pub(crate) async fn run(_args: Args, global: &Global, out: &mut Output) -> Resul
         from if from == to => format!("schema {schema} already has version {to}"),
         from => format!("migrated schema {schema} from version {from} to {to}"),
     })?;
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }

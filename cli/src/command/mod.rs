@@ -33,7 +33,7 @@ use agentstore::Receipt;
 use clap::Subcommand;
 
 use crate::{
-    args::{Cli, Global},
+    args::{Cli, GlobalArgs},
     failure::{FAILED, Failure, Result},
     output::Output,
     session::{Access, Session},
@@ -84,23 +84,23 @@ pub(crate) enum SessionCommand {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// It did everything and found nothing wrong.
-    Good,
+    Success,
     /// It found something wrong, or left something undone, and reported it.
-    Bad,
+    Problem,
 }
 
 impl From<Ending> for ExitCode {
     fn from(ending: Ending) -> Self {
         match ending {
-            Ending::Good => Self::SUCCESS,
-            Ending::Bad => Self::from(FAILED),
+            Ending::Success => Self::SUCCESS,
+            Ending::Problem => Self::from(FAILED),
         }
     }
 }
 
 impl Command {
     /// Returns an error if a global option is given that this command does not support.
-    fn check(&self, global: &Global) -> Result<(), String> {
+    fn check(&self, global: &GlobalArgs) -> Result<(), String> {
         match self {
             Self::Session(_) | Self::Demo(_) | Self::Supervise(_) => Ok(()),
             Self::Migrate(_) => global.check_one_store("migrate"),
@@ -111,7 +111,7 @@ impl Command {
 
     /// Returns whether the output is the only purpose of the command. Such a command ends early if its reader closes
     /// the output.
-    pub(crate) const fn only_shows(&self) -> bool {
+    pub(crate) const fn only_prints(&self) -> bool {
         match self {
             Self::Session(command) => {
                 matches!(command.access(), Access::Read) && !matches!(**command, SessionCommand::Verify(_))
@@ -216,7 +216,7 @@ pub(crate) async fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
 fn print_receipt(receipt: &Receipt, what: &str, out: &mut Output) -> Result<Ending> {
     if out.json() {
         out.document(receipt)?;
-        return Ok(Ending::Good);
+        return Ok(Ending::Success);
     }
     let again = if receipt.deduplicated { " (the key was used before: this is the first receipt)" } else { "" };
     out.line(format!("{what}, {}{again}", receipt.version))?;
@@ -227,5 +227,5 @@ fn print_receipt(receipt: &Receipt, what: &str, out: &mut Output) -> Result<Endi
         Some(head) => out.line(format!("  head  {}", text::safe(head.as_str())))?,
         None => out.line("  head  none: the next entry begins a new path")?,
     }
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }

@@ -64,7 +64,7 @@ fn report(inspection: &Inspection, out: &mut Output) -> Result<Ending> {
     } else {
         print(inspection, out)?
     }
-    let is_left = |repair| matches!(repair, Repairable::NeedsBackup | Repairable::LeftAlone);
-    let left = inspection.findings.iter().any(|finding| is_left(finding.repair));
-    Ok(if left { Ending::Bad } else { Ending::Good })
+    let is_not_repaired = |repair| matches!(repair, Repairable::NeedsBackup | Repairable::LeftAlone);
+    let left = inspection.findings.iter().any(|finding| is_not_repaired(finding.repair));
+    Ok(if left { Ending::Problem } else { Ending::Success })
 }

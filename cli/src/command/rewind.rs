@@ -15,14 +15,14 @@ pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,
     #[command(flatten)]
-    target: Target,
+    target: RewindTarget,
     #[command(flatten)]
     guard: GuardArgs,
 }
 
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-struct Target {
+struct RewindTarget {
     /// Rewind to this entry: its id, or `@N` as `agentstore tree` prints it
     #[arg(long, value_name = "ENTRY")]
     to: Option<EntryRef>,
@@ -43,14 +43,14 @@ struct Target {
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let thread = session.thread(&args.thread).await?;
     let to = match args.target {
-        Target { to: Some(entry), .. } => RewindTo::Entry(entry.find(session, &args.thread).await?),
-        Target { checkpoint: Some(number), .. } => RewindTo::Checkpoint(number),
-        Target { label: Some(label), .. } => RewindTo::Label(label),
-        Target { snapshot: Some(name), .. } => RewindTo::Snapshot(name),
+        RewindTarget { to: Some(entry), .. } => RewindTo::Entry(entry.find(session, &args.thread).await?),
+        RewindTarget { checkpoint: Some(number), .. } => RewindTo::Checkpoint(number),
+        RewindTarget { label: Some(label), .. } => RewindTo::Label(label),
+        RewindTarget { snapshot: Some(name), .. } => RewindTo::Snapshot(name),
         // The parser of the command line requires exactly one of them.
-        Target { to: None, checkpoint: None, label: None, snapshot: None, start: _ } => RewindTo::Start,
+        RewindTarget { to: None, checkpoint: None, label: None, snapshot: None, start: _ } => RewindTo::Start,
     };
-    let what = format!("rewound thread {} to {}", args.thread, text::target(&to));
+    let what = format!("rewound thread {} to {}", args.thread, text::rewind_target(&to));
     let receipt = session.commits()?.rewind(args.guard.for_thread(&thread), to).await?;
     print_receipt(&receipt, &what, out)
 }

@@ -37,7 +37,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     } else {
         print(&runs, out)?;
     }
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }
 
 async fn list(args: Args, session: &Session) -> Result<Vec<Run>> {
@@ -71,10 +71,10 @@ fn print(runs: &[Run], out: &mut Output) -> Result<()> {
     let mut table = out.table(&["run", "thread", "agent", "status", "steps", "tokens", "last written"]);
     for run in runs {
         table.add_row([
-            text::line(run.id.as_str(), out.id_width()),
-            text::line(run.thread.as_str(), out.id_width()),
-            text::line(run.agent.as_str(), 30),
-            text::line(&status(&run.status), 60),
+            text::one_line(run.id.as_str(), out.id_width()),
+            text::one_line(run.thread.as_str(), out.id_width()),
+            text::one_line(run.agent.as_str(), 30),
+            text::one_line(&status(&run.status), 60),
             run.steps.to_string(),
             text::tokens(&run.spent),
             text::minute(run.updated_at),

@@ -24,7 +24,7 @@ pub(crate) struct Args {
 
 /// The first line of the JSON output.
 #[derive(Serialize)]
-struct First<'a> {
+struct ThreadLine<'a> {
     thread: &'a Thread,
 }
 
@@ -32,7 +32,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let thread = session.thread(&args.thread).await?;
     out.page()?;
     if out.json() {
-        out.document(&First { thread: &thread })?;
+        out.document(&ThreadLine { thread: &thread })?;
     } else {
         print_thread(&thread, session, out)?;
     }
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         },
     )
     .await?;
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }
 
 fn print_thread(thread: &Thread, session: &Session, out: &mut Output) -> Result<()> {
@@ -77,9 +77,9 @@ fn print_thread(thread: &Thread, session: &Session, out: &mut Output) -> Result<
 }
 
 fn print_entry(entry: &Entry, out: &mut Output) -> Result<()> {
-    let beside = if entry.side { " (side entry)" } else { "" };
+    let side_note = if entry.side { " (side entry)" } else { "" };
     let below = entry.parent.as_ref().map_or_else(String::new, |parent| format!(" below {parent}"));
-    let note = format!("{}{} {}{beside}", entry.id, below, text::time(entry.timestamp));
+    let note = format!("{}{} {}{side_note}", entry.id, below, text::time(entry.timestamp));
     out.line("")?;
     out.line(format!("@{} {}  {}", entry.seq, out.style(text::kind(entry)).bold(), out.style(safe(&note)).dim()))?;
     for line in safe(&text::summary(entry)).lines() {

@@ -13,7 +13,7 @@ use tokio::{
 use crate::failure::{FAILED, Failure, Result};
 
 /// How often the supervisor checks whether the worker still runs. On Linux a signal notifies it sooner.
-const LOOKS: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -36,21 +36,21 @@ pub(super) async fn run(args: Args) -> Result<ExitCode> {
     // The kernel sends the signal when the thread that started this process ends. The worker may outlive that thread.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::USR2)).map_err(|error| failed(error.into()))?;
-    let is_left = || getppid() != Pid::from_raw(args.worker);
+    let is_orphaned = || getppid() != Pid::from_raw(args.worker);
     // The worker may have died before the kernel was asked for the signal.
-    if is_left() {
+    if is_orphaned() {
         return Ok(ExitCode::from(FAILED));
     }
-    let mut looks = interval(LOOKS);
+    let mut checks = interval(CHECK_INTERVAL);
     let mut command = Command::new("sh").args(["-c", &args.exec]).spawn().map_err(failed)?;
     let status = loop {
         tokio::select! {
             biased;
             status = command.wait() => break status.map_err(failed)?,
             _ = notified.recv() => {}
-            _ = looks.tick() => {}
+            _ = checks.tick() => {}
         }
-        if is_left() {
+        if is_orphaned() {
             // This process is a member of the group, so the signal ends it, too.
             kill_process_group(getpgrp(), Signal::KILL).map_err(|error| failed(error.into()))?;
         }

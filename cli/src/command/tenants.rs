@@ -18,11 +18,11 @@ use crate::{
 #[command(after_help = "Examples:\n  agentstore tenants\n  agentstore tenants delete acme")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    act: Option<Act>,
+    action: Option<Action>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Act {
+enum Action {
     /// Delete all data of a tenant; its name must be typed twice
     #[command(after_help = "Example:\n  agentstore tenants delete acme")]
     Delete {
@@ -36,17 +36,17 @@ enum Act {
 
 impl Args {
     pub(crate) const fn access(&self) -> Access {
-        match self.act {
+        match self.action {
             None => Access::Read,
-            Some(Act::Delete { .. }) => Access::Write,
+            Some(Action::Delete { .. }) => Access::Write,
         }
     }
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    match args.act {
+    match args.action {
         None => list(session, out).await,
-        Some(Act::Delete { name, yes }) => delete(&name, yes, session, out).await,
+        Some(Action::Delete { name, yes }) => delete(&name, yes, session, out).await,
     }
 }
 
@@ -62,7 +62,7 @@ async fn list(session: &Session, out: &mut Output) -> Result<Ending> {
     } else {
         tenants.iter().try_for_each(|tenant| out.line(text::safe(tenant.as_str())))?;
     }
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }
 
 async fn delete(name: &TenantId, yes: bool, session: &Session, out: &mut Output) -> Result<Ending> {
@@ -78,5 +78,5 @@ async fn delete(name: &TenantId, yes: bool, session: &Session, out: &mut Output)
     } else {
         out.line(format!("deleted all data of tenant {}", text::safe(name.as_str())))?;
     }
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }

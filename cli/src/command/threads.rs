@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::Ending;
 use crate::{
-    document::joined,
+    document::merge_objects,
     failure::Result,
     output::{JsonList, Output},
     pages,
@@ -42,14 +42,14 @@ pub(crate) struct Args {
 }
 
 /// A thread, and the file with its log.
-struct Listed {
+struct ListedThread {
     thread: Thread,
     log: Option<PathBuf>,
 }
 
 /// The fields that the list adds to the JSON document of a thread.
 #[derive(Serialize)]
-struct Place<'a> {
+struct ExtraFields<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     log_file: Option<Cow<'a, str>>,
 }
@@ -59,15 +59,15 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let json = out.json();
     if json {
         let mut list = JsonList::begin(out, &header, "threads")?;
-        walk(args, session, |Listed { thread, log }| {
-            list.item(&joined(&thread, &Place { log_file: log.as_deref().map(Path::to_string_lossy) })?)
+        for_each_thread(args, session, |ListedThread { thread, log }| {
+            list.item(&merge_objects(&thread, &ExtraFields { log_file: log.as_deref().map(Path::to_string_lossy) })?)
         })
         .await?;
         list.end()?;
-        return Ok(Ending::Good);
+        return Ok(Ending::Success);
     }
     let mut threads = Vec::new();
-    walk(args, session, |listed| {
+    for_each_thread(args, session, |listed| {
         threads.push(listed);
         Ok(())
     })
@@ -75,13 +75,17 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     out.line(out.style(header.line()).dim())?;
     if threads.is_empty() {
         out.line("no threads")?;
-        return Ok(Ending::Good);
+        return Ok(Ending::Success);
     }
     print(&threads, out)?;
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }
 
-async fn walk(args: Args, session: &Session, mut take: impl FnMut(Listed) -> Result<()>) -> Result<()> {
+async fn for_each_thread(
+    args: Args,
+    session: &Session,
+    mut take: impl FnMut(ListedThread) -> Result<()>,
+) -> Result<()> {
     let threads = session.threads()?;
     let query = query(&args);
     let mut left = args.limit;
@@ -92,7 +96,7 @@ async fn walk(args: Args, session: &Session, mut take: impl FnMut(Listed) -> Res
         async |page| threads.list_threads(query.clone().with_page(page)).await,
         |thread| {
             let log = session.log_file(&thread.id)?;
-            take(Listed { thread, log })?;
+            take(ListedThread { thread, log })?;
             left -= 1;
             Ok(left > 0)
         },
@@ -112,23 +116,23 @@ fn query(args: &Args) -> ThreadQuery {
     query
 }
 
-fn print(threads: &[Listed], out: &mut Output) -> Result<()> {
+fn print(threads: &[ListedThread], out: &mut Output) -> Result<()> {
     let mut table = out.table(&["thread", "version", "last activity", "runs", "title"]);
-    for Listed { thread, .. } in threads {
+    for ListedThread { thread, .. } in threads {
         let open = thread.open_runs.len();
         table.add_row([
-            text::line(thread.id.as_str(), out.id_width()),
+            text::one_line(thread.id.as_str(), out.id_width()),
             thread.version.number().to_string(),
             text::minute(thread.updated_at),
             if open == 0 { String::new() } else { format!("{open} open") },
-            text::line(thread.title.as_deref().unwrap_or_default(), 40),
+            text::one_line(thread.title.as_deref().unwrap_or_default(), 40),
         ]);
     }
     out.print_table(table)?;
-    for Listed { thread, log } in threads {
+    for ListedThread { thread, log } in threads {
         if let Some(log) = log {
             let path = safe(&log.display().to_string());
-            out.line(format!("{}  {path}", out.style(text::line(thread.id.as_str(), 40)).dim()))?;
+            out.line(format!("{}  {path}", out.style(text::one_line(thread.id.as_str(), 40)).dim()))?;
         }
     }
     Ok(())

@@ -50,18 +50,18 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
             snapshots,
         };
         out.document(&branches)?;
-        return Ok(Ending::Good);
+        return Ok(Ending::Success);
     }
     // Entries that were committed after the head was read are left out.
     let tree = load(session, &thread.id, Some(thread.version.number())).await?;
     out.page()?;
-    let title = thread.title.as_deref().map_or_else(String::new, |title| format!("  {}", text::line(title, 60)));
+    let title = thread.title.as_deref().map_or_else(String::new, |title| format!("  {}", text::one_line(title, 60)));
     out.line(format!("{}{title}", out.style(safe(thread.id.as_str())).bold()))?;
-    let beside = match tree.beside() {
+    let side_entries = match tree.side_entries() {
         0 => String::new(),
-        beside => format!(", {}", count(beside, "side entry")),
+        side_entries => format!(", {}", count(side_entries, "side entry")),
     };
-    let sums = format!("{}{beside}, {}", thread.version, count(u64::from(thread.leaves), "leaf"));
+    let sums = format!("{}{side_entries}, {}", thread.version, count(u64::from(thread.leaves), "leaf"));
     out.line(out.style(sums).dim())?;
     for line in tree.draw(thread.head.as_ref(), out) {
         out.line(line)?;
@@ -69,7 +69,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     if thread.head.is_none() {
         out.line("no head: the next entry begins a new path")?;
     }
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }
 
 /// Returns the tree of a thread's log, up to the sequence number `to_seq` if it is given.

@@ -7,7 +7,7 @@ use agentstore::{
 
 use super::Ending;
 use crate::{
-    document::joined,
+    document::merge_objects,
     failure::Result,
     output::Output,
     progress::Bar,
@@ -28,12 +28,12 @@ pub(crate) async fn run(_args: Args, session: &Session, out: &mut Output) -> Res
     let inspection = inspection?;
     let header = session.header();
     if out.json() {
-        out.document(&joined(&header, &inspection)?)?;
+        out.document(&merge_objects(&header, &inspection)?)?;
     } else {
         out.line(out.style(header.line()).dim())?;
         print(&inspection, out)?;
     }
-    Ok(if inspection.findings.is_empty() { Ending::Good } else { Ending::Bad })
+    Ok(if inspection.findings.is_empty() { Ending::Success } else { Ending::Problem })
 }
 
 /// Returns the inspector of the store, or an error if it has none.

@@ -7,12 +7,12 @@ use std::{
 
 use serde_json::json;
 
-use crate::given::{Said, Store, at, fixture, run};
+use crate::helpers::{CommandOutput, Store, at, fixture, run};
 
 /// Returns the advice of a refused command.
-fn advice(said: &Said) -> String {
-    assert_eq!(said.code, 1, "{said:?}");
-    at(&said.error(), "/advice").as_str().unwrap().to_owned()
+fn advice(response: &CommandOutput) -> String {
+    assert_eq!(response.code, 1, "{response:?}");
+    at(&response.error(), "/advice").as_str().unwrap().to_owned()
 }
 
 /// Shows ER-11 and MB-5: if the key is in use, the advice names another key and not another id.
@@ -20,7 +20,7 @@ fn advice(said: &Said) -> String {
 fn the_advice_for_a_taken_key_is_another_key() {
     let store = Store::new();
     let enqueue = |id, key| store.run(&["mailbox", "enqueue", "t", "--run", "r", "--id", id, "--key", key, "--json"]);
-    enqueue("d-1", "k").good();
+    enqueue("d-1", "k").expect_success();
     let taken = enqueue("d-2", "k");
     let error = taken.error();
     assert_eq!((at(&error, "/id"), at(&error, "/key")), (&json!("d-1"), &json!("k")), "{error}");
@@ -35,18 +35,18 @@ fn the_advice_for_a_taken_key_is_another_key() {
 #[test]
 fn the_advice_for_a_long_line_is_a_larger_limit() {
     let store = Store::new();
-    let file = store.beside("long.jsonl");
+    let file = store.sibling_path("long.jsonl");
     let header = r#"{"type":"session","version":3,"id":"long","timestamp":"2026-01-05T10:00:00Z"}"#;
     fs::write(&file, format!("{header}\n{{\"text\":\"{}\"}}\n", "x".repeat(2_000))).unwrap();
     for strict in [&[][..], &["--strict"]] {
         let args = [&["import", file.to_str().unwrap(), "--max-line", "1000"], strict].concat();
-        let said = store.run(&args);
-        assert!(said.err.contains("long_line"), "{said:?}");
-        assert!(said.err.contains("--max-line") && !said.err.contains("--format"), "{said:?}");
+        let response = store.run(&args);
+        assert!(response.err.contains("long_line"), "{response:?}");
+        assert!(response.err.contains("--max-line") && !response.err.contains("--format"), "{response:?}");
     }
     let unknown = fixture("bad/unknown-format.jsonl");
-    let said = store.run(&["import", unknown.to_str().unwrap()]);
-    assert!(said.err.contains("--format") && !said.err.contains("--max-line"), "{said:?}");
+    let response = store.run(&["import", unknown.to_str().unwrap()]);
+    assert!(response.err.contains("--format") && !response.err.contains("--max-line"), "{response:?}");
 }
 
 /// Shows ER-11 and PI-6: after a conflict the advice names the command that reads what was changed.
@@ -65,10 +65,10 @@ fn the_advice_for_a_conflict_names_the_command_to_read_again() {
 #[test]
 fn a_folder_named_like_a_server_gets_no_advice_about_servers() {
     let store = Store::new();
-    let folder = store.beside("the server");
+    let folder = store.sibling_path("the server");
     fs::write(&folder, "").unwrap();
-    let said = run(&["--store", &format!("file:{}", folder.display()), "append", "t", "--message", "hi"], "");
-    assert!(said.code == 1 && !said.err.contains("server is running"), "{said:?}");
+    let response = run(&["--store", &format!("file:{}", folder.display()), "append", "t", "--message", "hi"], "");
+    assert!(response.code == 1 && !response.err.contains("server is running"), "{response:?}");
 }
 
 /// Shows ER-11 and FI-2: a command that finds a `file:` store locked says which stores can be combined.
@@ -85,8 +85,8 @@ fn the_advice_for_a_locked_store_names_usable_compositions() {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    let mut said = std::io::BufReader::new(worker.stderr.take().unwrap());
-    std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+    let mut stderr = std::io::BufReader::new(worker.stderr.take().unwrap());
+    std::io::BufRead::read_line(&mut stderr, &mut line).unwrap();
     for args in [
         &["append", "t", "--message", "x"][..],
         &["mailbox", "enqueue", "t", "--run", "r"],

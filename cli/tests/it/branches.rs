@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::given::{Store, at};
+use crate::helpers::{Store, at};
 
 fn texts(store: &Store, args: &[&str]) -> Vec<String> {
     let context = store.json(&[&["context", "t"], args].concat());
@@ -43,18 +43,18 @@ fn a_rewind_moves_the_head_to_the_given_target() {
     assert_eq!(at(&back, "/head"), &ids[2]);
     assert_eq!(store.json(&["rewind", "t", "--start"]).get("head"), None);
     assert_eq!(texts(&store, &[]), [""; 0]);
-    store.run(&["rewind", "t", "--checkpoint", "7"]).failed(1, &["checkpoint `7` does not exist"]);
+    store.run(&["rewind", "t", "--checkpoint", "7"]).expect_failure(1, &["checkpoint `7` does not exist"]);
 }
 
 #[test]
 fn a_label_can_be_seen_and_cleared() {
     let (store, _) = three_messages();
     store.json(&["label", "t", "@2", "the good idea"]);
-    let said = store.run(&["tree", "t"]).good();
-    assert!(said.out.contains("@2 user  b  [the good idea]"), "{}", said.out);
+    let response = store.run(&["tree", "t"]).expect_success();
+    assert!(response.out.contains("@2 user  b  [the good idea]"), "{}", response.out);
     store.json(&["label", "t", "@2", "--clear"]);
-    assert!(!store.run(&["tree", "t"]).good().out.contains("good idea"));
-    store.run(&["label", "t", "@99", "x"]).failed(1, &["entry `@99` does not exist"]);
+    assert!(!store.run(&["tree", "t"]).expect_success().out.contains("good idea"));
+    store.run(&["label", "t", "@99", "x"]).expect_failure(1, &["entry `@99` does not exist"]);
 }
 
 #[test]
@@ -65,8 +65,8 @@ fn the_tree_is_drawn_in_human_readable_form() {
     }
     store.json(&["fork", "t", "--at", "@2", "--message", "x"]);
     store.json(&["checkpoint", "t"]);
-    let said = store.run(&["tree", "t"]).good();
-    let drawn: Vec<_> = said.out.lines().skip(2).collect();
+    let response = store.run(&["tree", "t"]).expect_success();
+    let drawn: Vec<_> = response.out.lines().skip(2).collect();
     assert_eq!(
         drawn,
         [
@@ -90,7 +90,7 @@ fn writing_to_a_missing_thread_does_not_create_it() {
         &["rewind", "u", "--start"],
         &["label", "u", "@1", "x"],
     ] {
-        store.run(args).failed(1, &["thread `u` does not exist"]);
+        store.run(args).expect_failure(1, &["thread `u` does not exist"]);
     }
     assert_eq!(at(&store.json(&["threads"]), "/threads").as_array().unwrap().len(), 1);
 }

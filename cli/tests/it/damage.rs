@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use fjall::{Database, KeyspaceCreateOptions, PersistMode};
 use store_file::testing::{Position, encode_group, unseal};
 
-use crate::given::{Store, at, nobody};
+use crate::helpers::{Store, at, closed_pipe};
 
 fn two_threads() -> Store {
     let store = Store::new();
@@ -16,14 +16,14 @@ fn two_threads() -> Store {
     store
 }
 
-fn log(store: &Store) -> PathBuf {
+fn damaged_log(store: &Store) -> PathBuf {
     let folder = fs::read_dir(store.path().join("tenants")).unwrap().next().unwrap().unwrap().path();
     let mut logs = fs::read_dir(folder).unwrap().map(|log| log.unwrap().path());
     logs.find(|log| log.file_name().unwrap().to_string_lossy().starts_with("damaged.")).unwrap()
 }
 
 /// Changes a bit of the line with this number, from 0.
-fn flip(log: PathBuf, line: usize) {
+fn flip_bit(log: PathBuf, line: usize) {
     let mut bytes = fs::read(&log).unwrap();
     let start: usize = bytes.split_inclusive(|byte| *byte == b'\n').take(line).map(<[u8]>::len).sum();
     bytes[start + 9] ^= 1;
@@ -65,11 +65,11 @@ fn plant_row(store: &Store, key: &[u8], change: impl Fn(&str) -> String) {
     database.persist(PersistMode::SyncAll).unwrap();
 }
 
-const ROW: &[u8] = b"\x01default\0\x01damaged\0\x01";
+const THREAD_ROW_KEY: &[u8] = b"\x01default\0\x01damaged\0\x01";
 
 /// Returns the accepted data: the bytes of every log. The index and the files that change whenever the store is opened
 /// for writing are left out.
-fn kept(store: &Store) -> Vec<(PathBuf, Vec<u8>)> {
+fn accepted_data(store: &Store) -> Vec<(PathBuf, Vec<u8>)> {
     let tenants = fs::read_dir(store.path().join("tenants")).unwrap().map(|tenant| tenant.unwrap().path());
     let mut logs: Vec<_> =
         tenants.flat_map(|tenant| fs::read_dir(tenant).unwrap().map(|log| log.unwrap().path())).collect();
@@ -88,46 +88,50 @@ fn verify_reads_all_of_a_sound_store() {
     }
     assert_eq!(at(&report, "/findings").as_array().unwrap().len(), 0);
     assert_eq!(at(&report, "/capabilities/survives"), "power");
-    let said = store.run(&["verify"]).good();
-    assert!(said.out.contains("nothing is wrong") && said.out.contains("survives a power cut"), "{}", said.out);
-    store.run(&["repair", "--dry-run"]).good();
-    store.run(&["repair"]).good();
+    let response = store.run(&["verify"]).expect_success();
+    assert!(
+        response.out.contains("nothing is wrong") && response.out.contains("survives a power cut"),
+        "{}",
+        response.out
+    );
+    store.run(&["repair", "--dry-run"]).expect_success();
+    store.run(&["repair"]).expect_success();
 }
 
 /// A planted damage: its name, how it is planted, the kind and the place of the finding, and whether a repair rebuilds
 /// it.
-type Planted = (&'static str, fn(&Store), &'static str, &'static str, &'static str);
+type PlantedDamage = (&'static str, fn(&Store), &'static str, &'static str, &'static str);
 
-const PLANTED: [Planted; 13] = [
-    ("a bit flip in the middle", |store| flip(log(store), 4), "damaged", "damaged.", "needs_backup"),
-    ("a bit flip in the first group", |store| flip(log(store), 2), "damaged", "damaged.", "needs_backup"),
-    ("a bit flip in the header", |store| flip(log(store), 0), "damaged", ".jsonl:0", "needs_backup"),
-    ("a root log bit flip", |store| flip(store.path().join("root.log"), 1), "damaged", "root.log:", "needs_backup"),
-    ("a missing log", |store| fs::remove_file(log(store)).unwrap(), "missing_log", "damaged.", "needs_backup"),
+const PLANTED_DAMAGE: [PlantedDamage; 13] = [
+    ("a bit flip in the middle", |store| flip_bit(damaged_log(store), 4), "damaged", "damaged.", "needs_backup"),
+    ("a bit flip in the first group", |store| flip_bit(damaged_log(store), 2), "damaged", "damaged.", "needs_backup"),
+    ("a bit flip in the header", |store| flip_bit(damaged_log(store), 0), "damaged", ".jsonl:0", "needs_backup"),
+    ("a root log bit flip", |store| flip_bit(store.path().join("root.log"), 1), "damaged", "root.log:", "needs_backup"),
+    ("a missing log", |store| fs::remove_file(damaged_log(store)).unwrap(), "missing_log", "damaged.", "needs_backup"),
     (
         "a missing group",
-        |store| rewrite(log(store), |groups| drop(groups.remove(1))),
+        |store| rewrite(damaged_log(store), |groups| drop(groups.remove(1))),
         "sequence_gap",
         "entry 2",
         "needs_backup",
     ),
     (
         "a missing parent",
-        |store| rewrite(log(store), |groups| groups[1] = groups[1].replace(r#""parent":"0"#, r#""parent":"9"#)),
+        |store| rewrite(damaged_log(store), |groups| groups[1] = groups[1].replace(r#""parent":"0"#, r#""parent":"9"#)),
         "missing_parent",
         "entry 2",
         "needs_backup",
     ),
     (
         "a wrong head",
-        |store| plant_row(store, ROW, |row| row.replace(r#""head":"0"#, r#""head":"9"#)),
+        |store| plant_row(store, THREAD_ROW_KEY, |row| row.replace(r#""head":"0"#, r#""head":"9"#)),
         "wrong_head",
         "head",
         "can_be_rebuilt",
     ),
     (
         "a wrong sum",
-        |store| plant_row(store, ROW, |row| row.replace(r#""leaves":1"#, r#""leaves":2"#)),
+        |store| plant_row(store, THREAD_ROW_KEY, |row| row.replace(r#""leaves":1"#, r#""leaves":2"#)),
         "wrong_sum",
         "leaves",
         "can_be_rebuilt",
@@ -145,8 +149,8 @@ const PLANTED: [Planted; 13] = [
     (
         "an outdated index",
         |store| {
-            let (index, old) = (store.path().join("index"), store.beside("old"));
-            copy(&index, &old);
+            let (index, old) = (store.path().join("index"), store.sibling_path("old"));
+            copy_folder(&index, &old);
             store.append("damaged", "later");
             fs::remove_dir_all(&index).unwrap();
             fs::rename(old, index).unwrap();
@@ -157,26 +161,31 @@ const PLANTED: [Planted; 13] = [
     ),
     (
         "a log without a thread",
-        |store| fs::write(log(store).with_file_name("other.1.jsonl"), fs::read(log(store)).unwrap()).unwrap(),
+        |store| {
+            fs::write(damaged_log(store).with_file_name("other.1.jsonl"), fs::read(damaged_log(store)).unwrap())
+                .unwrap()
+        },
         "orphan_file",
         "other.1.jsonl",
         "left_alone",
     ),
     (
         "a torn tail after a clean close",
-        |store| fs::write(log(store), [fs::read(log(store)).unwrap(), b"torn".to_vec()].concat()).unwrap(),
+        |store| {
+            fs::write(damaged_log(store), [fs::read(damaged_log(store)).unwrap(), b"torn".to_vec()].concat()).unwrap()
+        },
         "foreign_change",
         "damaged.",
         "needs_backup",
     ),
 ];
 
-fn copy(from: &std::path::Path, to: &std::path::Path) {
+fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
         let target = to.join(entry.file_name());
         if entry.path().is_dir() {
-            copy(&entry.path(), &target);
+            copy_folder(&entry.path(), &target);
         } else {
             fs::copy(entry.path(), target).unwrap();
         }
@@ -186,24 +195,24 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
 /// Shows VF-1 and VF-5.
 #[test]
 fn every_damage_is_found_and_derived_data_is_repaired() {
-    for (what, plant, kind, place, repair) in PLANTED {
+    for (what, plant, kind, place, repair) in PLANTED_DAMAGE {
         let store = two_threads();
         store.append("gone", "hi");
-        store.run(&["delete", "gone", "--yes"]).good();
+        store.run(&["delete", "gone", "--yes"]).expect_success();
         // The next write removes the data that the deletion left.
         store.append("sound", "four");
         plant(&store);
-        let before = kept(&store);
-        let said = store.run(&["verify"]);
-        assert_eq!(said.code, 1, "{what}: {said:?}");
-        assert!(said.out.contains(&kind.replace('_', " ")) && said.out.contains(place), "{what}: {said:?}");
-        assert!(said.out.contains("1 finding"), "{what}: {said:?}");
+        let before = accepted_data(&store);
+        let response = store.run(&["verify"]);
+        assert_eq!(response.code, 1, "{what}: {response:?}");
+        assert!(response.out.contains(&kind.replace('_', " ")) && response.out.contains(place), "{what}: {response:?}");
+        assert!(response.out.contains("1 finding"), "{what}: {response:?}");
         let found = store.run(&["verify", "--json"]);
         let document = found.lines().remove(0);
         assert_eq!((found.code, at(&document, "/findings/0/kind")), (1, &kind.into()), "{what}");
         assert_eq!(at(&document, "/findings/0/repair"), repair, "{what}");
         assert!(at(&document, "/findings/0/place").as_str().unwrap().contains(place), "{what}: {document}");
-        assert!(kept(&store) == before, "{what}");
+        assert!(accepted_data(&store) == before, "{what}");
         let can_be_done = repair == "can_be_rebuilt";
         let code = i32::from(!can_be_done);
         let dry = store.run(&["repair", "--dry-run", "--json"]);
@@ -212,8 +221,8 @@ fn every_damage_is_found_and_derived_data_is_repaired() {
         let after = if can_be_done { "rebuilt" } else { repair };
         assert_eq!((done.code, at(&done.lines()[0], "/findings/0/repair")), (code, &after.into()), "{what}");
         assert_eq!(store.run(&["verify"]).code, code, "{what}");
-        assert!(kept(&store) == before, "{what}");
-        store.run(&["append", "sound", "--message", "five"]).good();
+        assert!(accepted_data(&store) == before, "{what}");
+        store.run(&["append", "sound", "--message", "five"]).expect_success();
     }
 }
 
@@ -221,25 +230,25 @@ fn every_damage_is_found_and_derived_data_is_repaired() {
 #[test]
 fn damage_ends_with_a_failure_even_if_the_output_is_not_read() {
     let store = two_threads();
-    flip(log(&store), 2);
+    flip_bit(damaged_log(&store), 2);
     for args in [&["verify"][..], &["verify", "--json"]] {
-        assert_eq!(store.run_into(args, nobody()).code, 1, "{args:?}");
+        assert_eq!(store.run_into(args, closed_pipe()).code, 1, "{args:?}");
     }
-    assert_eq!(store.run_into(&["threads"], nobody()).code, 0);
+    assert_eq!(store.run_into(&["threads"], closed_pipe()).code, 0);
 }
 
 #[test]
 fn a_repair_asks_for_confirmation() {
     let store = two_threads();
-    plant_row(&store, ROW, |row| row.replace(r#""leaves":1"#, r#""leaves":2"#));
-    let said = store.run_with(&["repair"], "n\n");
+    plant_row(&store, THREAD_ROW_KEY, |row| row.replace(r#""leaves":1"#, r#""leaves":2"#));
+    let response = store.run_with(&["repair"], "n\n");
     assert!(
-        said.code == 2 && said.err.contains("Repair 1 finding?") && said.err.contains("nothing was done"),
-        "{said:?}"
+        response.code == 2 && response.err.contains("Repair 1 finding?") && response.err.contains("nothing was done"),
+        "{response:?}"
     );
     assert_eq!(store.run(&["verify"]).code, 1);
     assert_eq!(store.run_with(&["repair"], "y\n").code, 0);
-    store.run(&["verify"]).good();
+    store.run(&["verify"]).expect_success();
 }
 
 /// Shows VF-1: a command that must read a damaged root log to open the store says where the damage is, and does not
@@ -249,14 +258,14 @@ fn damage_in_the_middle_of_the_root_log_is_located() {
     let store = two_threads();
     for id in ["x", "y"] {
         store.append(id, "hi");
-        store.run(&["delete", id, "--yes"]).good();
+        store.run(&["delete", id, "--yes"]).expect_success();
     }
-    let before = kept(&store);
-    flip(store.path().join("root.log"), 1);
-    store.run(&["verify"]).failed(1, &["root.log at byte "]);
+    let before = accepted_data(&store);
+    flip_bit(store.path().join("root.log"), 1);
+    store.run(&["verify"]).expect_failure(1, &["root.log at byte "]);
     let error = store.run(&["verify", "--json"]);
     assert_eq!((error.code, at(&error.error(), "/kind")), (1, &"corrupt".into()));
-    flip(store.path().join("root.log"), 1);
-    assert!(kept(&store) == before);
-    store.run(&["verify"]).good();
+    flip_bit(store.path().join("root.log"), 1);
+    assert!(accepted_data(&store) == before);
+    store.run(&["verify"]).expect_success();
 }

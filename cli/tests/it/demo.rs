@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::given::{Store, at, run};
+use crate::helpers::{Store, at, run};
 
 fn outcomes(document: &Value) -> Vec<(&str, &str)> {
     let steps = at(document, "/steps").as_array().unwrap();
@@ -11,19 +11,19 @@ fn outcomes(document: &Value) -> Vec<(&str, &str)> {
 }
 
 /// Returns the step of the tour that does background work.
-pub(crate) fn work(document: &Value) -> &Value {
+pub(crate) fn work_step(document: &Value) -> &Value {
     at(document, "/steps/3")
 }
 
 /// Takes the tour, and returns its JSON document.
-pub(crate) fn take(args: &[&str]) -> Value {
-    let said = run(&[&["demo", "--json"], args].concat(), "").good();
-    serde_json::from_str(&said.out).unwrap()
+pub(crate) fn run_tour(args: &[&str]) -> Value {
+    let response = run(&[&["demo", "--json"], args].concat(), "").expect_success();
+    serde_json::from_str(&response.out).unwrap()
 }
 
 #[test]
 fn the_tour_on_files_proves_every_step() {
-    let document = take(&[]);
+    let document = run_tour(&[]);
     assert_eq!((at(&document, "/failed"), at(&document, "/skipped")), (&json!(0), &json!(0)), "{document}");
     let steps: Vec<_> = outcomes(&document).iter().map(|(step, _)| *step).collect();
     assert_eq!(steps, ["import", "commit", "deliver", "work", "crash", "resume", "fork", "rewind", "verify"]);
@@ -34,7 +34,7 @@ fn the_tour_on_files_proves_every_step() {
 
 #[test]
 fn the_tour_in_memory_says_what_needs_files() {
-    let document = take(&["--store", "memory:"]);
+    let document = run_tour(&["--store", "memory:"]);
     let skipped: Vec<_> = outcomes(&document).into_iter().filter(|(_, outcome)| *outcome == "skipped").collect();
     assert_eq!(skipped, [("crash", "skipped"), ("resume", "skipped")]);
     assert_eq!(at(&document, "/failed"), 0, "{document}");
@@ -45,12 +45,12 @@ fn the_tour_in_memory_says_what_needs_files() {
 fn the_tour_works_with_a_mailbox_in_another_store() {
     let folder = tempfile::tempdir().unwrap();
     let mailbox = format!("sqlite:{}", folder.path().join("queue.db").display());
-    let document = take(&["--mailbox", &mailbox]);
+    let document = run_tour(&["--mailbox", &mailbox]);
     assert_eq!((at(&document, "/failed"), at(&document, "/skipped")), (&json!(0), &json!(0)), "{document}");
     assert_eq!(at(&document, "/mailbox"), &json!(mailbox));
-    let did = at(work(&document), "/did").as_str().unwrap();
+    let did = at(work_step(&document), "/did").as_str().unwrap();
     assert!(did.ends_with("then acknowledged it in the other store"), "{document}");
-    let left = run(&["mailbox", "list", "--json", "--store", &mailbox], "").good();
+    let left = run(&["mailbox", "list", "--json", "--store", &mailbox], "").expect_success();
     let left: Value = serde_json::from_str(&left.out).unwrap();
     let statuses: Vec<_> = at(&left, "/dispatches").as_array().unwrap().iter().map(|one| at(one, "/status")).collect();
     assert_eq!(statuses, ["superseded", "acked"]);
@@ -64,6 +64,6 @@ fn the_tour_can_be_repeated_on_an_existing_store() {
         assert_eq!(at(&document, "/failed"), 0, "{document}");
     }
     assert_eq!(at(&store.json(&["threads"]), "/threads").as_array().unwrap().len(), 1);
-    let said = store.run(&["demo"]).good();
-    assert!(said.out.contains("proved:") && said.out.contains("← head"), "{}", said.out);
+    let response = store.run(&["demo"]).expect_success();
+    assert!(response.out.contains("proved:") && response.out.contains("← head"), "{}", response.out);
 }

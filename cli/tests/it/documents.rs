@@ -4,18 +4,18 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::given::{Store, at};
+use crate::helpers::{Store, at};
 
 /// A number of bytes that is more than Linux allows in one argument.
 const LARGE: usize = 200_000;
 
-fn file(store: &Store, name: &str, text: &str) -> String {
-    let path = store.beside(name);
+fn file_argument(store: &Store, name: &str, text: &str) -> String {
+    let path = store.sibling_path(name);
     fs::write(&path, text).unwrap();
     format!("@{}", path.display())
 }
 
-fn said(store: &Store, thread: &str) -> Vec<(Value, usize)> {
+fn roles_and_lengths(store: &Store, thread: &str) -> Vec<(Value, usize)> {
     let context = store.json(&["context", thread]);
     let messages = at(&context, "/messages").as_array().unwrap();
     let of = |message: &Value| {
@@ -29,23 +29,26 @@ fn a_message_comes_from_a_file_or_standard_input() {
     let store = Store::new();
     let long = "x".repeat(LARGE);
     let document = json!({"role": "assistant", "blocks": [{"text": long}]}).to_string();
-    let (text, reply) = (file(&store, "text.txt", &format!("{long}\n")), file(&store, "reply.json", &document));
-    store.run(&["append", "t", "--message", &text]).good();
-    store.run(&["append", "t", "--message", &reply]).good();
-    store.run_with(&["append", "t", "--message", "-"], &document).good();
-    store.run_with(&["append", "t"], &document).good();
-    store.run_with(&["append", "t", "-m", "-"], "typed\n").good();
-    store.run(&["append", "t", "--message", "@@ada"]).good();
+    let (text, reply) =
+        (file_argument(&store, "text.txt", &format!("{long}\n")), file_argument(&store, "reply.json", &document));
+    store.run(&["append", "t", "--message", &text]).expect_success();
+    store.run(&["append", "t", "--message", &reply]).expect_success();
+    store.run_with(&["append", "t", "--message", "-"], &document).expect_success();
+    store.run_with(&["append", "t"], &document).expect_success();
+    store.run_with(&["append", "t", "-m", "-"], "typed\n").expect_success();
+    store.run(&["append", "t", "--message", "@@ada"]).expect_success();
     let (user, assistant) = (json!("user"), json!("assistant"));
     let large = |role: &Value| (role.clone(), LARGE);
     assert_eq!(
-        said(&store, "t"),
+        roles_and_lengths(&store, "t"),
         [large(&user), large(&assistant), large(&assistant), large(&assistant), (user.clone(), 5), (user.clone(), 4)]
     );
-    store.run(&["fork", "t", "--at", "@1", "--message", &reply]).good();
-    assert_eq!(said(&store, "t")[1..], [large(&assistant)]);
-    store.run(&["pending", "append", "t", "--id", "i", "--message", &reply]).good();
-    store.run_with(&["pending", "edit", "t", "i", "--message", "-"], &document.replace("xxxx", "yyyy")).good();
+    store.run(&["fork", "t", "--at", "@1", "--message", &reply]).expect_success();
+    assert_eq!(roles_and_lengths(&store, "t")[1..], [large(&assistant)]);
+    store.run(&["pending", "append", "t", "--id", "i", "--message", &reply]).expect_success();
+    store
+        .run_with(&["pending", "edit", "t", "i", "--message", "-"], &document.replace("xxxx", "yyyy"))
+        .expect_success();
     let queue = store.json(&["pending", "list", "t"]);
     assert!(at(&queue, "/inputs/0/body/message/blocks/0/text").as_str().unwrap().starts_with("yyy"));
 }
@@ -54,24 +57,26 @@ fn a_message_comes_from_a_file_or_standard_input() {
 fn a_payload_and_a_result_come_from_a_file_or_standard_input() {
     let store = Store::new();
     let document = json!({"text": "x".repeat(LARGE), "n": 1}).to_string();
-    let payload = file(&store, "payload.json", &format!("{document}\n"));
-    store.run(&["mailbox", "enqueue", "t", "--run", "r", "--id", "a", "--payload", &payload]).good();
-    store.run_with(&["mailbox", "enqueue", "t", "--run", "r", "--id", "b", "--payload", "-"], &document).good();
+    let payload = file_argument(&store, "payload.json", &format!("{document}\n"));
+    store.run(&["mailbox", "enqueue", "t", "--run", "r", "--id", "a", "--payload", &payload]).expect_success();
+    store
+        .run_with(&["mailbox", "enqueue", "t", "--run", "r", "--id", "b", "--payload", "-"], &document)
+        .expect_success();
     let list = store.json(&["mailbox", "list"]);
     for at_index in ["/dispatches/0/payload/text", "/dispatches/1/payload/text"] {
         assert_eq!(at(&list, at_index).as_str().unwrap().len(), LARGE);
     }
     // The document is read, and then the store refuses the decision because the run does not exist.
     let decide = ["pending", "decide", "t", "r", "k", "--resume", "--result"];
-    store.run(&[&decide[..], &[&payload]].concat()).failed(1, &["is not waiting"]);
-    store.run_with(&[&decide[..], &["-"]].concat(), &document).failed(1, &["is not waiting"]);
+    store.run(&[&decide[..], &[&payload]].concat()).expect_failure(1, &["is not waiting"]);
+    store.run_with(&[&decide[..], &["-"]].concat(), &document).expect_failure(1, &["is not waiting"]);
 }
 
 #[test]
 fn an_unreadable_document_is_named_before_anything_is_done() {
     let store = Store::new();
-    let bad = file(&store, "bad.json", "{\"role\":\"king\"}");
-    let bytes = store.beside("bytes");
+    let bad = file_argument(&store, "bad.json", "{\"role\":\"king\"}");
+    let bytes = store.sibling_path("bytes");
     fs::write(&bytes, b"\xff").unwrap();
     let bytes = format!("@{}", bytes.display());
     let enqueue = ["mailbox", "enqueue", "t", "--run", "r", "--payload"];
@@ -86,7 +91,7 @@ fn an_unreadable_document_is_named_before_anything_is_done() {
         (&[&enqueue[..], &["-"]].concat(), "{", 2, "standard input: it is not a JSON value"),
         (&[&enqueue[..], &["{"]].concat(), "", 2, "`--payload`: it is not a JSON value"),
     ] {
-        store.run_with(args, input).failed(code, &[says]);
+        store.run_with(args, input).expect_failure(code, &[says]);
         assert!(!store.path().exists(), "{args:?}");
     }
 }

@@ -10,22 +10,22 @@ use agentstore::{
 };
 use serde_json::{Value, json};
 
-use crate::given::{Store, at};
+use crate::helpers::{Store, at};
 
-fn fact(kind: &str) -> NewEvent {
+fn public_event(kind: &str) -> NewEvent {
     let scopes = [Scope::Thread(ThreadId::new("t").unwrap()), Scope::Run(RunId::new("r").unwrap())];
     NewEvent::new(kind.parse().unwrap(), scopes).with_payload(Json::parse(r#"{"n":1.50}"#).unwrap())
 }
 
-fn hidden(kind: &str) -> NewEvent {
-    fact(kind).with_visibility(EventVisibility::Internal)
+fn internal_event(kind: &str) -> NewEvent {
+    public_event(kind).with_visibility(EventVisibility::Internal)
 }
 
 async fn open(store: &Store) -> agentstore::Stores {
     agentstore::open(&format!("file:{}", store.path().display())).await.unwrap()
 }
 
-fn wait<T>(future: impl Future<Output = T>) -> T {
+fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
@@ -33,10 +33,13 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 #[test]
 fn events_are_listed() {
     let store = Store::new();
-    wait(async {
+    block_on(async {
         let stores = open(&store).await;
         let events = stores.commits(&TenantId::default_tenant()).unwrap().events();
-        events.append_events(AppendEvents::new([fact("started"), hidden("noted"), fact("ended")])).await.unwrap();
+        events
+            .append_events(AppendEvents::new([public_event("started"), internal_event("noted"), public_event("ended")]))
+            .await
+            .unwrap();
         stores.close().await.unwrap();
     });
     let all = store.json(&["events", "t"]);
@@ -47,21 +50,21 @@ fn events_are_listed() {
     assert_eq!(at(&all, "/events/0/payload"), &json!({"n": 1.50}));
     assert_eq!(kinds(&store.json(&["events", "--run", "r", "--public"])), [r#""started""#, r#""ended""#]);
     assert_eq!(kinds(&store.json(&["events", "t", "--kind", "noted"])), [r#""noted""#]);
-    let said = store.run(&["events", "t"]).good().out;
-    assert!(said.contains("internal") && said.contains(r#"{"n":1.50}"#), "{said}");
-    assert!(store.run(&["events", "u"]).good().out.contains("thread u has no such events"));
-    store.run(&["events"]).failed(2, &["THREAD"]);
-    store.run(&["events", "t", "--new"]).failed(2, &["--follow"]);
+    let response = store.run(&["events", "t"]).expect_success().out;
+    assert!(response.contains("internal") && response.contains(r#"{"n":1.50}"#), "{response}");
+    assert!(store.run(&["events", "u"]).expect_success().out.contains("thread u has no such events"));
+    store.run(&["events"]).expect_failure(2, &["THREAD"]);
+    store.run(&["events", "t", "--new"]).expect_failure(2, &["--follow"]);
 }
 
 /// Shows EV-14 and EV-21.
 #[test]
 fn events_can_be_followed_while_another_process_writes() {
     let store = Store::new();
-    wait(async {
+    block_on(async {
         let stores = open(&store).await;
         let commits = stores.commits(&TenantId::default_tenant()).unwrap();
-        commits.events().append_events(AppendEvents::new([fact("before")])).await.unwrap();
+        commits.events().append_events(AppendEvents::new([public_event("before")])).await.unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_agentstore"))
             .args(["--store", &format!("file:{}", store.path().display()), "events", "t", "--follow", "--json"])
             .stdout(Stdio::piped())
@@ -74,7 +77,7 @@ fn events_can_be_followed_while_another_process_writes() {
         let commit = Commit::new(ThreadId::new("t").unwrap()).entry(entry).with_key("k".parse().unwrap());
         let of_thread = NewEvent::new("in a commit".parse().unwrap(), [Scope::Thread(ThreadId::new("t").unwrap())]);
         let _ = commits.commit(commit.with_events(AppendEvents::new([of_thread]))).await.unwrap();
-        commits.events().append_events(AppendEvents::new([fact("after")])).await.unwrap();
+        commits.events().append_events(AppendEvents::new([public_event("after")])).await.unwrap();
         assert_eq!([next(), next()].map(|event| at(&event, "/kind").clone()), [json!("in a commit"), json!("after")]);
         child.kill().unwrap();
         child.wait().unwrap();

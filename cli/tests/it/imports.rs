@@ -4,7 +4,7 @@ use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, process::Command};
 
 use serde_json::{Value, json};
 
-use crate::given::{Store, at, fixture};
+use crate::helpers::{Store, at, fixture};
 
 #[test]
 fn an_import_reports_and_can_be_exported_again() {
@@ -16,13 +16,13 @@ fn an_import_reports_and_can_be_exported_again() {
         at(&report, field);
     }
     let thread = at(&report, "/thread").as_str().unwrap();
-    let out = store.beside("out.jsonl");
+    let out = store.sibling_path("out.jsonl");
     let args = ["export", thread, "--format", "pi-v1", "--output", out.to_str().unwrap()];
     let exported = store.json(&args);
     assert_eq!(at(&exported, "/exact"), true);
     assert!(fs::read(&out).unwrap() == fs::read(&file).unwrap());
-    store.run(&args).failed(1, &["out.jsonl` cannot be written", "choose a file that does not exist yet"]);
-    let printed = store.run(&["export", thread, "--format", "pi-v1"]).good();
+    store.run(&args).expect_failure(1, &["out.jsonl` cannot be written", "choose a file that does not exist yet"]);
+    let printed = store.run(&["export", thread, "--format", "pi-v1"]).expect_success();
     assert!(printed.out == fs::read_to_string(&file).unwrap());
     let again = store.json(&["import", file.to_str().unwrap()]);
     assert_eq!(at(&again, "/added"), 0);
@@ -32,34 +32,34 @@ fn an_import_reports_and_can_be_exported_again() {
 fn several_files_give_a_report_each() {
     let store = Store::new();
     let (tree, welded) = (fixture("pi/v3-tree.jsonl"), fixture("bad/pi-welded-lines.jsonl"));
-    let said = store.run(&["import", tree.to_str().unwrap(), welded.to_str().unwrap(), "--json"]).good();
-    let formats: Vec<_> = said.lines().iter().map(|line| at(line, "/format").clone()).collect();
+    let response = store.run(&["import", tree.to_str().unwrap(), welded.to_str().unwrap(), "--json"]).expect_success();
+    let formats: Vec<_> = response.lines().iter().map(|line| at(line, "/format").clone()).collect();
     assert_eq!(formats.len(), 2);
-    assert_eq!(at(&said.lines()[1], "/issues/0/code"), "malformed_line");
+    assert_eq!(at(&response.lines()[1], "/issues/0/code"), "malformed_line");
 }
 
 #[test]
 fn a_file_that_is_not_a_session_exits_with_1() {
     let store = Store::new();
     let unknown = fixture("bad/unknown-format.jsonl");
-    let said = store.run(&["import", unknown.to_str().unwrap()]);
-    assert_eq!(said.code, 1, "{said:?}");
+    let response = store.run(&["import", unknown.to_str().unwrap()]);
+    assert_eq!(response.code, 1, "{response:?}");
     for text in ["unknown_format", "what to do", "agent-core"] {
-        assert!(said.err.contains(text), "{said:?}");
+        assert!(response.err.contains(text), "{response:?}");
     }
-    let said = store.run(&["import", unknown.to_str().unwrap(), "--json"]);
-    assert!(at(&said.lines()[0], "/thread").is_null());
-    assert_eq!(at(&said.error(), "/kind"), "invalid");
-    store.run(&["import", "/not/there.jsonl"]).failed(1, &["/not/there.jsonl", "what to do"]);
+    let response = store.run(&["import", unknown.to_str().unwrap(), "--json"]);
+    assert!(at(&response.lines()[0], "/thread").is_null());
+    assert_eq!(at(&response.error(), "/kind"), "invalid");
+    store.run(&["import", "/not/there.jsonl"]).expect_failure(1, &["/not/there.jsonl", "what to do"]);
 }
 
 #[test]
 fn a_strict_import_writes_nothing_of_a_file_with_issues() {
     let store = Store::new();
     let welded = fixture("bad/pi-welded-lines.jsonl");
-    let said = store.run(&["import", "--strict", welded.to_str().unwrap()]);
-    assert_eq!(said.code, 1, "{said:?}");
-    assert!(said.err.contains("malformed_line") && said.err.contains("--strict"), "{said:?}");
+    let response = store.run(&["import", "--strict", welded.to_str().unwrap()]);
+    assert_eq!(response.code, 1, "{response:?}");
+    assert!(response.err.contains("malformed_line") && response.err.contains("--strict"), "{response:?}");
     assert_eq!(at(&store.json(&["threads"]), "/threads"), &json!([]));
 }
 
@@ -67,15 +67,15 @@ fn a_strict_import_writes_nothing_of_a_file_with_issues() {
 fn files_may_come_before_their_parents() {
     let store = Store::new();
     let session = |id: &str, parent: &str| {
-        let path = store.beside(&format!("{id}.jsonl"));
+        let path = store.sibling_path(&format!("{id}.jsonl"));
         let time = "2026-01-05T10:00:00Z";
         let header = json!({"type": "session", "version": 3, "id": id, "timestamp": time, "parentSession": parent});
         fs::write(&path, format!("{header}\n")).unwrap();
         path
     };
     let (child, parent) = (session("child", "/x/1_parent.jsonl"), session("parent", ""));
-    store.run(&["import", child.to_str().unwrap(), parent.to_str().unwrap()]).good();
-    let shown = store.run(&["show", "child"]).good();
+    store.run(&["import", child.to_str().unwrap(), parent.to_str().unwrap()]).expect_success();
+    let shown = store.run(&["show", "child"]).expect_success();
     assert!(shown.out.lines().any(|line| line.contains("parent") && line.ends_with("parent")), "{shown:?}");
 }
 
@@ -84,7 +84,7 @@ fn files_may_come_before_their_parents() {
 fn a_file_name_that_is_not_utf_8_is_reported() {
     let store = Store::new();
     let named = |name: &[u8], session: &str| {
-        let path = store.beside("x").with_file_name(OsStr::from_bytes(name));
+        let path = store.sibling_path("x").with_file_name(OsStr::from_bytes(name));
         fs::copy(fixture(session), &path).unwrap();
         path
     };
@@ -98,13 +98,17 @@ fn a_file_name_that_is_not_utf_8_is_reported() {
         command.arg("--store").arg(format!("file:{}", store.path().display())).arg("import").args(&files);
         command.args(json.then_some("--json")).env_remove("AGENTSTORE_MAILBOX").output().unwrap()
     };
-    let said = import(true);
-    let out = String::from_utf8(said.stdout).unwrap();
+    let response = import(true);
+    let out = String::from_utf8(response.stdout).unwrap();
     let reports: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let shown: Vec<_> = reports.iter().map(|report| at(report, "/file").as_str().unwrap()).collect();
     assert!(shown[0].ends_with("one-\u{fffd}.jsonl") && shown[2].ends_with("three.jsonl"), "{shown:?}");
-    let error: Value = serde_json::from_slice(&said.stderr).unwrap();
-    assert_eq!((said.status.code(), at(&error, "/kind"), reports.len()), (Some(1), &json!("invalid"), 3), "{error}");
+    let error: Value = serde_json::from_slice(&response.stderr).unwrap();
+    assert_eq!(
+        (response.status.code(), at(&error, "/kind"), reports.len()),
+        (Some(1), &json!("invalid"), 3),
+        "{error}"
+    );
     assert!(String::from_utf8(import(false).stdout).unwrap().contains("one-\u{fffd}.jsonl"));
     assert_eq!(at(&store.json(&["threads"]), "/threads").as_array().unwrap().len(), 2);
 }
@@ -113,14 +117,14 @@ fn a_file_name_that_is_not_utf_8_is_reported() {
 #[test]
 fn a_folder_name_that_is_not_utf_8_is_shown() {
     let store = Store::new();
-    let folder = store.beside("x").with_file_name(OsStr::from_bytes(b"data-\xff"));
+    let folder = store.sibling_path("x").with_file_name(OsStr::from_bytes(b"data-\xff"));
     fs::create_dir(&folder).unwrap();
     let run = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_agentstore"));
         command.args(args).current_dir(&folder).env_remove("AGENTSTORE_URL").env_remove("AGENTSTORE_MAILBOX");
-        let said = command.output().unwrap();
-        assert!(said.status.success(), "{said:?}");
-        String::from_utf8(said.stdout).unwrap()
+        let response = command.output().unwrap();
+        assert!(response.status.success(), "{response:?}");
+        String::from_utf8(response.stdout).unwrap()
     };
     for args in
         [&["append", "t", "--message", "hi"][..], &["threads"], &["show", "t"], &["verify"], &["repair", "--dry-run"]]

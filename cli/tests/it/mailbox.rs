@@ -3,15 +3,15 @@
 use agentstore::{ClaimRequest, Settlement, TenantId};
 use serde_json::json;
 
-use crate::given::{Store, at};
+use crate::helpers::{Store, at};
 
-fn wait<T>(future: impl Future<Output = T>) -> T {
+fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 /// Claims the dispatches that are ready, one of each thread, settles them with `settlement`, and returns their number.
-fn settle(store: &Store, settlement: &Settlement) -> usize {
-    wait(async {
+fn claim_and_settle(store: &Store, settlement: &Settlement) -> usize {
+    block_on(async {
         let stores = agentstore::open(&format!("file:{}", store.path().display())).await.unwrap();
         let mailbox = stores.mailbox(&TenantId::default_tenant()).unwrap();
         let request = ClaimRequest::new("w".parse().unwrap(), std::time::Duration::from_secs(60)).up_to(9);
@@ -31,46 +31,55 @@ fn the_mailbox_commands_manage_dispatches() {
     assert!(store.run(&["mailbox", "enqueue", "t", "--run", "r", "--in", "soon"]).code == 2);
     let first = store.json(&["mailbox", "enqueue", "t", "--run", "r", "--id", "d-1", "--payload", r#"{"n":1.50}"#]);
     assert_eq!((at(&first, "/id"), at(&first, "/deduplicated")), (&json!("d-1"), &json!(false)));
-    store.run(&["mailbox", "enqueue", "t", "--run", "r", "--payload", "{"]).failed(2, &["payload"]);
+    store.run(&["mailbox", "enqueue", "t", "--run", "r", "--payload", "{"]).expect_failure(2, &["payload"]);
     assert!(
-        store.run(&["mailbox", "enqueue", "t", "--run", "r", "--id", "d-2", "--key", "k"]).good().out.contains("d-2")
+        store
+            .run(&["mailbox", "enqueue", "t", "--run", "r", "--id", "d-2", "--key", "k"])
+            .expect_success()
+            .out
+            .contains("d-2")
     );
-    store.run(&["mailbox", "enqueue", "t", "--run", "r", "--id", "d-3", "--key", "k"]).failed(1, &["d-2"]);
+    store.run(&["mailbox", "enqueue", "t", "--run", "r", "--id", "d-3", "--key", "k"]).expect_failure(1, &["d-2"]);
     store.json(&["mailbox", "enqueue", "u", "--run", "r", "--id", "d-4", "--in", "1h"]);
     let all = store.json(&["mailbox", "list"]);
     let counts = json!({"queued": 3, "claimed": 0, "acked": 0, "cancelled": 0, "superseded": 0, "dead_letter": 0});
     assert_eq!((at(&all, "/counts"), at(&all, "/dispatches/0/payload/n")), (&counts, &json!(1.5)));
-    let said = store.run(&["mailbox", "list", "--thread", "t", "--status", "queued"]).good().out;
-    assert!(said.contains("d-2") && !said.contains("d-4") && said.contains("2 queued, 0 claimed"), "{said}");
-    assert!(store.run(&["mailbox", "list", "--thread", "none"]).good().out.contains("no such dispatches"));
-    store.run(&["mailbox", "list", "--status", "lost"]).failed(2, &["dispatch status"]);
+    let response = store.run(&["mailbox", "list", "--thread", "t", "--status", "queued"]).expect_success().out;
+    assert!(
+        response.contains("d-2") && !response.contains("d-4") && response.contains("2 queued, 0 claimed"),
+        "{response}"
+    );
+    assert!(store.run(&["mailbox", "list", "--thread", "none"]).expect_success().out.contains("no such dispatches"));
+    store.run(&["mailbox", "list", "--status", "lost"]).expect_failure(2, &["dispatch status"]);
 
     let retry = Settlement::Retry { after: std::time::Duration::ZERO, error: "no network".to_owned() };
-    assert_eq!(settle(&store, &retry), 1);
+    assert_eq!(claim_and_settle(&store, &retry), 1);
     let stats = store.json(&["mailbox", "stats"]);
     assert_eq!(
         (at(&stats, "/oldest/dispatch"), at(&stats, "/retries")),
         (&json!("d-1"), &json!({"dispatches": 1, "failures": 1}))
     );
-    let said = store.run(&["mailbox", "stats", "--thread", "t"]).good().out;
+    let response = store.run(&["mailbox", "stats", "--thread", "t"]).expect_success().out;
     assert!(
-        said.contains("2 queued") && said.contains("dispatch d-1 of thread t") && said.contains("1 failure"),
-        "{said}"
+        response.contains("2 queued")
+            && response.contains("dispatch d-1 of thread t")
+            && response.contains("1 failure"),
+        "{response}"
     );
-    let said = store.run(&["mailbox", "stats", "--thread", "none"]).good().out;
-    assert!(said.contains("nothing is queued") && said.contains("no queued or claimed dispatch"), "{said}");
+    let response = store.run(&["mailbox", "stats", "--thread", "none"]).expect_success().out;
+    assert!(response.contains("nothing is queued") && response.contains("no queued or claimed dispatch"), "{response}");
 
-    assert_eq!(settle(&store, &Settlement::DeadLetter { error: "never".to_owned() }), 1);
-    store.run(&["mailbox", "requeue"]).failed(2, &["Requeue 1 dead letter?", "--yes"]);
+    assert_eq!(claim_and_settle(&store, &Settlement::DeadLetter { error: "never".to_owned() }), 1);
+    store.run(&["mailbox", "requeue"]).expect_failure(2, &["Requeue 1 dead letter?", "--yes"]);
     let taken = store.json(&["mailbox", "requeue", "--yes"]);
     assert_eq!(taken, json!({"requeued": ["d-1"], "refused": []}));
     let refused = store.run(&["mailbox", "requeue", "d-1", "d-9"]);
     assert!(refused.code == 1 && refused.out.contains("refused d-9") && refused.out.contains("queued"), "{refused:?}");
 
-    store.run(&["mailbox", "interrupt", "t"]).failed(2, &["Cancel 2 queued dispatches of thread t?", "--yes"]);
+    store.run(&["mailbox", "interrupt", "t"]).expect_failure(2, &["Cancel 2 queued dispatches of thread t?", "--yes"]);
     let interrupted = store.json(&["mailbox", "interrupt", "t", "--key", "k", "--reason", "changed", "--yes"]);
     assert_eq!((at(&interrupted, "/superseded"), at(&interrupted, "/epoch")), (&json!(2), &json!(1)));
-    assert!(store.run(&["mailbox", "interrupt", "t", "--key", "k"]).good().out.contains("used before"));
+    assert!(store.run(&["mailbox", "interrupt", "t", "--key", "k"]).expect_success().out.contains("used before"));
     let gone = store.json(&["mailbox", "list", "--status", "superseded"]);
     assert_eq!(at(&gone, "/dispatches/1/reason"), &json!("changed"));
 

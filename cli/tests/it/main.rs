@@ -15,7 +15,7 @@ mod damage;
 mod demo;
 mod documents;
 mod events;
-mod given;
+mod helpers;
 mod imports;
 mod mailbox;
 mod maintain;

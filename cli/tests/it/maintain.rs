@@ -8,10 +8,10 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::given::{Store, at};
+use crate::helpers::{Store, at};
 
 /// Returns a store with a thread of one message, two cancelled dispatches and a queued one.
-fn used() -> Store {
+fn store_with_dispatches() -> Store {
     let store = Store::new();
     store.append("t", "hi");
     for id in ["d-1", "d-2", "d-3"] {
@@ -29,23 +29,23 @@ fn dispatches(store: &Store) -> usize {
 /// Shows MB-11.
 #[test]
 fn dispatches_are_cancelled_by_id() {
-    let store = used();
-    let said = store.run(&["mailbox", "cancel", "d-1", "d-3", "d-9"]);
-    assert_eq!(said.code, 1, "{said:?}");
+    let store = store_with_dispatches();
+    let response = store.run(&["mailbox", "cancel", "d-1", "d-3", "d-9"]);
+    assert_eq!(response.code, 1, "{response:?}");
     for says in ["refused d-1", "refused d-9", "`d-9` does not exist", "cancelled 1 dispatch\n"] {
-        assert!(said.out.contains(says), "{said:?}");
+        assert!(response.out.contains(says), "{response:?}");
     }
     let refused = store.run(&["mailbox", "cancel", "d-1", "--json"]);
     let document: Value = serde_json::from_str(&refused.out).unwrap();
     assert_eq!((refused.code, at(&document, "/refused/0/error/kind")), (1, &json!("invalid_transition")));
-    store.run(&["mailbox", "cancel"]).failed(2, &["DISPATCH"]);
+    store.run(&["mailbox", "cancel"]).expect_failure(2, &["DISPATCH"]);
     assert_eq!(at(&store.json(&["mailbox", "list"]), "/counts/cancelled"), 3);
 }
 
 /// Shows WK-9 for the command: records are removed at the ages that are given, and not before.
 #[test]
 fn finished_records_are_removed_once() {
-    let store = used();
+    let store = store_with_dispatches();
     let kept = store.json(&["maintain", "--once"]);
     assert_eq!((at(&kept, "/did/dispatches"), at(&kept, "/dry_run")), (&json!(0), &json!(false)));
     let all = ["maintain", "--dispatches", "0s", "--threads", "0s"];
@@ -54,23 +54,23 @@ fn finished_records_are_removed_once() {
         assert_eq!((at(&dry, "/did/dispatches"), at(&dry, "/dry_run")), (&json!(2), &json!(true)));
         assert_eq!(dispatches(&store), 3);
     }
-    let said = store.run(&["maintain", "--once", "--dispatches", "0s", "--events", "never"]).good().out;
-    let rows: Vec<_> = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    assert!(rows.contains(&"dispatches 2 0s".to_owned()), "{said}");
-    assert!(rows.contains(&"events 0 forever".to_owned()), "{said}");
+    let response = store.run(&["maintain", "--once", "--dispatches", "0s", "--events", "never"]).expect_success().out;
+    let rows: Vec<_> = response.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert!(rows.contains(&"dispatches 2 0s".to_owned()), "{response}");
+    assert!(rows.contains(&"events 0 forever".to_owned()), "{response}");
     assert_eq!(dispatches(&store), 1);
     store.json(&["mailbox", "cancel", "d-3"]);
     let gone = store.json(&["maintain", "--once", "--threads", "0s", "--dispatches", "never"]);
     assert_eq!((at(&gone, "/did/threads"), at(&gone, "/did/dispatches")), (&json!(1), &json!(0)), "{gone}");
-    store.run(&["show", "t"]).failed(1, &["does not exist"]);
-    store.run(&["maintain", "--once", "--every", "1m"]).failed(2, &["cannot be used with"]);
-    store.run(&["maintain", "--events", "soon"]).failed(2, &["or `never`"]);
+    store.run(&["show", "t"]).expect_failure(1, &["does not exist"]);
+    store.run(&["maintain", "--once", "--every", "1m"]).expect_failure(2, &["cannot be used with"]);
+    store.run(&["maintain", "--events", "soon"]).expect_failure(2, &["or `never`"]);
 }
 
 /// Shows WK-9 for the command.
 #[test]
 fn the_maintain_command_runs_until_it_is_stopped() {
-    let store = used();
+    let store = store_with_dispatches();
     let url = format!("file:{}", store.path().display());
     let mut child = Command::new(env!("CARGO_BIN_EXE_agentstore"))
         .args(["maintain", "--store", &url, "--dispatches", "0s", "--every", "10ms", "--json"])

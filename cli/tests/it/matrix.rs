@@ -9,7 +9,7 @@ use agentstore::{
 use conformance_tests::{StoreSupport, matrix};
 use test_servers::{Nats, Postgres};
 
-const ABOVE: &str = "\
+const PAGE_HEADING: &str = "\
 # The backends
 
 What each backend provides once it is open, as `agentstore conformance --store URL` prints it. `cargo xtask matrix`
@@ -31,7 +31,7 @@ async fn the_page_of_backends_matches_their_capabilities() {
     let postgres = PostgresStore::open(config).await.unwrap();
     let nats = Nats::start("jetstream { sync_interval: always }").unwrap();
     let queue = agentstore::open(&format!("{}?assume_sync=true", nats.url())).await.unwrap();
-    let gives = [
+    let supports = [
         ("memory:", StoreSupport::of(memory.store()).unwrap()),
         ("file:", StoreSupport::of(file.store()).unwrap()),
         ("postgres:", StoreSupport::of(&postgres).unwrap()),
@@ -42,7 +42,7 @@ async fn the_page_of_backends_matches_their_capabilities() {
     nats.stop().unwrap();
     postgres.close().await.unwrap();
     server.stop().unwrap();
-    let text = format!("{ABOVE}{}", matrix(&gives));
+    let text = format!("{PAGE_HEADING}{}", matrix(&supports));
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/backends.md");
     if std::env::var_os("AGENTSTORE_WRITE_MATRIX").is_some() {
         fs::write(&page, &text).unwrap();

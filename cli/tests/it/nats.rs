@@ -13,34 +13,34 @@ use serde_json::{Value, json};
 use test_servers::Nats;
 
 use crate::{
-    demo::{take, work},
-    given::{Said, at, run},
-    postgres::Server,
-    work::until,
+    demo::{run_tour, work_step},
+    helpers::{CommandOutput, at, run},
+    postgres::SchemaStore,
+    work::wait_until,
 };
 
 /// A store under a prefix of its own. The prefix is removed when this value is dropped.
-struct Prefix {
+struct PrefixStore {
     url: String,
 }
 
-impl Prefix {
+impl PrefixStore {
     fn new() -> Self {
         let server = std::env::var("AGENTSTORE_TEST_NATS_URL").unwrap();
         Self { url: format!("{server}?allow_unsafe=true&prefix=test-{}", Uuids.next_id()) }
     }
 
-    fn run(&self, args: &[&str]) -> Said {
+    fn run(&self, args: &[&str]) -> CommandOutput {
         run(&[&["--store", &self.url], args].concat(), "")
     }
 
     fn json(&self, args: &[&str]) -> Value {
-        let said = self.run(&[args, &["--json"]].concat()).good();
-        serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.out))
+        let response = self.run(&[args, &["--json"]].concat()).expect_success();
+        serde_json::from_str(&response.out).unwrap_or_else(|error| panic!("{error}: {}", response.out))
     }
 }
 
-impl Drop for Prefix {
+impl Drop for PrefixStore {
     fn drop(&mut self) {
         let prefix = TestPrefix::named(NatsConfig::new(&self.url).unwrap());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -50,8 +50,8 @@ impl Drop for Prefix {
 
 #[test]
 fn a_mailbox_on_nats_can_be_filled_and_managed() {
-    let prefix = Prefix::new();
-    prefix.run(&["mailbox", "list"]).failed(1, &["does not exist yet"]);
+    let prefix = PrefixStore::new();
+    prefix.run(&["mailbox", "list"]).expect_failure(1, &["does not exist yet"]);
     let queue = |thread, id| prefix.json(&["mailbox", "enqueue", thread, "--run", "r", "--id", id]);
     queue("t", "d-1");
     queue("t", "d-2");
@@ -69,17 +69,17 @@ fn a_mailbox_on_nats_can_be_filled_and_managed() {
     let shown = at(&verified, "/store").as_str().unwrap();
     assert!(shown.contains("prefix=test-") && !shown.contains("allow_unsafe"), "{shown}");
     assert_eq!(at(&prefix.json(&["mailbox", "purge", "--older-than", "0s", "--yes"]), "/removed"), &json!(4));
-    prefix.run(&["threads"]).failed(1, &["keeping threads"]);
+    prefix.run(&["threads"]).expect_failure(1, &["keeping threads"]);
 }
 
 #[test]
 fn threads_and_mailbox_are_in_two_stores() {
-    let (prefix, folder) = (Prefix::new(), tempfile::tempdir().unwrap());
+    let (prefix, folder) = (PrefixStore::new(), tempfile::tempdir().unwrap());
     let threads = format!("file:{}", folder.path().join("data").display());
     let stores = ["--store", &threads, "--mailbox", &prefix.url];
     let both = |args: &[&str]| run(&[&stores, args].concat(), "");
-    both(&["append", "t", "--message", "hi"]).good();
-    both(&["mailbox", "enqueue", "t", "--run", "r"]).good();
+    both(&["append", "t", "--message", "hi"]).expect_success();
+    both(&["mailbox", "enqueue", "t", "--run", "r"]).expect_success();
     assert_eq!(both(&["mailbox", "work", "--exec", "cat > /dev/null", "--until-idle"]).code, 0);
     let done = prefix.json(&["mailbox", "list", "--status", "acked"]);
     assert_eq!(at(&done, "/dispatches").as_array().unwrap().len(), 1);
@@ -87,17 +87,17 @@ fn threads_and_mailbox_are_in_two_stores() {
 
 #[test]
 fn the_tour_on_two_servers_proves_every_step() {
-    let (threads, mailbox) = (Server::new(), Prefix::new());
-    let document = take(&["--store", threads.url(), "--mailbox", &mailbox.url]);
+    let (threads, mailbox) = (SchemaStore::new(), PrefixStore::new());
+    let document = run_tour(&["--store", threads.url(), "--mailbox", &mailbox.url]);
     let steps = at(&document, "/steps").as_array().unwrap();
     assert!(steps.iter().all(|step| at(step, "/outcome") == "proved"), "{document}");
-    let did = at(work(&document), "/did").as_str().unwrap();
+    let did = at(work_step(&document), "/did").as_str().unwrap();
     assert!(did.ends_with("then acknowledged it in the other store"), "{document}");
 }
 
 #[test]
 fn the_suite_runs_on_a_named_nats_server() {
-    let prefix = Prefix::new();
+    let prefix = PrefixStore::new();
     let report = prefix.json(&["conformance"]);
     let sums = ["/passed", "/failed"].map(|sum| at(&report, sum).as_u64().unwrap());
     assert!(sums[0] > 80 && sums[1] == 0, "{sums:?}");
@@ -105,7 +105,7 @@ fn the_suite_runs_on_a_named_nats_server() {
 
 #[test]
 fn a_nats_mailbox_is_benchmarked_against_bare_messages() {
-    let prefix = Prefix::new();
+    let prefix = PrefixStore::new();
     let report = prefix.json(&["bench", "--seconds", "1"]);
     assert_eq!(at(&report, "/scenarios").as_array().unwrap().len(), 1);
     let number = |path: &str| at(&report, &format!("/scenarios/0/{path}")).as_f64().unwrap();
@@ -115,17 +115,19 @@ fn a_nats_mailbox_is_benchmarked_against_bare_messages() {
 #[test]
 fn errors_about_a_url_show_no_secret() {
     let url = "nats://ada:canary@127.0.0.1:1/";
-    let said = run(&["mailbox", "list", "--store", url], "").failed(1, &["none of the servers can be reached"]);
-    assert!(!said.err.contains("canary"), "{said:?}");
-    let said = run(&["mailbox", "list", "--store", &format!("{url}?colour=canary")], "").failed(2, &["unknown"]);
-    assert!(!said.err.contains("canary"), "{said:?}");
+    let response =
+        run(&["mailbox", "list", "--store", url], "").expect_failure(1, &["none of the servers can be reached"]);
+    assert!(!response.err.contains("canary"), "{response:?}");
+    let response =
+        run(&["mailbox", "list", "--store", &format!("{url}?colour=canary")], "").expect_failure(2, &["unknown"]);
+    assert!(!response.err.contains("canary"), "{response:?}");
     let server = std::env::var("AGENTSTORE_TEST_NATS_URL").unwrap();
     let says = ["sync_interval may lose acknowledged data", "`sync_interval: always`", "assume_sync=true"];
-    run(&["mailbox", "enqueue", "t", "--run", "r", "--store", &server], "").failed(1, &says);
+    run(&["mailbox", "enqueue", "t", "--run", "r", "--store", &server], "").expect_failure(1, &says);
 }
 
 /// Starts a worker on the server at `url`.
-fn worker(url: &str, exec: &str, args: &[&str]) -> Child {
+fn start_worker(url: &str, exec: &str, args: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_agentstore"))
         .args([&["--store", url, "mailbox", "work", "--json", "--exec", exec], args].concat())
         .env_remove("AGENTSTORE_URL")
@@ -143,13 +145,13 @@ fn worker(url: &str, exec: &str, args: &[&str]) -> Child {
 fn a_worker_whose_server_lost_its_data_ends_with_an_error() {
     let mut server = Nats::start("").unwrap();
     let url = format!("{}?allow_unsafe=true", server.url());
-    run(&["--store", &url, "mailbox", "enqueue", "t", "--run", "r"], "").good();
-    let worker = worker(&url, "true", &["--patience", "500ms"]);
+    run(&["--store", &url, "mailbox", "enqueue", "t", "--run", "r"], "").expect_success();
+    let worker = start_worker(&url, "true", &["--patience", "500ms"]);
     let acked = || {
-        let said = run(&["--store", &url, "mailbox", "list", "--status", "acked", "--json"], "").good();
-        !at(&serde_json::from_str(&said.out).unwrap(), "/dispatches").as_array().unwrap().is_empty()
+        let response = run(&["--store", &url, "mailbox", "list", "--status", "acked", "--json"], "").expect_success();
+        !at(&serde_json::from_str(&response.out).unwrap(), "/dispatches").as_array().unwrap().is_empty()
     };
-    until("the work", acked);
+    wait_until("the work", acked);
     server.kill().unwrap();
     fs::remove_dir_all(server.folder().join("data")).unwrap();
     server.restart().unwrap();
@@ -165,8 +167,8 @@ fn a_worker_whose_server_lost_its_data_ends_with_an_error() {
     assert_eq!(told("corrupt"), 1, "{err}");
     assert!(warnings.len() <= 4, "{err}");
     // Standard output has only documents: here the one about the command that ended.
-    let said: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((said.len(), at(&said[0], "/exit")), (1, &json!(0)), "{out}");
+    let documents: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((documents.len(), at(&documents[0], "/exit")), (1, &json!(0)), "{out}");
 }
 
 /// Shows NA-11: the output of a command is cut to the size that the mailbox accepts, and its dispatch is acknowledged.
@@ -174,14 +176,14 @@ fn a_worker_whose_server_lost_its_data_ends_with_an_error() {
 fn a_result_too_large_for_the_server_is_cut() {
     let server = Nats::start("max_payload: 196608").unwrap();
     let url = format!("{}?allow_unsafe=true", server.url());
-    run(&["--store", &url, "mailbox", "enqueue", "t", "--run", "r"], "").good();
+    run(&["--store", &url, "mailbox", "enqueue", "t", "--run", "r"], "").expect_success();
     // In JSON each of these bytes takes six bytes.
     let exec = "head -c 60000 /dev/zero | tr '\\0' '\\001'";
-    let worker = worker(&url, exec, &["--until-idle"]);
+    let worker = start_worker(&url, exec, &["--until-idle"]);
     let output = worker.wait_with_output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-    let said = run(&["--store", &url, "mailbox", "list", "--json"], "").good();
-    let listed: Value = serde_json::from_str(&said.out).unwrap();
+    let response = run(&["--store", &url, "mailbox", "list", "--json"], "").expect_success();
+    let listed: Value = serde_json::from_str(&response.out).unwrap();
     let done = at(&listed, "/dispatches/0");
     let result = ["status", "result/is_cut", "result/printed_bytes"].map(|path| at(done, &format!("/{path}")).clone());
     assert_eq!(result, [json!("acked"), json!(true), json!(60_000)]);
@@ -195,7 +197,7 @@ fn options_take_precedence_over_rust_log_for_warnings() {
     let server = Nats::start("").unwrap();
     let url = format!("{}?allow_unsafe=true", server.url());
     let say = |args: &[&str], log: &str| {
-        run(&["--store", &url, "mailbox", "enqueue", "t", "--run", "r", "--max-attempts", "1"], "").good();
+        run(&["--store", &url, "mailbox", "enqueue", "t", "--run", "r", "--max-attempts", "1"], "").expect_success();
         let output = Command::new(env!("CARGO_BIN_EXE_agentstore"))
             .args([&["--store", &url, "mailbox", "work", "--exec", "exit 3", "--until-idle"], args].concat())
             .env("RUST_LOG", log)
@@ -210,5 +212,5 @@ fn options_take_precedence_over_rust_log_for_warnings() {
     assert_eq!(say(&[], "off"), "");
     assert_eq!(say(&["--verbose"], "off"), warning);
     assert!(say(&[], "agentstore=loud").starts_with("warn: RUST_LOG is invalid and ignored"));
-    run(&["--store", &url, "threads", "--quiet", "--verbose"], "").failed(2, &["--quiet"]);
+    run(&["--store", &url, "threads", "--quiet", "--verbose"], "").expect_failure(2, &["--quiet"]);
 }

@@ -3,15 +3,15 @@
 use agentstore::{ClaimOutbox, Commit, Json, NewOutboxRow, OutboxId, OutboxSettlement, TenantId, ThreadId};
 use serde_json::json;
 
-use crate::given::{Store, at};
+use crate::helpers::{Store, at};
 
-fn wait<T>(future: impl Future<Output = T>) -> T {
+fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 /// Fills the outbox of a store with a pending row, a delivered row and two dead letters. Returns their ids.
-fn four(store: &Store) -> Vec<OutboxId> {
-    wait(async {
+fn fill_outbox(store: &Store) -> Vec<OutboxId> {
+    block_on(async {
         let stores = agentstore::open(&format!("file:{}", store.path().display())).await.unwrap();
         let commits = stores.commits(&TenantId::default_tenant()).unwrap();
         let row = |lane: &str| NewOutboxRow::new(lane.parse().unwrap(), "ada".parse().unwrap(), Json::null());
@@ -34,20 +34,20 @@ fn four(store: &Store) -> Vec<OutboxId> {
 #[test]
 fn the_outbox_commands_manage_rows() {
     let store = Store::new();
-    let ids = four(&store);
+    let ids = fill_outbox(&store);
     let all = store.json(&["outbox", "list"]);
     let counts = json!({"pending": 1, "claimed": 0, "delivered": 1, "dead_letter": 2});
     assert_eq!(at(&all, "/counts"), &counts);
     assert_eq!(at(&all, "/rows").as_array().unwrap().len(), 4);
     let dead = store.json(&["outbox", "list", "--status", "dead_letter"]);
     assert_eq!(at(&dead, "/rows/0/last_error"), &json!("no such address"));
-    let said = store.run(&["outbox", "list", "--lane", "mail"]).good().out;
+    let response = store.run(&["outbox", "list", "--lane", "mail"]).expect_success().out;
     assert!(
-        said.contains("dead_letter") && said.contains("0 pending, 0 claimed, 1 delivered, 2 dead letters"),
-        "{said}"
+        response.contains("dead_letter") && response.contains("0 pending, 0 claimed, 1 delivered, 2 dead letters"),
+        "{response}"
     );
-    assert!(store.run(&["outbox", "list", "--lane", "none"]).good().out.contains("no such rows"));
-    store.run(&["outbox", "list", "--status", "lost"]).failed(2, &["outbox status"]);
+    assert!(store.run(&["outbox", "list", "--lane", "none"]).expect_success().out.contains("no such rows"));
+    store.run(&["outbox", "list", "--status", "lost"]).expect_failure(2, &["outbox status"]);
 
     let one = store.json(&["outbox", "requeue", ids[1].as_str()]);
     assert_eq!(one, json!({"requeued": [ids[1].as_str()], "refused": []}));
@@ -60,5 +60,5 @@ fn the_outbox_commands_manage_rows() {
     assert_eq!((at(&dry, "/found"), at(&dry, "/removed")), (&json!(1), &json!(0)));
     assert_eq!(at(&store.json(&["outbox", "purge", "--yes"]), "/removed"), &json!(0));
     assert_eq!(at(&store.json(&["outbox", "purge", "--older-than", "0s", "--yes"]), "/removed"), &json!(1));
-    store.run(&["outbox", "purge", "--older-than", "soon"]).failed(2, &["24h"]);
+    store.run(&["outbox", "purge", "--older-than", "soon"]).expect_failure(2, &["24h"]);
 }

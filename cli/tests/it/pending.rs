@@ -5,7 +5,7 @@ use agentstore::{
 };
 use serde_json::json;
 
-use crate::given::{Store, at};
+use crate::helpers::{Store, at};
 
 fn ids(store: &Store, thread: &str) -> Vec<String> {
     let queue = store.json(&["pending", "list", thread]);
@@ -22,7 +22,11 @@ fn ids(store: &Store, thread: &str) -> Vec<String> {
 fn input_is_queued_changed_ordered_and_retracted() {
     let store = Store::new();
     assert!(
-        store.run_with(&["pending", "append", "t", "--id", "a"], "first\n").good().out.contains("queued for thread t")
+        store
+            .run_with(&["pending", "append", "t", "--id", "a"], "first\n")
+            .expect_success()
+            .out
+            .contains("queued for thread t")
     );
     store.json(&["pending", "append", "t", "--id", "b", "--message", "second", "--at", "next_step", "--alone"]);
     store.json(&["pending", "append", "t", "--id", "c", "--message", "third", "--for", "r", "--only", "--barrier"]);
@@ -32,8 +36,11 @@ fn input_is_queued_changed_ordered_and_retracted() {
     let edited = store.json(&["pending", "edit", "t", "b", "--message", "other", "--expect", "2"]);
     assert_eq!((at(&edited, "/revision"), at(&edited, "/delivery/boundary")), (&json!(4), &json!("next_step")));
     store.json(&["pending", "reorder", "t", "c", "a", "b"]);
-    let said = store.run(&["pending", "list", "t"]).good().out;
-    assert!(said.contains("next_step, alone") && said.contains("only for r") && said.contains("other"), "{said}");
+    let response = store.run(&["pending", "list", "t"]).expect_success().out;
+    assert!(
+        response.contains("next_step, alone") && response.contains("only for r") && response.contains("other"),
+        "{response}"
+    );
     let gone = store.json(&["pending", "retract", "t", "a"]);
     assert_eq!(at(&gone, "/body/message/blocks/0/text"), "first");
     assert_eq!(ids(&store, "t"), ["c", "b"]);
@@ -55,7 +62,7 @@ fn refusals_of_pending_commands_say_why() {
         (vec!["pending", "decide", "t", "r", "k", "--resume"], 1, "is not waiting"),
         (vec!["pending", "decide", "t", "r", "k"], 2, "--resume"),
     ] {
-        store.run(&args).failed(code, &[says]);
+        store.run(&args).expect_failure(code, &[says]);
     }
     assert_eq!(ids(&store, "t"), ["a"]);
 }
@@ -65,19 +72,19 @@ fn refusals_of_pending_commands_say_why() {
 fn a_ticket_is_decided_once() {
     let store = Store::new();
     store.append("t", "hi");
-    wait(&store);
+    add_waiting_run(&store);
     let decide = ["pending", "decide", "t", "r", "k", "--resume", "--result", r#"{"n":1.0}"#];
     let first = store.json(&decide);
     assert_eq!(at(&store.json(&decide), "/inputs"), at(&first, "/inputs"));
     let queue = store.json(&["pending", "list", "t"]);
     assert_eq!(at(&queue, "/inputs/0/delivery/boundary"), "resume_input");
-    store.run(&["pending", "decide", "t", "r", "k", "--cancel"]).failed(1, &["decision"]);
-    let said = store.run(&["pending", "list", "t"]).good().out;
-    assert!(said.contains("resume ticket k of run r"), "{said}");
+    store.run(&["pending", "decide", "t", "r", "k", "--cancel"]).expect_failure(1, &["decision"]);
+    let response = store.run(&["pending", "list", "t"]).expect_success().out;
+    assert!(response.contains("resume ticket k of run r"), "{response}");
 }
 
 /// Adds a run that waits for the ticket `k`.
-fn wait(store: &Store) {
+fn add_waiting_run(store: &Store) {
     let mut waiting = WaitingState::new(WaitingReason::ToolPermission);
     waiting.tickets.push(Ticket::new("k"));
     let run = |status| RunChange::new(RunId::new("r").unwrap(), status).with_agent(AgentId::new("a").unwrap());

@@ -6,14 +6,14 @@ use agentstore::{
 };
 use serde_json::{Value, json};
 
-use crate::given::{Said, at, run};
+use crate::helpers::{CommandOutput, at, run};
 
 /// A store in a schema of its own. The schema is removed when this value is dropped.
-pub(crate) struct Server {
+pub(crate) struct SchemaStore {
     url: String,
 }
 
-impl Server {
+impl SchemaStore {
     pub(crate) fn new() -> Self {
         let server = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").unwrap();
         let separator = if server.contains('?') { '&' } else { '?' };
@@ -24,17 +24,17 @@ impl Server {
         &self.url
     }
 
-    fn run(&self, args: &[&str]) -> Said {
+    fn run(&self, args: &[&str]) -> CommandOutput {
         run(&[&["--store", &self.url], args].concat(), "")
     }
 
     fn json(&self, args: &[&str]) -> Value {
-        let said = self.run(&[args, &["--json"]].concat()).good();
-        serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.out))
+        let response = self.run(&[args, &["--json"]].concat()).expect_success();
+        serde_json::from_str(&response.out).unwrap_or_else(|error| panic!("{error}: {}", response.out))
     }
 }
 
-impl Drop for Server {
+impl Drop for SchemaStore {
     fn drop(&mut self) {
         let schema = TestSchema::named(PostgresConfig::new(&self.url).unwrap());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -44,20 +44,20 @@ impl Drop for Server {
 
 #[test]
 fn the_schema_is_created_by_migrate_or_by_the_first_write() {
-    let server = Server::new();
-    let _unmade = server.run(&["threads"]).failed(1, &["none", "agentstore migrate"]);
+    let server = SchemaStore::new();
+    let _unmade = server.run(&["threads"]).expect_failure(1, &["none", "agentstore migrate"]);
     assert_eq!(at(&server.json(&["migrate"]), "/from"), 0);
     assert_eq!(at(&server.json(&["migrate"]), "/from"), 1);
-    assert!(server.run(&["migrate"]).good().out.contains("already has version 1"));
+    assert!(server.run(&["migrate"]).expect_success().out.contains("already has version 1"));
     assert_eq!(at(&server.json(&["threads"]), "/threads"), &json!([]));
-    let wanted = Server::new();
+    let wanted = SchemaStore::new();
     assert_eq!(at(&wanted.json(&["append", "t", "--message", "hi"]), "/version"), 1);
-    let _wrong = run(&["migrate", "--store", "memory:"], "").failed(1, &["without a schema"]);
+    let _wrong = run(&["migrate", "--store", "memory:"], "").expect_failure(1, &["without a schema"]);
 }
 
 #[test]
 fn the_tour_on_a_server_proves_every_step() {
-    let server = Server::new();
+    let server = SchemaStore::new();
     for _ in 0..2 {
         let document = server.json(&["demo"]);
         assert_eq!(at(&document, "/failed"), 0, "{document}");
@@ -72,10 +72,10 @@ fn the_tour_on_a_server_proves_every_step() {
 #[test]
 fn errors_about_a_url_show_no_secret() {
     let url = "postgres://ada:canary@127.0.0.1:1/work";
-    let said = run(&["threads", "--store", url], "")
-        .failed(1, &["the server cannot be reached", "check that the server is running"]);
-    assert!(!said.err.contains("canary"), "{said:?}");
-    let said =
-        run(&["threads", "--store", &format!("{url}?colour=canary")], "").failed(2, &["`colour` is not a parameter"]);
-    assert!(!said.err.contains("canary"), "{said:?}");
+    let response = run(&["threads", "--store", url], "")
+        .expect_failure(1, &["the server cannot be reached", "check that the server is running"]);
+    assert!(!response.err.contains("canary"), "{response:?}");
+    let response = run(&["threads", "--store", &format!("{url}?colour=canary")], "")
+        .expect_failure(2, &["`colour` is not a parameter"]);
+    assert!(!response.err.contains("canary"), "{response:?}");
 }

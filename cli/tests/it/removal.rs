@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::given::{Store, at};
+use crate::helpers::{Store, at};
 
 fn ids(store: &Store) -> Vec<String> {
     let document = store.json(&["threads"]);
@@ -17,14 +17,15 @@ fn a_thread_is_deleted_only_after_confirmation() {
         store.append(thread, "hi");
     }
     for answer in ["", "n\n", "a\n"] {
-        let said = store.run_with(&["delete", "a"], answer).failed(2, &["Delete thread a with 1 entry?", "--yes"]);
-        assert!(said.err.contains("nothing was done"), "{said:?}");
+        let response =
+            store.run_with(&["delete", "a"], answer).expect_failure(2, &["Delete thread a with 1 entry?", "--yes"]);
+        assert!(response.err.contains("nothing was done"), "{response:?}");
     }
     assert_eq!(ids(&store).len(), 2);
     assert_eq!(store.json(&["delete", "a", "--yes"]), json!({ "deleted": ["a"], "detached": [] }));
     assert_eq!(store.run_with(&["delete", "b"], "y\n").code, 0);
     assert_eq!(ids(&store).len(), 0);
-    store.run(&["delete", "a", "--yes"]).failed(1, &["thread `a` does not exist"]);
+    store.run(&["delete", "a", "--yes"]).expect_failure(1, &["thread `a` does not exist"]);
 }
 
 /// Shows TN-8.
@@ -32,12 +33,12 @@ fn a_thread_is_deleted_only_after_confirmation() {
 fn a_tenant_is_deleted_when_its_name_was_given_twice() {
     let store = Store::new();
     store.append("t", "kept");
-    store.run(&["--tenant", "acme", "append", "t", "--message", "hi"]).good();
+    store.run(&["--tenant", "acme", "append", "t", "--message", "hi"]).expect_success();
     assert_eq!(store.json(&["tenants"]), json!({ "tenants": ["acme", "default"] }));
     for answer in ["", "acme\n", "acme\nacm\n", "y\ny\n"] {
-        store.run_with(&["tenants", "delete", "acme"], answer).failed(2, &["was not typed twice"]);
+        store.run_with(&["tenants", "delete", "acme"], answer).expect_failure(2, &["was not typed twice"]);
     }
-    store.run(&["tenants", "delete", "other", "--yes"]).failed(1, &["tenant `other` does not exist"]);
+    store.run(&["tenants", "delete", "other", "--yes"]).expect_failure(1, &["tenant `other` does not exist"]);
     assert_eq!(store.run_with(&["tenants", "delete", "acme"], "acme\nacme\n").code, 0);
     assert_eq!(store.json(&["tenants"]), json!({ "tenants": ["default"] }));
     assert_eq!(ids(&store), ["t"]);
@@ -47,5 +48,5 @@ fn a_tenant_is_deleted_when_its_name_was_given_twice() {
 fn tenants_do_not_see_each_other() {
     let store = Store::new();
     store.append("t", "mine");
-    store.run(&["--tenant", "acme", "show", "t"]).failed(1, &["thread `t` does not exist"]);
+    store.run(&["--tenant", "acme", "show", "t"]).expect_failure(1, &["thread `t` does not exist"]);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::given::{Store, at, run};
+use crate::helpers::{Store, at, run};
 
 #[test]
 fn append_creates_the_thread_and_returns_a_receipt() {
@@ -11,8 +11,8 @@ fn append_creates_the_thread_and_returns_a_receipt() {
     assert_eq!((at(&receipt, "/thread"), at(&receipt, "/version")), (&json!("t-1"), &json!(1)));
     assert_eq!((at(&receipt, "/first_seq"), at(&receipt, "/deduplicated")), (&json!(1), &json!(false)));
     assert_eq!(at(&receipt, "/head"), at(&receipt, "/entry_ids/0"));
-    let said = store.run_with(&["append", "t-1"], "from standard input\n").good();
-    assert!(said.out.contains("appended to thread t-1, version 2"), "{}", said.out);
+    let response = store.run_with(&["append", "t-1"], "from standard input\n").expect_success();
+    assert!(response.out.contains("appended to thread t-1, version 2"), "{}", response.out);
     let context = store.json(&["context", "t-1"]);
     assert_eq!(at(&context, "/messages/1/message/blocks/0/text"), "from standard input");
     assert_eq!(at(&context, "/messages/0/message/role"), "user");
@@ -26,7 +26,7 @@ fn a_key_makes_an_append_safe_to_repeat() {
     let again = store.json(&["append", "t", "--message", "once", "--key", "k"]);
     assert_eq!((at(&again, "/version"), at(&again, "/deduplicated")), (&json!(1), &json!(true)));
     assert_eq!(at(&again, "/entry_ids"), at(&first, "/entry_ids"));
-    let other = store.run(&["append", "t", "--message", "other", "--key", "k", "--json"]).failed(1, &[]);
+    let other = store.run(&["append", "t", "--message", "other", "--key", "k", "--json"]).expect_failure(1, &[]);
     assert_eq!(at(&other.error(), "/kind"), "idempotency_mismatch");
 }
 
@@ -36,7 +36,8 @@ fn a_stale_expectation_refuses_the_append() {
     store.json(&["append", "t", "--message", "one", "--expect", "absent"]);
     store.json(&["append", "t", "--message", "two", "--expect", "1"]);
     for late in ["absent", "1", "7"] {
-        let error = store.run(&["append", "t", "--message", "x", "--expect", late, "--json"]).failed(1, &[]).error();
+        let error =
+            store.run(&["append", "t", "--message", "x", "--expect", late, "--json"]).expect_failure(1, &[]).error();
         assert_eq!((at(&error, "/kind"), at(&error, "/actual/version")), (&json!("conflict"), &json!(2)), "{late}");
     }
     store.json(&["append", "new", "--message", "x", "--expect", "0"]);
@@ -60,8 +61,12 @@ fn threads_are_listed_by_last_activity_with_their_log_files() {
         assert!(log.lines().all(|line| line.starts_with('{')), "{log}");
     }
     assert_eq!(at(&store.json(&["threads", "--limit", "1"]), "/threads").as_array().unwrap().len(), 1);
-    let said = store.run(&["threads"]).good();
-    assert!(said.out.contains("survives a power cut") && said.out.contains("last activity"), "{}", said.out);
+    let response = store.run(&["threads"]).expect_success();
+    assert!(
+        response.out.contains("survives a power cut") && response.out.contains("last activity"),
+        "{}",
+        response.out
+    );
 }
 
 #[test]
@@ -70,12 +75,12 @@ fn show_prints_a_line_for_the_thread_and_each_entry() {
     for number in 0..60 {
         store.append("t", &format!("message {number}"));
     }
-    let lines = store.run(&["show", "t", "--json"]).good().lines();
+    let lines = store.run(&["show", "t", "--json"]).expect_success().lines();
     assert_eq!(at(&lines[0], "/thread/version"), 60);
     let seqs: Vec<_> = lines[1..].iter().map(|line| at(line, "/seq").as_u64().unwrap()).collect();
     assert_eq!(seqs, (1..=60).collect::<Vec<_>>());
-    let said = store.run(&["show", "t"]).good();
-    assert!(said.out.contains("message 59") && said.out.contains("@60 user"), "{}", said.out);
+    let response = store.run(&["show", "t"]).expect_success();
+    assert!(response.out.contains("message 59") && response.out.contains("@60 user"), "{}", response.out);
 }
 
 /// Shows ID-10.
@@ -85,8 +90,8 @@ fn numbers_and_the_order_of_keys_are_preserved() {
     let message = r#"{"role":"assistant","blocks":[{"tool_use":{"id":"c","name":"n","input":{"b":1.0,"a":12345678901234567890,"e":1e2}}}]}"#;
     store.json(&["append", "t", "--message", message]);
     for command in ["show", "context"] {
-        let said = store.run(&[command, "t", "--json"]).good();
-        assert!(said.out.contains(r#"{"b":1.0,"a":12345678901234567890,"e":1e2}"#), "{}", said.out);
+        let response = store.run(&[command, "t", "--json"]).expect_success();
+        assert!(response.out.contains(r#"{"b":1.0,"a":12345678901234567890,"e":1e2}"#), "{}", response.out);
     }
 }
 
@@ -101,11 +106,11 @@ fn a_context_says_what_was_repaired() {
     assert_eq!(at(&context, "/messages/1/synthetic"), true);
     let kept = store.json(&["context", "t", "--open-calls", "keep"]);
     assert_eq!((at(&kept, "/messages").as_array().unwrap().len(), at(&kept, "/repairs")), (1, &json!([])));
-    let said = store.run(&["context", "t"]).good();
+    let response = store.run(&["context", "t"]).expect_success();
     assert!(
-        said.out.contains("a call was answered with an error because no result was recorded (call c-1)"),
+        response.out.contains("a call was answered with an error because no result was recorded (call c-1)"),
         "{}",
-        said.out
+        response.out
     );
 }
 
@@ -114,16 +119,16 @@ fn stored_text_cannot_control_the_terminal() {
     let store = Store::new();
     store.append("t", "\u{1b}]0;title\u{7}\u{1b}[2Jgone");
     for command in ["show", "tree", "context"] {
-        let said = store.run(&[command, "t"]).good();
-        assert!(!said.out.contains('\u{1b}') && said.out.contains("gone"), "{command}: {:?}", said.out);
+        let response = store.run(&[command, "t"]).expect_success();
+        assert!(!response.out.contains('\u{1b}') && response.out.contains("gone"), "{command}: {:?}", response.out);
     }
 }
 
 #[test]
 fn a_store_in_memory_keeps_nothing_after_the_command() {
-    let said = run(&["append", "t", "--message", "hi", "--store", "memory:", "--json"], "").good();
-    assert_eq!(at(&said.lines()[0], "/version"), 1);
-    run(&["show", "t", "--store", "memory:"], "").failed(1, &["thread `t` does not exist"]);
-    let said = run(&["threads", "--store", "memory:"], "").good();
-    assert!(said.out.contains("survives nothing"), "{}", said.out);
+    let response = run(&["append", "t", "--message", "hi", "--store", "memory:", "--json"], "").expect_success();
+    assert_eq!(at(&response.lines()[0], "/version"), 1);
+    run(&["show", "t", "--store", "memory:"], "").expect_failure(1, &["thread `t` does not exist"]);
+    let response = run(&["threads", "--store", "memory:"], "").expect_success();
+    assert!(response.out.contains("survives nothing"), "{}", response.out);
 }

@@ -4,7 +4,7 @@ use std::{fs::File, process::Command};
 
 use serde_json::json;
 
-use crate::given::{Store, at, fixture, nobody, run};
+use crate::helpers::{Store, at, closed_pipe, fixture, run};
 
 const COMMANDS: &[&str] = &[
     "demo",
@@ -31,13 +31,13 @@ const COMMANDS: &[&str] = &[
 
 #[test]
 fn every_command_shows_an_example() {
-    let all = run(&["--help"], "").good();
+    let all = run(&["--help"], "").expect_success();
     for command in COMMANDS {
         assert!(all.out.contains(&format!("\n  {command} ")), "{command}: {}", all.out);
-        let said = run(&[command, "--help"], "").good();
-        assert!(said.out.contains("Example"), "{command}: {}", said.out);
+        let response = run(&[command, "--help"], "").expect_success();
+        assert!(response.out.contains("Example"), "{command}: {}", response.out);
         for option in ["--store", "--tenant", "--json"] {
-            assert!(said.out.contains(option), "{command}: {}", said.out);
+            assert!(response.out.contains(option), "{command}: {}", response.out);
         }
     }
 }
@@ -69,15 +69,15 @@ fn invalid_arguments_exit_with_2() {
         (&["mailbox", "work"], "--exec"),
         (&["mailbox", "work", "--exec", "true", "--lease", "soon"], "expected a length of time such as"),
     ] {
-        run(args, "").failed(2, &[says]);
+        run(args, "").expect_failure(2, &[says]);
     }
 }
 
 /// Shows ER-7.
 #[test]
 fn a_usage_error_can_be_printed_as_json() {
-    let said = run(&["rewind", "t", "--json"], "").failed(2, &[]);
-    let error = said.error();
+    let response = run(&["rewind", "t", "--json"], "").expect_failure(2, &[]);
+    let error = response.error();
     assert_eq!((at(&error, "/kind"), at(&error, "/outcome")), (&json!("invalid"), &json!("not_applied")));
     assert!(at(&error, "/message").as_str().unwrap().contains("--checkpoint"), "{error}");
 }
@@ -89,9 +89,9 @@ fn an_error_names_the_record_and_what_to_do() {
     store.append("t", "hi");
     store
         .run(&["show", "other"])
-        .failed(1, &["error: thread `other` does not exist", "what to do", "agentstore threads"]);
-    store.run(&["context", "t", "--at", "e-9"]).failed(1, &["entry `e-9` does not exist", "agentstore tree"]);
-    let error = store.run(&["show", "other", "--json"]).failed(1, &[]).error();
+        .expect_failure(1, &["error: thread `other` does not exist", "what to do", "agentstore threads"]);
+    store.run(&["context", "t", "--at", "e-9"]).expect_failure(1, &["entry `e-9` does not exist", "agentstore tree"]);
+    let error = store.run(&["show", "other", "--json"]).expect_failure(1, &[]).error();
     for (field, value) in [("/kind", "not_found"), ("/what", "thread"), ("/id", "other"), ("/outcome", "not_applied")] {
         assert_eq!(at(&error, field), value);
     }
@@ -102,9 +102,9 @@ fn an_error_names_the_record_and_what_to_do() {
 fn reading_does_not_create_a_missing_store() {
     let store = Store::new();
     for command in ["threads", "verify", "tenants", "runs"] {
-        let said = store.run(&[command]);
-        assert_eq!(said.code, 1, "{command}: {said:?}");
-        assert!(said.err.contains("data"), "{command}: {said:?}");
+        let response = store.run(&[command]);
+        assert_eq!(response.code, 1, "{command}: {response:?}");
+        assert!(response.err.contains("data"), "{command}: {response:?}");
         assert!(!store.path().exists(), "{command}");
     }
 }
@@ -112,7 +112,7 @@ fn reading_does_not_create_a_missing_store() {
 #[test]
 fn append_without_a_message_creates_nothing() {
     let store = Store::new();
-    store.run(&["append", "t"]).failed(2, &["standard input contains no message"]);
+    store.run(&["append", "t"]).expect_failure(2, &["standard input contains no message"]);
     assert!(!store.path().exists());
 }
 
@@ -145,12 +145,15 @@ fn without_a_name_the_store_is_in_the_current_folder() {
 fn a_commit_whose_output_fails_is_reported_as_unknown() {
     let store = Store::new();
     let full = || File::options().write(true).open("/dev/full").unwrap();
-    let said = store.run_into(&["append", "t", "--message", "hi", "--json"], full());
-    let error = said.error();
-    assert_eq!((said.code, at(&error, "/outcome"), at(&error, "/retryable")), (1, &json!("unknown"), &json!(false)));
-    assert_eq!(at(&store.json(&["context", "t"]), "/messages").as_array().unwrap().len(), 1, "{said:?}");
-    let said = store.run_into(&["threads", "--json"], full());
-    assert_eq!((said.code, at(&said.error(), "/outcome")), (1, &json!("not_applied")));
+    let response = store.run_into(&["append", "t", "--message", "hi", "--json"], full());
+    let error = response.error();
+    assert_eq!(
+        (response.code, at(&error, "/outcome"), at(&error, "/retryable")),
+        (1, &json!("unknown"), &json!(false))
+    );
+    assert_eq!(at(&store.json(&["context", "t"]), "/messages").as_array().unwrap().len(), 1, "{response:?}");
+    let response = store.run_into(&["threads", "--json"], full());
+    assert_eq!((response.code, at(&response.error(), "/outcome")), (1, &json!("not_applied")));
 }
 
 #[test]
@@ -159,6 +162,6 @@ fn an_import_continues_if_its_output_is_closed() {
     let [last, first] = ["pi/v1-turns.jsonl", "pi/v3-tree.jsonl"].map(fixture);
     // These are more reports than fit into the buffer of the output.
     let files = [vec![first.to_str().unwrap(); 60], vec![last.to_str().unwrap()]].concat();
-    assert_eq!(store.run_into(&[&["import"], &files[..]].concat(), nobody()).code, 0);
+    assert_eq!(store.run_into(&[&["import"], &files[..]].concat(), closed_pipe()).code, 0);
     assert_eq!(at(&store.json(&["threads"]), "/threads").as_array().unwrap().len(), 2);
 }

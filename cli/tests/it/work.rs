@@ -13,21 +13,21 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    given::{Said, at, run},
-    postgres::Server,
+    helpers::{CommandOutput, at, run},
+    postgres::SchemaStore,
 };
 
 /// How long a test waits for an event that must come. The event itself takes far less time.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The options that name a store, and a folder for the files that commands write.
-struct Place {
+struct WorkSetup {
     urls: Vec<String>,
     folder: TempDir,
-    _server: Option<Server>,
+    _server: Option<SchemaStore>,
 }
 
-impl Place {
+impl WorkSetup {
     fn in_files() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("file:{}", folder.path().join("data").display());
@@ -36,14 +36,14 @@ impl Place {
 
     /// Makes a place with threads in one file store and the mailbox in another.
     fn in_two_stores() -> Self {
-        let mut place = Self::in_files();
-        let url = format!("file:{}", place.folder.path().join("queue").display());
-        place.urls.extend(["--mailbox".to_owned(), url]);
-        place
+        let mut setup = Self::in_files();
+        let url = format!("file:{}", setup.folder.path().join("queue").display());
+        setup.urls.extend(["--mailbox".to_owned(), url]);
+        setup
     }
 
     fn on_a_server() -> Self {
-        let server = Server::new();
+        let server = SchemaStore::new();
         let urls = vec!["--store".to_owned(), server.url().to_owned()];
         Self { urls, folder: tempfile::tempdir().unwrap(), _server: Some(server) }
     }
@@ -52,13 +52,13 @@ impl Place {
         self.urls.iter().map(String::as_str).chain(args.iter().copied()).collect()
     }
 
-    fn run(&self, args: &[&str]) -> Said {
+    fn run(&self, args: &[&str]) -> CommandOutput {
         run(&self.args(args), "")
     }
 
     fn json(&self, args: &[&str]) -> Value {
-        let said = self.run(&[args, &["--json"]].concat()).good();
-        serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.out))
+        let response = self.run(&[args, &["--json"]].concat()).expect_success();
+        serde_json::from_str(&response.out).unwrap_or_else(|error| panic!("{error}: {}", response.out))
     }
 
     fn enqueue(&self, thread: &str, id: &str) {
@@ -66,7 +66,7 @@ impl Place {
     }
 
     /// Returns the status of a dispatch, the number of its failures, and how its attempts ended.
-    fn stands(&self, id: &str) -> (String, Value, Vec<String>) {
+    fn status_summary(&self, id: &str) -> (String, Value, Vec<String>) {
         let list = self.json(&["mailbox", "list"]);
         let all = at(&list, "/dispatches").as_array().unwrap();
         let found = all.iter().find(|dispatch| at(dispatch, "/id") == id).unwrap();
@@ -80,7 +80,7 @@ impl Place {
     }
 
     /// Starts a worker that runs until it is stopped.
-    fn worker(&self, exec: &str, args: &[&str]) -> Child {
+    fn start_worker(&self, exec: &str, args: &[&str]) -> Child {
         let args = self.args(&[&["mailbox", "work", "--json", "--exec", exec], args].concat());
         Command::new(env!("CARGO_BIN_EXE_agentstore"))
             .args(args)
@@ -96,19 +96,19 @@ impl Place {
     }
 }
 
-pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     #[expect(clippy::disallowed_methods, reason = "a test waits in real time")]
     let began = Instant::now();
     while !is_so() {
-        assert!(began.elapsed() < PATIENCE, "timed out while waiting for {what}");
+        assert!(began.elapsed() < TIMEOUT, "timed out while waiting for {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 /// Waits for the process id that a command writes into a file, and returns it.
-fn number(path: &Path) -> Pid {
+fn read_process_id(path: &Path) -> Pid {
     let read = || fs::read_to_string(path).ok().filter(|text| text.ends_with('\n'));
-    until("the process id", || read().is_some());
+    wait_until("the process id", || read().is_some());
     Pid::from_raw(read().unwrap().trim().parse().unwrap()).unwrap()
 }
 
@@ -117,7 +117,7 @@ fn signal(child: &Child, signal: Signal) {
 }
 
 /// Waits until a worker has ended, which must have succeeded, and returns its summary.
-fn summary(worker: Child) -> Value {
+fn wait_for_summary(worker: Child) -> Value {
     let output = worker.wait_with_output().unwrap();
     let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert!(output.status.success(), "{:?}: {out} {err}", output.status);
@@ -128,9 +128,9 @@ fn summary(worker: Child) -> Value {
 /// Shows WK-3: the way in which a command ends decides what becomes of its dispatch.
 #[test]
 fn the_exit_code_of_a_command_decides_how_its_dispatch_is_settled() {
-    let place = Place::in_files();
+    let setup = WorkSetup::in_files();
     let ids = ["good", "later", "bad", "killed", "long", "quiet"];
-    ids.iter().for_each(|id| place.enqueue(id, id));
+    ids.iter().for_each(|id| setup.enqueue(id, id));
     let exec = "case $AGENTSTORE_DISPATCH_ID in
         good) jq -c . 2>/dev/null || cat; echo \"$AGENTSTORE_THREAD_ID $AGENTSTORE_RUN_ID $AGENTSTORE_ATTEMPT $AGENTSTORE_CLAIM\" ;;
         later) exit 75 ;;
@@ -139,12 +139,12 @@ fn the_exit_code_of_a_command_decides_how_its_dispatch_is_settled() {
         long) head -c 200000 /dev/zero | tr '\\0' x ;;
         quiet) sleep 100 & echo started ;;
         esac";
-    let said = place.run(&["mailbox", "work", "--until-idle", "--concurrency", "3", "--json", "--exec", exec]);
+    let response = setup.run(&["mailbox", "work", "--until-idle", "--concurrency", "3", "--json", "--exec", exec]);
     // Two attempts fail. Their warnings are of one kind, which is printed once.
-    let warnings: Vec<Value> = said.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((said.code, warnings.len()), (0, 1), "{said:?}");
+    let warnings: Vec<Value> = response.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((response.code, warnings.len()), (0, 1), "{response:?}");
     assert_eq!(at(&warnings[0], "/message"), "an attempt failed");
-    let lines = said.lines();
+    let lines = response.lines();
     let (last, reports) = lines.split_last().unwrap();
     let counts = ["acked", "retried", "snoozed", "lost"].map(|name| at(last, &format!("/summary/{name}")).clone());
     assert_eq!(counts, [json!(5), json!(2), json!(1), json!(0)], "{last}");
@@ -153,11 +153,11 @@ fn the_exit_code_of_a_command_decides_how_its_dispatch_is_settled() {
     assert_eq!((at(of("bad"), "/exit"), at(of("killed"), "/signal")), (&json!(3), &json!(9)));
 
     let ends = |ends: &[&str]| ends.iter().map(|end| (*end).to_owned()).collect::<Vec<_>>();
-    assert_eq!(place.stands("good"), ("acked".to_owned(), json!(0), ends(&["acked"])));
-    assert_eq!(place.stands("later"), ("queued".to_owned(), json!(0), ends(&["snoozed"])));
-    assert_eq!(place.stands("bad"), ("acked".to_owned(), json!(1), ends(&["retried", "acked"])));
-    assert_eq!(place.stands("killed"), ("acked".to_owned(), json!(1), ends(&["retried", "acked"])));
-    let list = place.json(&["mailbox", "list"]);
+    assert_eq!(setup.status_summary("good"), ("acked".to_owned(), json!(0), ends(&["acked"])));
+    assert_eq!(setup.status_summary("later"), ("queued".to_owned(), json!(0), ends(&["snoozed"])));
+    assert_eq!(setup.status_summary("bad"), ("acked".to_owned(), json!(1), ends(&["retried", "acked"])));
+    assert_eq!(setup.status_summary("killed"), ("acked".to_owned(), json!(1), ends(&["retried", "acked"])));
+    let list = setup.json(&["mailbox", "list"]);
     let found = |id: &str| {
         let all = at(&list, "/dispatches").as_array().unwrap();
         all.iter().find(|dispatch| at(dispatch, "/id") == id).unwrap().clone()
@@ -182,120 +182,121 @@ fn the_exit_code_of_a_command_decides_how_its_dispatch_is_settled() {
 
 /// Kills a worker in the middle of its work, and lets another worker do the work. Checks that the command of the killed
 /// worker and the processes that the command started end as well.
-fn another_worker_finishes(place: &Place) {
-    place.enqueue("t", "d");
-    let mut first = place.worker("sleep 1000 & echo $! > number; wait; touch outlived", &["--lease", "1s"]);
-    let command = number(&place.path("number"));
+fn check_another_worker_finishes(setup: &WorkSetup) {
+    setup.enqueue("t", "d");
+    let mut first = setup.start_worker("sleep 1000 & echo $! > number; wait; touch outlived", &["--lease", "1s"]);
+    let command = read_process_id(&setup.path("number"));
     assert!(test_kill_process(command).is_ok(), "the command is not running");
     signal(&first, Signal::KILL);
     first.wait().unwrap();
-    until("the end of the command", || test_kill_process(command).is_err());
-    let second = place.worker("touch done", &["--lease", "30s"]);
-    until("the second worker", || place.path("done").exists());
+    wait_until("the end of the command", || test_kill_process(command).is_err());
+    let second = setup.start_worker("touch done", &["--lease", "30s"]);
+    wait_until("the second worker", || setup.path("done").exists());
     signal(&second, Signal::TERM);
-    let summary = summary(second);
+    let summary = wait_for_summary(second);
     assert_eq!((at(&summary, "/claimed"), at(&summary, "/acked")), (&json!(1), &json!(1)));
     let ends = vec!["lease_expired".to_owned(), "acked".to_owned()];
-    assert_eq!(place.stands("d"), ("acked".to_owned(), json!(1), ends));
-    assert!(!place.path("outlived").exists());
+    assert_eq!(setup.status_summary("d"), ("acked".to_owned(), json!(1), ends));
+    assert!(!setup.path("outlived").exists());
 }
 
 /// If the worker dies before its command has begun, the command does not begin.
 #[test]
 fn a_command_does_not_start_after_its_worker_died() {
-    let place = Place::in_files();
-    let exec = format!("touch '{}'", place.path("began").display());
+    let setup = WorkSetup::in_files();
+    let exec = format!("touch '{}'", setup.path("began").display());
     // No process with this id started the supervisor.
-    let said = run(&["supervise", "--worker", &i32::MAX.to_string(), "--", &exec], "");
-    assert_eq!((said.code, place.path("began").exists()), (1, false), "{said:?}");
+    let response = run(&["supervise", "--worker", &i32::MAX.to_string(), "--", &exec], "");
+    assert_eq!((response.code, setup.path("began").exists()), (1, false), "{response:?}");
 }
 
 /// Shows WK-4 and MB-51.
 #[test]
 fn another_worker_finishes_the_work_of_a_killed_one() {
-    another_worker_finishes(&Place::in_files());
+    check_another_worker_finishes(&WorkSetup::in_files());
 }
 
 /// Shows WK-4 and MB-51.
 #[test]
 fn another_worker_finishes_the_work_of_a_killed_one_on_a_server() {
-    another_worker_finishes(&Place::on_a_server());
+    check_another_worker_finishes(&WorkSetup::on_a_server());
 }
 
 /// Shows WK-4 and CP-2.
 #[test]
 fn another_worker_finishes_the_work_of_a_killed_one_on_two_stores() {
-    another_worker_finishes(&Place::in_two_stores());
+    check_another_worker_finishes(&WorkSetup::in_two_stores());
 }
 
 /// Shows WK-2: an interrupt by another process ends the claim, and with it the command and all processes that the
 /// command started.
 #[test]
 fn a_command_whose_claim_is_lost_is_killed_with_its_child_processes() {
-    let place = Place::on_a_server();
-    place.enqueue("t", "d");
+    let setup = WorkSetup::on_a_server();
+    setup.enqueue("t", "d");
     let exec = "sleep 1000 & echo $! > number; trap '' TERM; wait; touch outlived; sleep 1000";
-    let worker = place.worker(exec, &["--lease", "600ms"]);
-    let started = number(&place.path("number"));
-    place.json(&["mailbox", "interrupt", "t", "--yes"]);
-    until("the end of what the command started", || test_kill_process(started).is_err());
-    until("the end of the attempt", || place.stands("d").0 == "superseded");
+    let worker = setup.start_worker(exec, &["--lease", "600ms"]);
+    let started = read_process_id(&setup.path("number"));
+    setup.json(&["mailbox", "interrupt", "t", "--yes"]);
+    wait_until("the end of what the command started", || test_kill_process(started).is_err());
+    wait_until("the end of the attempt", || setup.status_summary("d").0 == "superseded");
     signal(&worker, Signal::TERM);
-    let summary = summary(worker);
+    let summary = wait_for_summary(worker);
     assert_eq!((at(&summary, "/lost"), at(&summary, "/acked")), (&json!(1), &json!(0)));
-    assert!(!place.path("outlived").exists());
+    assert!(!setup.path("outlived").exists());
 }
 
 /// Shows WK-4.
 #[test]
 fn a_worker_that_is_asked_to_end_lets_its_command_finish() {
-    let place = Place::in_files();
-    place.enqueue("t", "d");
-    place.enqueue("t", "after");
-    let worker = place.worker("touch began; while ! [ -e go ]; do sleep 0.05; done", &[]);
-    until("the command", || place.path("began").exists());
+    let setup = WorkSetup::in_files();
+    setup.enqueue("t", "d");
+    setup.enqueue("t", "after");
+    let worker = setup.start_worker("touch began; while ! [ -e go ]; do sleep 0.05; done", &[]);
+    wait_until("the command", || setup.path("began").exists());
     signal(&worker, Signal::INT);
-    fs::write(place.path("go"), "").unwrap();
-    let summary = summary(worker);
+    fs::write(setup.path("go"), "").unwrap();
+    let summary = wait_for_summary(worker);
     assert_eq!((at(&summary, "/claimed"), at(&summary, "/acked")), (&json!(1), &json!(1)));
-    assert_eq!(place.stands("after").0, "queued");
+    assert_eq!(setup.status_summary("after").0, "queued");
 }
 
 /// Shows WK-4: after the deadline, or at the second signal, the command is ended and its dispatch is released.
 #[test]
 fn the_dispatch_of_an_unfinished_command_is_released() {
     for (args, signals) in [(&["--stop-after", "0s"][..], 1), (&["--stop-after", "1h"][..], 2)] {
-        let place = Place::in_files();
-        place.enqueue("t", "d");
-        let mut worker = place.worker("echo $$ > number; trap 'exit 0' TERM; while true; do sleep 0.05; done", args);
-        let command = number(&place.path("number"));
-        let mut said = std::io::BufReader::new(worker.stderr.take().unwrap());
+        let setup = WorkSetup::in_files();
+        setup.enqueue("t", "d");
+        let mut worker =
+            setup.start_worker("echo $$ > number; trap 'exit 0' TERM; while true; do sleep 0.05; done", args);
+        let command = read_process_id(&setup.path("number"));
+        let mut stderr = std::io::BufReader::new(worker.stderr.take().unwrap());
         for _ in 0..signals {
             signal(&worker, Signal::TERM);
             let mut line = String::new();
-            std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+            std::io::BufRead::read_line(&mut stderr, &mut line).unwrap();
         }
-        let summary = summary(worker);
+        let summary = wait_for_summary(worker);
         assert_eq!((at(&summary, "/released"), at(&summary, "/acked")), (&json!(1), &json!(0)));
         assert!(test_kill_process(command).is_err());
-        assert_eq!(place.stands("d"), ("queued".to_owned(), json!(0), vec!["released".to_owned()]));
+        assert_eq!(setup.status_summary("d"), ("queued".to_owned(), json!(0), vec!["released".to_owned()]));
     }
 }
 
 /// Shows CP-1, CP-2 and CP-3.
 #[test]
 fn a_mailbox_can_be_in_another_store() {
-    let place = Place::in_two_stores();
-    place.enqueue("t", "d");
-    place.json(&["append", "t", "--message", "hi"]);
-    let listed = place.json(&["threads"]);
+    let setup = WorkSetup::in_two_stores();
+    setup.enqueue("t", "d");
+    setup.json(&["append", "t", "--message", "hi"]);
+    let listed = setup.json(&["threads"]);
     assert!(at(&listed, "/mailbox").as_str().unwrap().ends_with("/queue"));
     assert_eq!(at(&listed, "/capabilities/fenced"), &json!(false));
     let one = |url: &str, args: &[&str]| {
-        let said = run(&[&["--store", url, "--json"], args].concat(), "").good();
-        serde_json::from_str::<Value>(&said.out).unwrap()
+        let response = run(&[&["--store", url, "--json"], args].concat(), "").expect_success();
+        serde_json::from_str::<Value>(&response.out).unwrap()
     };
-    let [store, queue] = [&place.urls[1], &place.urls[3]];
+    let [store, queue] = [&setup.urls[1], &setup.urls[3]];
     assert_eq!(at(&one(store, &["mailbox", "list"]), "/counts/queued"), &json!(0));
     assert_eq!(at(&one(queue, &["mailbox", "list"]), "/counts/queued"), &json!(1));
     assert_eq!(at(&one(queue, &["threads"]), "/threads"), &json!([]));
@@ -303,9 +304,9 @@ fn a_mailbox_can_be_in_another_store() {
     let same = one(store, &["threads", "--mailbox", &store.replace("/data", "/./data")]);
     assert!(same.get("mailbox").is_none());
     assert_eq!(at(&same, "/capabilities/fenced"), &json!(true));
-    let said = place.run(&["mailbox", "work", "--exec", "true", "--until-idle"]).good();
-    assert_eq!(said.out, "dispatch d of thread t, attempt 1: exit code 0\n1 done\n");
-    place.json(&["tenants", "delete", "default", "--yes"]);
+    let response = setup.run(&["mailbox", "work", "--exec", "true", "--until-idle"]).expect_success();
+    assert_eq!(response.out, "dispatch d of thread t, attempt 1: exit code 0\n1 done\n");
+    setup.json(&["tenants", "delete", "default", "--yes"]);
     for url in [store, queue] {
         assert_eq!(at(&one(url, &["tenants"]), "/tenants"), &json!([]));
     }
@@ -319,32 +320,32 @@ fn tenant<'a>(args: &[&'a str]) -> Vec<&'a str> {
 #[test]
 fn a_command_finds_the_store_of_its_worker() {
     let program = env!("CARGO_BIN_EXE_agentstore");
-    let place = Place::in_two_stores();
-    place.json(&tenant(&["append", "t", "--message", "hi"]));
-    place.json(&tenant(&["mailbox", "enqueue", "t", "--run", "r"]));
+    let setup = WorkSetup::in_two_stores();
+    setup.json(&tenant(&["append", "t", "--message", "hi"]));
+    setup.json(&tenant(&["mailbox", "enqueue", "t", "--run", "r"]));
     // A command can read while the worker has the store open. It cannot write, and the advice names the solutions.
     let exec = format!(
         "cd / && {program} context $AGENTSTORE_THREAD_ID --json && {program} append t --message x --json 2>&1; \
          echo \"$AGENTSTORE_URL $AGENTSTORE_MAILBOX $AGENTSTORE_TENANT\""
     );
-    place.run(&tenant(&["mailbox", "work", "--until-idle", "--exec", &exec])).good();
-    let list = place.json(&tenant(&["mailbox", "list"]));
+    setup.run(&tenant(&["mailbox", "work", "--until-idle", "--exec", &exec])).expect_success();
+    let list = setup.json(&tenant(&["mailbox", "list"]));
     let output = at(&list, "/dispatches/0/result/output").as_str().unwrap();
     assert!(output.contains(r#"{"text":"hi"}"#) && output.contains("docs/compositions.md"), "{output}");
-    assert_eq!(output.lines().last().unwrap(), format!("{} {} acme", place.urls[1], place.urls[3]));
+    assert_eq!(output.lines().last().unwrap(), format!("{} {} acme", setup.urls[1], setup.urls[3]));
 }
 
 /// Shows WK-12: the URL is complete, and a command on a server writes to the thread that it works for.
 #[test]
 fn a_command_on_a_server_writes_to_its_thread() {
-    let mut place = Place::on_a_server();
-    place.urls[1] = place.urls[1].replacen("postgres@", "postgres:canary@", 1);
-    place.enqueue("t", "d");
+    let mut setup = WorkSetup::on_a_server();
+    setup.urls[1] = setup.urls[1].replacen("postgres@", "postgres:canary@", 1);
+    setup.enqueue("t", "d");
     let program = env!("CARGO_BIN_EXE_agentstore");
     let exec = format!("{program} append $AGENTSTORE_THREAD_ID --message done && echo \"$AGENTSTORE_URL\"");
-    place.run(&["mailbox", "work", "--until-idle", "--exec", &exec]).good();
-    let list = place.json(&["mailbox", "list"]);
+    setup.run(&["mailbox", "work", "--until-idle", "--exec", &exec]).expect_success();
+    let list = setup.json(&["mailbox", "list"]);
     let output = at(&list, "/dispatches/0/result/output").as_str().unwrap();
     assert!(output.lines().last().unwrap().contains("postgres:canary@"), "{output}");
-    assert_eq!(at(&place.json(&["context", "t"]), "/messages/0/message/blocks/0/text"), "done");
+    assert_eq!(at(&setup.json(&["context", "t"]), "/messages/0/message/blocks/0/text"), "done");
 }

@@ -6,16 +6,16 @@ use store_core::{
 
 use crate::{
     check::{Failure, Verdict, expect_eq, expect_kind},
-    given::{Given, id, say},
+    given::{Given, commit_with_message, id},
     log::{
-        draft::{answering, json, label, rewind, user, users},
-        writer::{Writer, reopen},
+        draft::{json, label, rewind, tool_results, user_entries, user_entry},
+        writer::{Writer, reopen_if},
     },
-    run::draft::{change, done, load, running, statuses, write},
+    run::draft::{change, done, load_run, running, statuses, write_run},
 };
 
 /// The record, the context, the runs and the log of a thread, as text. A case compares such texts.
-async fn everything(given: &Given, thread: &str) -> Result<String, Failure> {
+async fn thread_as_text(given: &Given, thread: &str) -> Result<String, Failure> {
     let (thread, threads) = (id(thread), given.threads()?);
     let Some(found) = threads.load_thread(&thread).await? else { return Ok("no thread".to_owned()) };
     let context = threads.load_context(&thread, ContextRequest::head()).await?;
@@ -26,31 +26,32 @@ async fn everything(given: &Given, thread: &str) -> Result<String, Failure> {
 }
 
 /// A commit with two entries, a run, a state change and a key.
-fn full(thread: &str, key: &str) -> Commit {
+fn commit_with_all_parts(thread: &str, key: &str) -> Commit {
     let state = StateChange::new().set("a", json("1")).with("n", StateOp::Add(2));
-    let commit = Commit::new(id(thread)).entries([user("new"), label("new", Some("x"))]).with_run(running("new run"));
+    let commit =
+        Commit::new(id(thread)).entries([user_entry("new"), label("new", Some("x"))]).with_run(running("new run"));
     commit.with_state(state).with_key(id(key))
 }
 
 /// After a commit its entries, its run, its state change, the record of its thread and its key are stored.
 pub(crate) async fn every_part_of_a_commit_is_stored(given: &Given) -> Verdict {
-    every_part(given, false).await
+    expect_every_part_stored(given, false).await
 }
 
 /// The entries, the run, the state change, the record of the thread and the key of a commit are still stored after the
 /// store is closed and reopened.
 pub(crate) async fn every_part_of_a_commit_survives_a_reopen(given: &Given) -> Verdict {
-    every_part(given, true).await
+    expect_every_part_stored(given, true).await
 }
 
-async fn every_part(given: &Given, reopened: bool) -> Verdict {
+async fn expect_every_part_stored(given: &Given, reopened: bool) -> Verdict {
     let mut fields = ThreadFields::default();
     fields.title = Some("title".to_owned());
-    let commit = full("t", "k").creating(fields);
+    let commit = commit_with_all_parts("t", "k").creating(fields);
     let receipt = given.commit(commit.clone()).await?;
-    let before = everything(given, "t").await?;
-    reopen(given, reopened).await?;
-    expect_eq(everything(given, "t").await?, before)?;
+    let before = thread_as_text(given, "t").await?;
+    reopen_if(given, reopened).await?;
+    expect_eq(thread_as_text(given, "t").await?, before)?;
     let context = given.threads()?.load_context(&id("t"), ContextRequest::head()).await?;
     expect_eq(context.context.messages.len(), 1)?;
     expect_eq(context.state, [("a".to_owned(), json("1")), ("n".to_owned(), json("2"))].into())?;
@@ -62,76 +63,80 @@ async fn every_part(given: &Given, reopened: bool) -> Verdict {
 
 /// Commits that are refused because of one of their parts. Each comes with the name of this part and the kind of the
 /// error.
-fn refused() -> Vec<(&'static str, Commit, ErrorKind)> {
+fn refused_commits() -> Vec<(&'static str, Commit, ErrorKind)> {
     let stale = Expect::Version(store_core::Version::new(1, 1, 0));
     let state = |op| StateChange::new().set("a", json("1")).with("text", op);
     vec![
-        ("guard", full("t", "k").expecting(stale), ErrorKind::Conflict),
-        ("absent", full("t", "k").expecting(Expect::Absent), ErrorKind::Conflict),
-        ("key", full("t", "used"), ErrorKind::IdempotencyMismatch),
-        ("entry id", full("t", "k").entry(user("a")), ErrorKind::AlreadyExists),
-        ("parent", full("t", "k").entry(user("x").below(id("unknown"))), ErrorKind::Invalid),
-        ("target", full("t", "k").entry(rewind("unknown")), ErrorKind::Invalid),
-        ("message", full("t", "k").entry(answering("x", &[])), ErrorKind::Invalid),
-        ("transition", full("t", "k").with_run(running("done")), ErrorKind::InvalidTransition),
-        ("run of another thread", full("t", "k").with_run(done("foreign")), ErrorKind::AlreadyExists),
-        ("state value", full("t", "k").with_state(state(StateOp::Add(1))), ErrorKind::Invalid),
-        ("state revision", full("t", "k").with_state(state(StateOp::Remove).expecting(7)), ErrorKind::Conflict),
+        ("guard", commit_with_all_parts("t", "k").expecting(stale), ErrorKind::Conflict),
+        ("absent", commit_with_all_parts("t", "k").expecting(Expect::Absent), ErrorKind::Conflict),
+        ("key", commit_with_all_parts("t", "used"), ErrorKind::IdempotencyMismatch),
+        ("entry id", commit_with_all_parts("t", "k").entry(user_entry("a")), ErrorKind::AlreadyExists),
+        ("parent", commit_with_all_parts("t", "k").entry(user_entry("x").below(id("unknown"))), ErrorKind::Invalid),
+        ("target", commit_with_all_parts("t", "k").entry(rewind("unknown")), ErrorKind::Invalid),
+        ("message", commit_with_all_parts("t", "k").entry(tool_results("x", &[])), ErrorKind::Invalid),
+        ("transition", commit_with_all_parts("t", "k").with_run(running("done")), ErrorKind::InvalidTransition),
+        ("run of another thread", commit_with_all_parts("t", "k").with_run(done("foreign")), ErrorKind::AlreadyExists),
+        ("state value", commit_with_all_parts("t", "k").with_state(state(StateOp::Add(1))), ErrorKind::Invalid),
+        (
+            "state revision",
+            commit_with_all_parts("t", "k").with_state(state(StateOp::Remove).expecting(7)),
+            ErrorKind::Conflict,
+        ),
     ]
 }
 
 /// If any part of a commit is refused, no part of the commit is stored, and its key can be used again.
 pub(crate) async fn no_part_of_a_refused_commit_is_stored(given: &Given) -> Verdict {
-    no_part(given, false).await
+    expect_no_part_stored(given, false).await
 }
 
 /// No part of a refused commit appears after the store is closed and reopened, and its key can be used again.
 pub(crate) async fn no_part_of_a_refused_commit_appears_after_a_reopen(given: &Given) -> Verdict {
-    no_part(given, true).await
+    expect_no_part_stored(given, true).await
 }
 
-async fn no_part(given: &Given, reopened: bool) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
-    write(given, "other", running("foreign")).await?;
+async fn expect_no_part_stored(given: &Given, reopened: bool) -> Verdict {
+    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b"])).await?;
+    write_run(given, "other", running("foreign")).await?;
     let first = writer.commit().await?.with_run(done("done")).with_key(id("used"));
-    given.accept(first.with_state(StateChange::new().set("text", json("\"x\"")))).await?;
-    let (before, other) = (everything(given, "t").await?, everything(given, "other").await?);
-    for (what, commit, kind) in refused() {
+    given.expect_accepted(first.with_state(StateChange::new().set("text", json("\"x\"")))).await?;
+    let (before, other) = (thread_as_text(given, "t").await?, thread_as_text(given, "other").await?);
+    for (what, commit, kind) in refused_commits() {
         let result = given.commits()?.commit(commit).await;
         expect_kind(result, kind).map_err(|failure| failure.about(what))?;
-        expect_eq(everything(given, "t").await?, before.clone()).map_err(|failure| failure.about(what))?;
+        expect_eq(thread_as_text(given, "t").await?, before.clone()).map_err(|failure| failure.about(what))?;
     }
     expect_eq(given.threads()?.count_runs(&RunFilter::default()).await?, 2)?;
-    reopen(given, reopened).await?;
-    expect_eq(everything(given, "t").await?, before)?;
-    expect_eq(everything(given, "other").await?, other)?;
-    let receipt = given.commit(full("t", "k")).await?;
+    reopen_if(given, reopened).await?;
+    expect_eq(thread_as_text(given, "t").await?, before)?;
+    expect_eq(thread_as_text(given, "other").await?, other)?;
+    let receipt = given.commit(commit_with_all_parts("t", "k")).await?;
     expect_eq((receipt.deduplicated, receipt.version.number()), (false, 4))
 }
 
 /// A refused commit creates no thread, whatever the reason for the refusal is.
 pub(crate) async fn a_refused_commit_makes_no_thread(given: &Given) -> Verdict {
-    let absent = || full("t", "k").expecting(Expect::Absent);
+    let absent = || commit_with_all_parts("t", "k").expecting(Expect::Absent);
     let mut orphan = ThreadFields::default();
     orphan.parent_thread_id = Some(id("t"));
     let adding = StateChange::new().with("n", StateOp::Append(vec![])).with("m", StateOp::Max(1)).expecting(3);
     for commit in [
-        absent().entry(user("x").below(id("unknown"))),
+        absent().entry(user_entry("x").below(id("unknown"))),
         absent().with_state(adding),
         absent().creating(orphan),
         absent().with_run(store_core::RunChange::new(id("r"), store_core::RunStatus::Running)),
     ] {
         let refused = given.commits()?.commit(commit).await;
         expect_eq(refused.is_err(), true)?;
-        expect_eq(everything(given, "t").await?.as_str(), "no thread")?;
+        expect_eq(thread_as_text(given, "t").await?.as_str(), "no thread")?;
     }
-    given.accept(absent()).await?;
-    expect_eq(load(given, "new run").await?.thread, id("t"))
+    given.expect_accepted(absent()).await?;
+    expect_eq(load_run(given, "new run").await?.thread, id("t"))
 }
 
 /// An error names the part of the commit that it is about, with its index.
-pub(crate) async fn an_error_names_the_part(given: &Given) -> Verdict {
-    Writer::having(given, "t", users(&["a"])).await?;
+pub(crate) async fn an_error_names_the_part_of_the_commit(given: &Given) -> Verdict {
+    Writer::with_entries(given, "t", user_entries(&["a"])).await?;
     let keyed = || Commit::new(id("t")).with_key(id("k"));
     let bad_state = StateChange::new().set("a", json("1")).remove("a");
     let mut long = ThreadFields::default();
@@ -140,9 +145,9 @@ pub(crate) async fn an_error_names_the_part(given: &Given) -> Verdict {
     let mut unread = change("r", running);
     unread.input = vec![store_core::EntryRange { from: 9, to: 9 }];
     for (part, commit) in [
-        ("entries[0]", keyed().entry(user("a"))),
-        ("entries[2]", keyed().entries([user("x"), user("y"), rewind("unknown")])),
-        ("entries[1]", keyed().entries([user("x"), answering("y", &[" "]), user("a")])),
+        ("entries[0]", keyed().entry(user_entry("a"))),
+        ("entries[2]", keyed().entries([user_entry("x"), user_entry("y"), rewind("unknown")])),
+        ("entries[1]", keyed().entries([user_entry("x"), tool_results("y", &[" "]), user_entry("a")])),
         ("run", keyed().with_run(unread)),
         ("state", keyed().with_state(bad_state)),
         ("create", keyed().creating(long)),
@@ -159,7 +164,7 @@ pub(crate) async fn an_error_names_the_part(given: &Given) -> Verdict {
 
 /// Only a commit writes entries, runs and thread state. An update of the thread does not change them.
 pub(crate) async fn an_update_writes_no_entry_run_or_state(given: &Given) -> Verdict {
-    let first = given.commit(full("t", "k")).await?;
+    let first = given.commit(commit_with_all_parts("t", "k")).await?;
     let before = given.threads()?.load_context(&id("t"), ContextRequest::head()).await?;
     let patch = ThreadPatch::default().with_title("new").with_metadata("k", json("1"));
     given.threads()?.update_thread(&id("t"), patch, Expect::Any).await?;
@@ -167,5 +172,5 @@ pub(crate) async fn an_update_writes_no_entry_run_or_state(given: &Given) -> Ver
     expect_eq(after.thread.version, first.version)?;
     after.thread = before.thread.clone();
     expect_eq(after, before)?;
-    given.accept(say(&id("t"), Expect::Version(first.version), "next")).await
+    given.expect_accepted(commit_with_message(&id("t"), Expect::Version(first.version), "next")).await
 }

@@ -11,64 +11,64 @@ use crate::{
     Failure, Given, Verdict,
     call::{Calls, call},
     check::expect_some,
-    given::{id, said, say_keyed},
+    given::{id, keyed_commit_with_message, message_entry},
     log::draft::json,
-    mailbox::draft::{ack, request, work},
-    sweep::{Sweep, Target},
-    unknown::{Resolution, ResolveOutcome, undocumented, unknown_outcomes_can_be_resolved},
+    mailbox::draft::{ack, claim_request, new_dispatch},
+    sweep::{Sweep, SweepTarget},
+    unknown_outcome::{Resolution, ResolveOutcome, check_unknown_outcomes, missing_resolution},
 };
 
 /// Threads that each have a pending input and a claimed dispatch. A commit to the thread consumes the input and settles
 /// the claim.
-struct Turns(TenantStores);
+struct SettlingCommits(TenantStores);
 
 fn dispatch(t: &ThreadId) -> DispatchId {
     id(&format!("d {t}"))
 }
 
-macro_rules! part {
-    ($turns:ident.$part:ident) => {
-        expect_some($turns.0.$part.as_ref(), stringify!($part))?
+macro_rules! require {
+    ($target:ident.$part:ident) => {
+        expect_some($target.0.$part.as_ref(), stringify!($part))?
     };
 }
 
 #[async_trait]
-impl Target for Turns {
+impl SweepTarget for SettlingCommits {
     type Prepared = Commit;
 
     async fn prepare(&self, _given: &Given, t: &ThreadId) -> Result<Commit, Failure> {
         let input = NewInput::message(Message::user("question")).with_id(id("a"));
-        let appended = part!(self.pending).append_pending(AppendPending::new(t.clone(), [input])).await?;
-        let mailbox = part!(self.mailbox);
-        mailbox.enqueue(vec![work(t.as_str(), dispatch(t).as_str())]).await?.remove(0)?;
-        let claimed = mailbox.claim(request().of_dispatch(dispatch(t))).await?.claimed.pop();
+        let appended = require!(self.pending).append_pending(AppendPending::new(t.clone(), [input])).await?;
+        let mailbox = require!(self.mailbox);
+        mailbox.enqueue(vec![new_dispatch(t.as_str(), dispatch(t).as_str())]).await?.remove(0)?;
+        let claimed = mailbox.claim(claim_request().of_dispatch(dispatch(t))).await?.claimed.pop();
         let held = expect_some(claimed, "dispatch")?;
         Ok(Commit::new(t.clone())
             .with_key(id("dropped"))
             .consuming(appended.inputs)
-            .entry(said("answer"))
+            .entry(message_entry("answer"))
             .with_events(AppendEvents::new([NewEvent::new(id("answered"), [Scope::Thread(t.clone())])]))
             .with_outbox([NewOutboxRow::new(id(t.as_str()), id("target"), json("1"))])
             .fenced(held.fence())
             .settling(ack()))
     }
 
-    fn calls<'a>(&'a self, _t: &'a ThreadId, turn: &'a Commit) -> Calls<'a> {
+    fn calls<'a>(&'a self, _t: &'a ThreadId, prepared: &'a Commit) -> Calls<'a> {
         let commits = self.0.commits.iter();
-        commits.map(|commits| ("commit", call(commits.commit(turn.clone())))).collect()
+        commits.map(|commits| ("commit", call(commits.commit(prepared.clone())))).collect()
     }
 
-    async fn look(&self, t: &ThreadId) -> Result<String, Failure> {
-        let found = expect_some(part!(self.threads).load_thread(t).await?, "thread")?;
-        let queue = part!(self.pending).load_queue(t).await?;
-        let events = part!(self.events).load_scope(&Scope::Thread(t.clone())).await?.appended;
-        let rows = part!(self.outbox).count_outbox(&OutboxFilter::default().of_lane(id(t.as_str()))).await?.pending;
-        let work = expect_some(part!(self.mailbox).load_dispatch(&dispatch(t)).await?, "dispatch")?;
+    async fn describe(&self, t: &ThreadId) -> Result<String, Failure> {
+        let found = expect_some(require!(self.threads).load_thread(t).await?, "thread")?;
+        let queue = require!(self.pending).load_queue(t).await?;
+        let events = require!(self.events).load_scope(&Scope::Thread(t.clone())).await?.appended;
+        let rows = require!(self.outbox).count_outbox(&OutboxFilter::default().of_lane(id(t.as_str()))).await?.pending;
+        let work = expect_some(require!(self.mailbox).load_dispatch(&dispatch(t)).await?, "dispatch")?;
         let (entries, inputs) = (found.version.number(), queue.inputs.len());
         Ok(format!("{entries} entries, {inputs} inputs, {events} events, {rows} rows, {:?}", work.status))
     }
 
-    async fn interfere(&self, t: &ThreadId) {
+    async fn make_refused_calls(&self, t: &ThreadId) {
         let (Some(mailbox), Some(pending)) = (&self.0.mailbox, &self.0.pending) else { return };
         let (other, unread): (_, EntryId) = (ClaimRef::new(dispatch(t), ClaimToken::new("another")), id("unknown"));
         let _refused = tokio::join!(mailbox.settle(vec![(other, ack())]), pending.retract_pending(t, &unread));
@@ -76,31 +76,31 @@ impl Target for Turns {
 
     async fn write(&self, t: &ThreadId) -> Verdict {
         for thread in [t, &id("another")] {
-            drop(part!(self.commits).commit(say_keyed(thread, &format!("next {t}"), "x")).await?);
+            drop(require!(self.commits).commit(keyed_commit_with_message(thread, &format!("next {t}"), "x")).await?);
         }
-        let next = work(t.as_str(), &format!("next {t}"));
-        part!(self.mailbox).enqueue(vec![next]).await?.remove(0)?;
+        let next = new_dispatch(t.as_str(), &format!("next {t}"));
+        require!(self.mailbox).enqueue(vec![next]).await?.remove(0)?;
         Ok(())
     }
 }
 
 #[async_trait]
-impl ResolveOutcome for Turns {
-    async fn resolve_outcome(&self, call: &str, _t: &ThreadId, turn: &Commit) -> Result<Resolution, Failure> {
+impl ResolveOutcome for SettlingCommits {
+    async fn resolve_outcome(&self, call: &str, _t: &ThreadId, prepared: &Commit) -> Result<Resolution, Failure> {
         if call != "commit" {
-            return Err(undocumented(call));
+            return Err(missing_resolution(call));
         }
-        Ok(Resolution::ByRepeat(part!(self.commits).commit(turn.clone()).await?.deduplicated))
+        Ok(Resolution::ByRepeat(require!(self.commits).commit(prepared.clone()).await?.deduplicated))
     }
 }
 
 /// A commit that consumes input, settles its claim and writes to the outbox may be dropped at any await. It then has
 /// taken effect in full or not at all.
-pub(super) async fn a_dropped_turn_is_all_or_nothing(given: &Given) -> Verdict {
-    Sweep::new(Turns(given.stores()?)).run(given, &["commit"]).await
+pub(super) async fn a_dropped_settling_commit_is_all_or_nothing(given: &Given) -> Verdict {
+    Sweep::new(SettlingCommits(given.stores()?)).run(given, &["commit"]).await
 }
 
 /// If the answer to such a commit is lost, repeating the commit returns its receipt. The commit takes effect once.
-pub(super) async fn an_unknown_outcome_of_a_turn_can_be_resolved(given: &Given) -> Verdict {
-    unknown_outcomes_can_be_resolved(given, Turns(given.stores()?), &["commit"]).await
+pub(super) async fn an_unknown_outcome_of_a_settling_commit_can_be_resolved(given: &Given) -> Verdict {
+    check_unknown_outcomes(given, SettlingCommits(given.stores()?), &["commit"]).await
 }

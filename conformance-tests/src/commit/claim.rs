@@ -10,78 +10,84 @@ use store_core::{
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq, expect_kind},
-    given::{id, race, say, say_keyed},
+    given::{commit_with_message, id, keyed_commit_with_message, race},
     log::{draft::json, writer::Writer},
     mailbox::draft::{
-        LEASE, ack, claim, held, interrupt, is_now, mailbox, nothing_to_claim, put, request, settle, try_settle, work,
+        LEASE, ack, claim, claim_request, enqueue_all, enqueue_and_claim, expect_nothing_to_claim, expect_status,
+        interrupt, mailbox, new_dispatch, settle, try_settle,
     },
 };
 
 /// A commit to the thread `t` under a claim.
-fn under(claimed: &ClaimedDispatch, key: &str) -> Commit {
-    say_keyed(&id("t"), key, "x").fenced(claimed.fence())
+fn commit_under_claim(claimed: &ClaimedDispatch, key: &str) -> Commit {
+    keyed_commit_with_message(&id("t"), key, "x").fenced(claimed.fence())
 }
 
 /// A commit whose token does not prove a current claim of the dispatch is refused and changes nothing.
 pub(super) async fn a_lost_claim_writes_nothing(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
-    let first = held(given, "a").await?;
-    given.accept(under(&first, "k1")).await?;
+    let first = enqueue_and_claim(given, "a").await?;
+    given.expect_accepted(commit_under_claim(&first, "k1")).await?;
     let mut forged = first.fence();
     forged.token = ClaimToken::new("forged");
-    writer.refuse_commit(say_keyed(&id("t"), "k2", "x").fenced(forged), ErrorKind::ClaimLost).await?;
+    writer
+        .expect_commit_refused(keyed_commit_with_message(&id("t"), "k2", "x").fenced(forged), ErrorKind::ClaimLost)
+        .await?;
     // The token does not prove the claim under another claim number either.
     let mut later = first.fence();
     later.claim.counter += 1;
-    writer.refuse_commit(say_keyed(&id("t"), "k2", "x").fenced(later), ErrorKind::ClaimLost).await?;
+    writer
+        .expect_commit_refused(keyed_commit_with_message(&id("t"), "k2", "x").fenced(later), ErrorKind::ClaimLost)
+        .await?;
     given.advance(LEASE).await;
     let second = claim(given, "a").await?;
     // The old holder of the claim is refused, although the new holder has not written yet.
-    writer.refuse_commit(under(&first, "k2"), ErrorKind::ClaimLost).await?;
-    writer.refuse_commit(under(&first, "k2").settling(ack()), ErrorKind::ClaimLost).await?;
-    is_now(given, "a", DispatchStatus::Claimed).await?;
-    given.accept(under(&second, "k2")).await?;
+    writer.expect_commit_refused(commit_under_claim(&first, "k2"), ErrorKind::ClaimLost).await?;
+    writer.expect_commit_refused(commit_under_claim(&first, "k2").settling(ack()), ErrorKind::ClaimLost).await?;
+    expect_status(given, "a", DispatchStatus::Claimed).await?;
+    given.expect_accepted(commit_under_claim(&second, "k2")).await?;
     settle(given, &second, ack()).await?;
-    writer.refuse_commit(under(&second, "k3"), ErrorKind::ClaimLost).await?;
+    writer.expect_commit_refused(commit_under_claim(&second, "k3"), ErrorKind::ClaimLost).await?;
     // A claim of another thread does not count for this thread.
-    put(given, [work("u", "b")]).await?;
+    enqueue_all(given, [new_dispatch("u", "b")]).await?;
     let other = claim(given, "b").await?;
-    writer.refuse_commit(under(&other, "k3"), ErrorKind::ClaimLost).await.map(drop)
+    writer.expect_commit_refused(commit_under_claim(&other, "k3"), ErrorKind::ClaimLost).await.map(drop)
 }
 
 /// After an interrupt, a commit under an earlier claim is refused with `StaleEpoch` and does not change the dispatch.
 pub(super) async fn a_stale_claim_writes_nothing(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
-    let claimed = held(given, "a").await?;
-    given.accept(under(&claimed, "k1")).await?;
+    let claimed = enqueue_and_claim(given, "a").await?;
+    given.expect_accepted(commit_under_claim(&claimed, "k1")).await?;
     interrupt(given).await?;
-    for commit in [under(&claimed, "k2"), under(&claimed, "k2").settling(ack())] {
-        writer.refuse_commit(commit, ErrorKind::StaleEpoch).await?;
-        is_now(given, "a", DispatchStatus::Claimed).await?;
+    for commit in [commit_under_claim(&claimed, "k2"), commit_under_claim(&claimed, "k2").settling(ack())] {
+        writer.expect_commit_refused(commit, ErrorKind::StaleEpoch).await?;
+        expect_status(given, "a", DispatchStatus::Claimed).await?;
     }
     expect_kind(try_settle(given, &claimed, ack()).await?, ErrorKind::StaleEpoch)?;
-    is_now(given, "a", DispatchStatus::Superseded).await?;
-    writer.refuse_commit(under(&claimed, "k2"), ErrorKind::StaleEpoch).await?;
-    let next = held(given, "b").await?;
-    given.accept(under(&next, "k2")).await?;
-    writer.refuse_commit(under(&claimed, "k3"), ErrorKind::StaleEpoch).await.map(drop)
+    expect_status(given, "a", DispatchStatus::Superseded).await?;
+    writer.expect_commit_refused(commit_under_claim(&claimed, "k2"), ErrorKind::StaleEpoch).await?;
+    let next = enqueue_and_claim(given, "b").await?;
+    given.expect_accepted(commit_under_claim(&next, "k2")).await?;
+    writer.expect_commit_refused(commit_under_claim(&claimed, "k3"), ErrorKind::StaleEpoch).await.map(drop)
 }
 
 /// A commit can settle its claim in the same atomic step. Another dispatch of the thread can then be claimed.
 pub(super) async fn a_commit_settles_its_claim(given: &Given) -> Verdict {
-    let claimed = held(given, "a").await?;
-    put(given, [work("t", "b"), work("u", "c")]).await?;
+    let claimed = enqueue_and_claim(given, "a").await?;
+    enqueue_all(given, [new_dispatch("t", "b"), new_dispatch("u", "c")]).await?;
     let result = Some(json("{\"n\":1}"));
-    let receipt = given.commit(under(&claimed, "k").settling(Settlement::Ack { result: result.clone() })).await?;
+    let receipt =
+        given.commit(commit_under_claim(&claimed, "k").settling(Settlement::Ack { result: result.clone() })).await?;
     expect_eq(receipt.version.number(), 1)?;
-    let done = is_now(given, "a", DispatchStatus::Acked).await?;
+    let done = expect_status(given, "a", DispatchStatus::Acked).await?;
     expect_eq((done.result, done.history.len()), (result, 1))?;
     // A commit that holds only a fence and a settlement settles the dispatch, too, and creates no thread.
-    let second = mailbox(given)?.claim(request().of_thread(id("u"))).await?.claimed.remove(0);
-    given.accept(Commit::new(id("u")).fenced(second.fence()).settling(Settlement::Release)).await?;
+    let second = mailbox(given)?.claim(claim_request().of_thread(id("u"))).await?.claimed.remove(0);
+    given.expect_accepted(Commit::new(id("u")).fenced(second.fence()).settling(Settlement::Release)).await?;
     expect_eq(given.threads()?.load_thread(&id("u")).await?, None)?;
-    is_now(given, "c", DispatchStatus::Queued).await?;
-    let claims = mailbox(given)?.claim(request().up_to(9)).await?;
+    expect_status(given, "c", DispatchStatus::Queued).await?;
+    let claims = mailbox(given)?.claim(claim_request().up_to(9)).await?;
     expect_eq(claims.claimed.len(), 2)
 }
 
@@ -89,41 +95,43 @@ pub(super) async fn a_commit_settles_its_claim(given: &Given) -> Verdict {
 /// `ClaimLost`.
 pub(super) async fn a_refused_commit_settles_nothing(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
-    let claimed = held(given, "a").await?;
-    given.accept(under(&claimed, "k1")).await?;
-    let guarded = || say(&id("t"), Expect::Absent, "x").fenced(claimed.fence()).settling(ack());
-    writer.refuse_commit(guarded(), ErrorKind::Conflict).await?;
-    let before = is_now(given, "a", DispatchStatus::Claimed).await?;
-    writer.refuse_commit(under(&claimed, "k1").settling(ack()), ErrorKind::IdempotencyMismatch).await?;
-    expect_eq(is_now(given, "a", DispatchStatus::Claimed).await?, before)?;
-    nothing_to_claim(given).await?;
+    let claimed = enqueue_and_claim(given, "a").await?;
+    given.expect_accepted(commit_under_claim(&claimed, "k1")).await?;
+    let guarded = || commit_with_message(&id("t"), Expect::Absent, "x").fenced(claimed.fence()).settling(ack());
+    writer.expect_commit_refused(guarded(), ErrorKind::Conflict).await?;
+    let before = expect_status(given, "a", DispatchStatus::Claimed).await?;
+    writer
+        .expect_commit_refused(commit_under_claim(&claimed, "k1").settling(ack()), ErrorKind::IdempotencyMismatch)
+        .await?;
+    expect_eq(expect_status(given, "a", DispatchStatus::Claimed).await?, before)?;
+    expect_nothing_to_claim(given).await?;
     let mut forged = guarded();
     forged.fence.as_mut().ok_or_else(|| crate::Failure::new("the fence is missing"))?.token = ClaimToken::new("forged");
-    writer.refuse_commit(forged, ErrorKind::ClaimLost).await?;
-    given.accept(under(&claimed, "k2").settling(ack())).await
+    writer.expect_commit_refused(forged, ErrorKind::ClaimLost).await?;
+    given.expect_accepted(commit_under_claim(&claimed, "k2").settling(ack())).await
 }
 
 /// A commit that is repeated with the same key and content returns the first receipt, although the claim was settled in
 /// the meantime. A commit with another settlement has other content.
 pub(super) async fn a_repeat_of_a_settling_commit_gives_its_receipt(given: &Given) -> Verdict {
-    let claimed = held(given, "a").await?;
-    let commit = || under(&claimed, "k").settling(ack());
+    let claimed = enqueue_and_claim(given, "a").await?;
+    let commit = || commit_under_claim(&claimed, "k").settling(ack());
     let first = given.commit(commit()).await?;
     let again = given.commit(commit()).await?;
     expect_eq((again.version, again.deduplicated), (first.version, true))?;
-    let other = under(&claimed, "k").settling(Settlement::Release);
+    let other = commit_under_claim(&claimed, "k").settling(Settlement::Release);
     expect_kind(given.commits()?.commit(other).await, ErrorKind::IdempotencyMismatch)?;
-    expect_kind(given.commits()?.commit(under(&claimed, "k")).await, ErrorKind::IdempotencyMismatch)?;
+    expect_kind(given.commits()?.commit(commit_under_claim(&claimed, "k")).await, ErrorKind::IdempotencyMismatch)?;
     expect(settle(given, &claimed, ack()).await?.deduplicated, "the commit did not settle the claim")?;
-    expect_eq(is_now(given, "a", DispatchStatus::Acked).await?.history.len(), 1)
+    expect_eq(expect_status(given, "a", DispatchStatus::Acked).await?.history.len(), 1)
 }
 
 /// Appends of events and updates of threads check their fence as commits do: with a stale claim they are refused.
 pub(super) async fn a_claim_is_checked_wherever_a_fence_is(given: &Given) -> Verdict {
     let (threads, events) = (given.threads()?, given.stores()?.events);
     let events = events.ok_or_else(|| crate::Failure::new("the store has no events"))?;
-    let claimed = held(given, "a").await?;
-    given.accept(under(&claimed, "k")).await?;
+    let claimed = enqueue_and_claim(given, "a").await?;
+    given.expect_accepted(commit_under_claim(&claimed, "k")).await?;
     let update = || {
         let mut patch = ThreadPatch::default().with_title("x");
         patch.fence = Some(claimed.fence());
@@ -140,7 +148,7 @@ pub(super) async fn a_claim_is_checked_wherever_a_fence_is(given: &Given) -> Ver
     expect_kind(threads.update_thread(&id("t"), update(), Expect::Any).await, ErrorKind::StaleEpoch)?;
     expect_kind(events.append_events(append()).await, ErrorKind::StaleEpoch)?;
     given.advance(LEASE).await;
-    let other = held(given, "b").await?;
+    let other = enqueue_and_claim(given, "b").await?;
     settle(given, &other, ack()).await?;
     expect_kind(threads.update_thread(&id("t"), update(), Expect::Any).await, ErrorKind::StaleEpoch)?;
     expect_eq(events.load_scope(&Scope::Thread(id("t"))).await?.appended, 1)
@@ -149,34 +157,34 @@ pub(super) async fn a_claim_is_checked_wherever_a_fence_is(given: &Given) -> Ver
 /// A commit under a claim whose lease has expired is accepted until another caller claims the dispatch. The token
 /// decides, not the clock.
 pub(super) async fn an_expired_lease_can_write_until_another_claim(given: &Given) -> Verdict {
-    let claimed = held(given, "a").await?;
+    let claimed = enqueue_and_claim(given, "a").await?;
     given.advance(LEASE * 2).await;
-    given.accept(under(&claimed, "k1")).await?;
-    given.accept(under(&claimed, "k2").settling(ack())).await?;
-    is_now(given, "a", DispatchStatus::Acked).await.map(drop)
+    given.expect_accepted(commit_under_claim(&claimed, "k1")).await?;
+    given.expect_accepted(commit_under_claim(&claimed, "k2").settling(ack())).await?;
+    expect_status(given, "a", DispatchStatus::Acked).await.map(drop)
 }
 
 /// If a commit that settles its claim races with a new claim of the dispatch, exactly one of them succeeds: either the
 /// dispatch is settled, or another worker holds it.
 pub(super) async fn a_settling_commit_and_a_competing_claim_have_one_winner(given: &Given) -> Verdict {
     for round in 0..20 {
-        let claimed = held(given, "a").await?;
+        let claimed = enqueue_and_claim(given, "a").await?;
         given.advance(LEASE).await;
         let (store, commits) = (mailbox(given)?, given.commits()?);
-        let commit = under(&claimed, &format!("k{round}")).settling(ack());
+        let commit = commit_under_claim(&claimed, &format!("k{round}")).settling(ack());
         let ends = race(2, |task| {
             let (store, commits, commit) = (Arc::clone(&store), Arc::clone(&commits), commit.clone());
             async move {
                 match task {
                     0 => commits.commit(commit).await.is_ok(),
-                    _ => store.claim(request()).await.is_ok_and(|claims| !claims.claimed.is_empty()),
+                    _ => store.claim(claim_request()).await.is_ok_and(|claims| !claims.claimed.is_empty()),
                 }
             }
         })
         .await;
         expect_eq(ends.iter().filter(|won| **won).count(), 1)?;
         let status = if ends[0] { DispatchStatus::Acked } else { DispatchStatus::Claimed };
-        is_now(given, "a", status).await?;
+        expect_status(given, "a", status).await?;
         expect_eq(given.threads()?.load_thread(&id("t")).await?.is_some(), ends[0])?;
         given.store().delete_tenant(&id("default")).await?;
     }
@@ -185,7 +193,7 @@ pub(super) async fn a_settling_commit_and_a_competing_claim_have_one_winner(give
 
 /// A commit with a settlement and without a fence is refused, because there is no claim to settle.
 pub(super) async fn settling_needs_a_fence(given: &Given) -> Verdict {
-    let commit = say_keyed(&id("t"), "k", "x").settling(ack());
+    let commit = keyed_commit_with_message(&id("t"), "k", "x").settling(ack());
     expect_kind(given.commits()?.commit(commit).await, ErrorKind::Invalid)?;
     expect_eq(given.threads()?.load_thread(&id("t")).await?, None)
 }

@@ -9,7 +9,7 @@ pub(super) fn clearing(mut change: StateChange) -> StateChange {
 }
 
 /// Replaces the entries of a commit.
-pub(super) fn with_entries(mut commit: Commit, entries: impl IntoIterator<Item = NewEntry>) -> Commit {
+pub(super) fn replace_entries(mut commit: Commit, entries: impl IntoIterator<Item = NewEntry>) -> Commit {
     commit.entries = entries.into_iter().collect();
     commit
 }

@@ -8,94 +8,104 @@ use store_core::{
 
 use crate::{
     check::{Verdict, expect, expect_eq, expect_kind},
-    given::{Given, id, race, say, say_keyed},
+    given::{Given, commit_with_message, id, keyed_commit_with_message, race},
     log::{
-        draft::{user, users},
-        writer::{Writer, reopen},
+        draft::{user_entries, user_entry},
+        writer::{Writer, reopen_if},
     },
 };
 
-fn claim(incarnation: u64, counter: u64) -> Fence {
+fn fence_of_claim(incarnation: u64, counter: u64) -> Fence {
     Fence::new(id("dispatch"), ClaimToken::new("token"), 1, ClaimNumber { incarnation, counter })
 }
 
 /// A commit with a fence and no other content.
-fn take_over(thread: &str, fence: Fence) -> Commit {
+fn commit_with_only_fence(thread: &str, fence: Fence) -> Commit {
     Commit::new(id(thread)).fenced(fence)
 }
 
 /// A commit is refused if its claim number is lower than the highest one that wrote to the thread. An equal or a higher
 /// number is accepted. The incarnation is compared before the counter. Commits without a fence are not checked.
 pub(crate) async fn a_lower_claim_is_refused(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a"])).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&["a"])).await?;
     let steps = [((1, 5), true), ((1, 5), true), ((1, 4), false), ((1, 6), true), ((1, 5), false), ((2, 1), true)];
     let more = [((1, 900), false), ((2, 0), false), ((2, 2), true), ((0, 0), false), ((2, 2), true)];
     for (at, ((incarnation, counter), is_accepted)) in steps.into_iter().chain(more).enumerate() {
-        let commit = say_keyed(&writer.thread, &at.to_string(), "text").fenced(claim(incarnation, counter));
+        let commit = keyed_commit_with_message(&writer.thread, &at.to_string(), "text")
+            .fenced(fence_of_claim(incarnation, counter));
         if is_accepted {
-            given.accept(commit).await?;
+            given.expect_accepted(commit).await?;
         } else {
-            writer.refuse_commit(commit, ErrorKind::StaleEpoch).await?;
+            writer.expect_commit_refused(commit, ErrorKind::StaleEpoch).await?;
         }
     }
-    given.accept(say_keyed(&writer.thread, "unfenced", "text")).await?;
+    given.expect_accepted(keyed_commit_with_message(&writer.thread, "unfenced", "text")).await?;
     // A refused commit does not raise the highest claim number.
-    let refused = say(&writer.thread, Expect::Absent, "x").fenced(claim(9, 9));
-    writer.refuse_commit(refused, ErrorKind::Conflict).await?;
-    given.accept(say_keyed(&writer.thread, "last", "text").fenced(claim(2, 2))).await
+    let refused = commit_with_message(&writer.thread, Expect::Absent, "x").fenced(fence_of_claim(9, 9));
+    writer.expect_commit_refused(refused, ErrorKind::Conflict).await?;
+    given.expect_accepted(keyed_commit_with_message(&writer.thread, "last", "text").fenced(fence_of_claim(2, 2))).await
 }
 
 /// A commit with a fence and no other content raises the highest claim number, so that later commits with a lower
 /// number are refused. It works even before the thread exists, and does not create the thread.
-pub(crate) async fn a_commit_with_only_a_fence_takes_the_thread_over(given: &Given) -> Verdict {
-    let receipt = given.commit(take_over("t", claim(1, 5))).await?;
+pub(crate) async fn a_commit_with_only_a_fence_raises_the_claim_number(given: &Given) -> Verdict {
+    let receipt = given.commit(commit_with_only_fence("t", fence_of_claim(1, 5))).await?;
     expect_eq((receipt.version.number(), receipt.head, receipt.first_seq), (0, None, None))?;
     expect_eq(given.threads()?.load_thread(&id("t")).await?, None)?;
-    let late = say(&id("t"), Expect::Absent, "late").fenced(claim(1, 4));
+    let late = commit_with_message(&id("t"), Expect::Absent, "late").fenced(fence_of_claim(1, 4));
     expect_kind(given.commits()?.commit(late).await, ErrorKind::StaleEpoch)?;
-    expect_kind(given.commits()?.commit(take_over("t", claim(1, 4))).await, ErrorKind::StaleEpoch)?;
-    let first = given.commit(say(&id("t"), Expect::Absent, "a").fenced(claim(1, 5))).await?;
-    let receipt = given.commit(take_over("t", claim(1, 7))).await?;
+    expect_kind(
+        given.commits()?.commit(commit_with_only_fence("t", fence_of_claim(1, 4))).await,
+        ErrorKind::StaleEpoch,
+    )?;
+    let first = given.commit(commit_with_message(&id("t"), Expect::Absent, "a").fenced(fence_of_claim(1, 5))).await?;
+    let receipt = given.commit(commit_with_only_fence("t", fence_of_claim(1, 7))).await?;
     expect_eq((receipt.version, receipt.head), (first.version, first.head))?;
-    let late = say_keyed(&id("t"), "k", "late").fenced(claim(1, 6));
-    Writer::new(given, "t").refuse_commit(late, ErrorKind::StaleEpoch).await?;
+    let late = keyed_commit_with_message(&id("t"), "k", "late").fenced(fence_of_claim(1, 6));
+    Writer::new(given, "t").expect_commit_refused(late, ErrorKind::StaleEpoch).await?;
     // The guard of such a commit is checked, as that of any other commit.
-    let guarded = take_over("t", claim(1, 8)).expecting(Expect::Absent);
+    let guarded = commit_with_only_fence("t", fence_of_claim(1, 8)).expecting(Expect::Absent);
     expect_kind(given.commits()?.commit(guarded).await, ErrorKind::Conflict)?;
-    given.accept(take_over("t", claim(1, 7))).await
+    given.expect_accepted(commit_with_only_fence("t", fence_of_claim(1, 7))).await
 }
 
 /// The highest claim number is remembered after the thread is deleted: a commit that creates the thread again needs a
 /// number that is at least as high.
 pub(crate) async fn the_claim_number_of_a_deleted_thread_is_remembered(given: &Given) -> Verdict {
-    remembered(given, false).await
+    expect_claim_numbers_remembered(given, false).await
 }
 
 /// The highest claim number is still known after the store is closed and reopened. This holds for a thread that
 /// does not exist yet, for one that exists and for one that was deleted.
 pub(crate) async fn the_highest_claim_number_survives_a_reopen(given: &Given) -> Verdict {
-    remembered(given, true).await
+    expect_claim_numbers_remembered(given, true).await
 }
 
-async fn remembered(given: &Given, reopened: bool) -> Verdict {
-    given.accept(say_keyed(&id("t"), "k", "a").fenced(claim(1, 5))).await?;
-    given.accept(take_over("unmade", claim(1, 5))).await?;
-    reopen(given, reopened).await?;
+async fn expect_claim_numbers_remembered(given: &Given, reopened: bool) -> Verdict {
+    given.expect_accepted(keyed_commit_with_message(&id("t"), "k", "a").fenced(fence_of_claim(1, 5))).await?;
+    given.expect_accepted(commit_with_only_fence("unmade", fence_of_claim(1, 5))).await?;
+    reopen_if(given, reopened).await?;
     for thread in ["t", "unmade"] {
-        expect_kind(given.commits()?.commit(take_over(thread, claim(1, 4))).await, ErrorKind::StaleEpoch)?;
+        expect_kind(
+            given.commits()?.commit(commit_with_only_fence(thread, fence_of_claim(1, 4))).await,
+            ErrorKind::StaleEpoch,
+        )?;
     }
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
     given.threads()?.purge_deleted(&Silent).await?;
-    reopen(given, reopened).await?;
-    let anew = |counter| say(&id("t"), Expect::Absent, "anew").fenced(claim(1, counter));
+    reopen_if(given, reopened).await?;
+    let anew = |counter| commit_with_message(&id("t"), Expect::Absent, "anew").fenced(fence_of_claim(1, counter));
     expect_kind(given.commits()?.commit(anew(4)).await, ErrorKind::StaleEpoch)?;
     expect_eq(given.threads()?.load_thread(&id("t")).await?, None)?;
-    given.accept(anew(5)).await?;
+    given.expect_accepted(anew(5)).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
     given.threads()?.create_thread(NewThread::new(id("t"))).await?;
-    expect_kind(given.commits()?.commit(take_over("t", claim(1, 4))).await, ErrorKind::StaleEpoch)?;
+    expect_kind(
+        given.commits()?.commit(commit_with_only_fence("t", fence_of_claim(1, 4))).await,
+        ErrorKind::StaleEpoch,
+    )?;
     // The claim numbers of one thread have no effect on another thread.
-    given.accept(take_over("other", claim(0, 1))).await
+    given.expect_accepted(commit_with_only_fence("other", fence_of_claim(0, 1))).await
 }
 
 /// Of several concurrent writers with different claim numbers, none can write after a writer with a higher number has
@@ -109,8 +119,8 @@ pub(crate) async fn no_lower_claim_writes_after_a_higher_one(given: &Given) -> V
                 let mut accepted = 0;
                 for step in 0..4 {
                     let name = format!("{task}-{step}");
-                    let commit = Commit::new(thread.clone()).with_key(id(&name)).entry(user(&name));
-                    match commits.commit(commit.fenced(claim(1, task as u64))).await {
+                    let commit = Commit::new(thread.clone()).with_key(id(&name)).entry(user_entry(&name));
+                    match commits.commit(commit.fenced(fence_of_claim(1, task as u64))).await {
                         Ok(_) => accepted += 1,
                         Err(error) => expect_eq(error.kind(), ErrorKind::StaleEpoch)?,
                     }
@@ -132,17 +142,17 @@ pub(crate) async fn no_lower_claim_writes_after_a_higher_one(given: &Given) -> V
 /// error.
 pub(crate) async fn a_fence_can_be_reset(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
-    given.accept(say_keyed(&writer.thread, "k", "a").fenced(claim(5, 5))).await?;
+    given.expect_accepted(keyed_commit_with_message(&writer.thread, "k", "a").fenced(fence_of_claim(5, 5))).await?;
     let before = writer.load().await?;
-    let late = || say_keyed(&writer.thread, "l", "b").fenced(claim(1, 1));
-    writer.refuse_commit(late(), ErrorKind::StaleEpoch).await?;
+    let late = || keyed_commit_with_message(&writer.thread, "l", "b").fenced(fence_of_claim(1, 1));
+    writer.expect_commit_refused(late(), ErrorKind::StaleEpoch).await?;
     given.threads()?.reset_fence(&id("other")).await?;
-    writer.refuse_commit(late(), ErrorKind::StaleEpoch).await?;
+    writer.expect_commit_refused(late(), ErrorKind::StaleEpoch).await?;
     given.threads()?.reset_fence(&writer.thread).await?;
     expect_eq(writer.load().await?, before)?;
-    given.accept(late()).await?;
-    let lower = say_keyed(&writer.thread, "m", "c").fenced(claim(1, 0));
-    writer.refuse_commit(lower, ErrorKind::StaleEpoch).await?;
+    given.expect_accepted(late()).await?;
+    let lower = keyed_commit_with_message(&writer.thread, "m", "c").fenced(fence_of_claim(1, 0));
+    writer.expect_commit_refused(lower, ErrorKind::StaleEpoch).await?;
     given.threads()?.reset_fence(&id("unknown")).await?;
     expect_eq(given.threads()?.load_thread(&id("unknown")).await?, None)
 }
@@ -150,43 +160,50 @@ pub(crate) async fn a_fence_can_be_reset(given: &Given) -> Verdict {
 /// The fence of a thread update is checked like the fence of a commit, and it also raises the highest claim number.
 pub(crate) async fn the_fence_of_an_update_is_checked(given: &Given) -> Verdict {
     let (writer, threads) = (Writer::new(given, "t"), given.threads()?);
-    given.accept(say_keyed(&writer.thread, "k", "a").fenced(claim(1, 5))).await?;
+    given.expect_accepted(keyed_commit_with_message(&writer.thread, "k", "a").fenced(fence_of_claim(1, 5))).await?;
     let update = |title: &str, fence: Fence| {
         let mut patch = ThreadPatch::default().with_title(title);
         patch.fence = Some(fence);
         threads.update_thread(&writer.thread, patch, Expect::Any)
     };
     let before = writer.load().await?;
-    expect_kind(update("late", claim(1, 4)).await, ErrorKind::StaleEpoch)?;
+    expect_kind(update("late", fence_of_claim(1, 4)).await, ErrorKind::StaleEpoch)?;
     expect_eq(writer.load().await?, before)?;
-    update("a", claim(1, 5)).await?;
-    update("b", claim(1, 7)).await?;
-    writer.refuse_commit(say_keyed(&writer.thread, "l", "x").fenced(claim(1, 6)), ErrorKind::StaleEpoch).await?;
-    expect_kind(update("c", claim(1, 6)).await, ErrorKind::StaleEpoch)?;
+    update("a", fence_of_claim(1, 5)).await?;
+    update("b", fence_of_claim(1, 7)).await?;
+    writer
+        .expect_commit_refused(
+            keyed_commit_with_message(&writer.thread, "l", "x").fenced(fence_of_claim(1, 6)),
+            ErrorKind::StaleEpoch,
+        )
+        .await?;
+    expect_kind(update("c", fence_of_claim(1, 6)).await, ErrorKind::StaleEpoch)?;
     // An update that changes nothing raises the highest claim number, too.
-    let same = update("b", claim(1, 9)).await?;
+    let same = update("b", fence_of_claim(1, 9)).await?;
     expect_eq(&same, &writer.load().await?)?;
-    expect_kind(update("c", claim(1, 8)).await, ErrorKind::StaleEpoch)?;
-    given.accept(say_keyed(&writer.thread, "m", "y").fenced(claim(1, 9))).await
+    expect_kind(update("c", fence_of_claim(1, 8)).await, ErrorKind::StaleEpoch)?;
+    given.expect_accepted(keyed_commit_with_message(&writer.thread, "m", "y").fenced(fence_of_claim(1, 9))).await
 }
 
 /// After the store is closed and reopened, the claim numbers of a commit, of an update and of an update that
 /// changed nothing are still known.
 pub(crate) async fn claim_numbers_of_commits_and_updates_survive_a_reopen(given: &Given) -> Verdict {
     for thread in ["a", "b", "c"] {
-        given.accept(say_keyed(&id(thread), "k", "x").fenced(claim(1, 5))).await?;
+        given.expect_accepted(keyed_commit_with_message(&id(thread), "k", "x").fenced(fence_of_claim(1, 5))).await?;
     }
     for (thread, patch) in [("b", ThreadPatch::default().with_title("b")), ("c", ThreadPatch::default())] {
         let mut patch = patch;
-        patch.fence = Some(claim(1, 7));
+        patch.fence = Some(fence_of_claim(1, 7));
         given.threads()?.update_thread(&id(thread), patch, Expect::Any).await?;
     }
     given.reopen().await?;
     for (thread, counter) in [("a", 5), ("b", 7), ("c", 7)] {
         let writer = Writer::new(given, thread);
-        let late = say_keyed(&writer.thread, "l", "x").fenced(claim(1, counter - 1));
-        writer.refuse_commit(late, ErrorKind::StaleEpoch).await?;
-        given.accept(say_keyed(&writer.thread, "m", "y").fenced(claim(1, counter))).await?;
+        let late = keyed_commit_with_message(&writer.thread, "l", "x").fenced(fence_of_claim(1, counter - 1));
+        writer.expect_commit_refused(late, ErrorKind::StaleEpoch).await?;
+        given
+            .expect_accepted(keyed_commit_with_message(&writer.thread, "m", "y").fenced(fence_of_claim(1, counter)))
+            .await?;
     }
     Ok(())
 }

@@ -4,12 +4,12 @@ use store_core::{Commit, DeleteRequest, Detail, ErrorKind, Expect, Json, StateCh
 
 use crate::{
     check::{Failure, Verdict, expect_eq, expect_kind},
-    given::{Given, id, say, say_keyed},
+    given::{Given, commit_with_message, id, keyed_commit_with_message},
     log::{
-        draft::{note, users},
+        draft::{side_note, user_entries},
         writer::Writer,
     },
-    run::draft::{done, running, write},
+    run::draft::{done, running, write_run},
 };
 
 /// Checks that a commit is refused with a conflict, and that the conflict names the version that was found, or none if
@@ -26,50 +26,53 @@ async fn expect_conflict(given: &Given, commit: Commit, found: Option<Version>) 
 pub(crate) async fn a_guard_is_checked_against_the_version(given: &Given) -> Verdict {
     let thread = id("t");
     let zero = Expect::Version(Version::new(0, 1, 0));
-    expect_conflict(given, say(&thread, zero, "x"), None).await?;
+    expect_conflict(given, commit_with_message(&thread, zero, "x"), None).await?;
     expect_eq(given.threads()?.load_thread(&thread).await?, None)?;
-    let first = given.commit(say(&thread, Expect::Absent, "a")).await?;
+    let first = given.commit(commit_with_message(&thread, Expect::Absent, "a")).await?;
     for expect in [Expect::Absent, zero, Expect::Version(first.version.plus(1))] {
-        expect_conflict(given, say(&thread, expect, "x"), Some(first.version)).await?;
+        expect_conflict(given, commit_with_message(&thread, expect, "x"), Some(first.version)).await?;
     }
-    let second = given.commit(say(&thread, Expect::Version(first.version), "b")).await?;
-    expect_conflict(given, say(&thread, Expect::Version(first.version), "x"), Some(second.version)).await?;
-    let third = given.commit(say_keyed(&thread, "k", "c")).await?;
+    let second = given.commit(commit_with_message(&thread, Expect::Version(first.version), "b")).await?;
+    expect_conflict(given, commit_with_message(&thread, Expect::Version(first.version), "x"), Some(second.version))
+        .await?;
+    let third = given.commit(keyed_commit_with_message(&thread, "k", "c")).await?;
     expect_eq(third.version.number(), 3)?;
     let other_life = Version::new(3, 2, third.version.incarnation());
-    expect_conflict(given, say(&thread, Expect::Version(other_life), "x"), Some(third.version)).await?;
+    expect_conflict(given, commit_with_message(&thread, Expect::Version(other_life), "x"), Some(third.version)).await?;
     expect_eq(given.log(&thread).await?.len(), 3)
 }
 
 /// A thread that was created without a commit has version 0, which a guard can name.
 pub(crate) async fn version_zero_can_be_a_guard(given: &Given) -> Verdict {
-    let thread = given.a_thread("t").await?;
-    expect_conflict(given, say(&thread.id, Expect::Absent, "x"), Some(thread.version)).await?;
-    let receipt = given.commit(say(&thread.id, Expect::Version(thread.version), "a")).await?;
+    let thread = given.create_empty_thread("t").await?;
+    expect_conflict(given, commit_with_message(&thread.id, Expect::Absent, "x"), Some(thread.version)).await?;
+    let receipt = given.commit(commit_with_message(&thread.id, Expect::Version(thread.version), "a")).await?;
     expect_eq(receipt.version, thread.version.plus(1))
 }
 
 /// A commit with `Any`, with or without entries, creates a thread that never existed. It never creates a deleted thread
 /// again; a commit with `Absent` does.
-pub(crate) async fn any_makes_a_thread_that_never_existed(given: &Given) -> Verdict {
+pub(crate) async fn the_guard_any_creates_a_thread_that_never_existed(given: &Given) -> Verdict {
     let (thread, threads) = (id("t"), given.threads()?);
-    given.accept(say_keyed(&thread, "k", "a")).await?;
+    given.expect_accepted(keyed_commit_with_message(&thread, "k", "a")).await?;
     let by_state = Commit::new(id("by state")).with_state(StateChange::new().set("k", Json::null()));
-    given.accept(by_state).await?;
-    write(given, "by run", running("r")).await?;
+    given.expect_accepted(by_state).await?;
+    write_run(given, "by run", running("r")).await?;
     for name in ["by state", "by run"] {
         expect_eq(given.thread(&id(name)).await?.version.number(), 0)?;
     }
     let old = given.thread(&thread).await?.version;
     threads.delete_thread(&thread, DeleteRequest::default()).await?;
     let fields = Commit::new(thread.clone()).creating(ThreadFields::default());
-    for commit in [say_keyed(&thread, "l", "x"), say(&thread, Expect::Version(old), "x"), fields] {
+    for commit in
+        [keyed_commit_with_message(&thread, "l", "x"), commit_with_message(&thread, Expect::Version(old), "x"), fields]
+    {
         expect_kind(given.commits()?.commit(commit).await, ErrorKind::NotFound)?;
     }
     expect_eq(threads.load_thread(&thread).await?, None)?;
-    let anew = given.commit(say(&thread, Expect::Absent, "b")).await?;
+    let anew = given.commit(commit_with_message(&thread, Expect::Absent, "b")).await?;
     expect_eq((anew.version.number(), anew.version.generation()), (1, old.generation() + 1))?;
-    expect_conflict(given, say(&thread, Expect::Version(old), "x"), Some(anew.version)).await
+    expect_conflict(given, commit_with_message(&thread, Expect::Version(old), "x"), Some(anew.version)).await
 }
 
 /// A commit with entries needs a guard or a key. A commit with neither is refused, even if its only entry is a side
@@ -77,21 +80,22 @@ pub(crate) async fn any_makes_a_thread_that_never_existed(given: &Given) -> Verd
 pub(crate) async fn entries_need_a_guard_or_a_key(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     let unguarded = || Commit::new(id("t"));
-    for commit in [unguarded().entries(users(&["x"])), unguarded().entry(note("x")).with_run(running("r"))] {
+    for commit in [unguarded().entries(user_entries(&["x"])), unguarded().entry(side_note("x")).with_run(running("r"))]
+    {
         expect_kind(given.commits()?.commit(commit).await, ErrorKind::Invalid)?;
     }
     expect_eq(given.threads()?.load_thread(&id("t")).await?, None)?;
-    writer.accept(users(&["a"])).await?;
-    writer.refuse_commit(unguarded().entries(users(&["x"])), ErrorKind::Invalid).await?;
-    given.accept(unguarded().entries(users(&["b"])).with_key(id("k"))).await?;
-    let both = writer.commit().await?.entries(users(&["c"])).with_key(id("l"));
-    given.accept(both).await?;
+    writer.accept(user_entries(&["a"])).await?;
+    writer.expect_commit_refused(unguarded().entries(user_entries(&["x"])), ErrorKind::Invalid).await?;
+    given.expect_accepted(unguarded().entries(user_entries(&["b"])).with_key(id("k"))).await?;
+    let both = writer.commit().await?.entries(user_entries(&["c"])).with_key(id("l"));
+    given.expect_accepted(both).await?;
     writer.expect_log("a b c").await
 }
 
 /// A commit without entries needs no guard, but a guard that it has is checked. The commit does not change the version.
 pub(crate) async fn a_commit_without_entries_does_not_change_the_version(given: &Given) -> Verdict {
-    let first = Writer::having(given, "t", users(&["a", "b"])).await?.load().await?;
+    let first = Writer::with_entries(given, "t", user_entries(&["a", "b"])).await?.load().await?;
     let without = || Commit::new(id("t"));
     let state = || StateChange::new().set("k", Json::null());
     for commit in [
@@ -115,41 +119,41 @@ pub(crate) async fn a_commit_without_entries_does_not_change_the_version(given: 
 /// A commit without content is refused, whatever its guard, key and time are. The part `create` alone is enough
 /// content.
 pub(crate) async fn a_commit_with_nothing_in_it_is_refused(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a"])).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&["a"])).await?;
     let empty = || Commit::new(id("t"));
     let (guarded, time) = (writer.commit().await?, store_core::Timestamp::MIN);
     for commit in
         [empty(), guarded, empty().with_key(id("k")), empty().at(time), empty().with_state(StateChange::new())]
     {
-        writer.refuse_commit(commit, ErrorKind::Invalid).await?;
+        writer.expect_commit_refused(commit, ErrorKind::Invalid).await?;
     }
     let unmade = Commit::new(id("unmade")).expecting(Expect::Absent);
     expect_kind(given.commits()?.commit(unmade).await, ErrorKind::Invalid)?;
     expect_eq(given.threads()?.load_thread(&id("unmade")).await?, None)?;
-    given.accept(Commit::new(id("made")).creating(ThreadFields::default())).await?;
+    given.expect_accepted(Commit::new(id("made")).creating(ThreadFields::default())).await?;
     expect_eq(given.thread(&id("made")).await?.version.number(), 0)
 }
 
 /// The fields of `create` apply to a thread that the commit creates. A thread that exists keeps its own fields.
 pub(crate) async fn create_fields_apply_only_to_a_new_thread(given: &Given) -> Verdict {
-    given.a_thread("parent").await?;
+    given.create_empty_thread("parent").await?;
     let mut fields = ThreadFields::default();
     fields.title = Some("title".to_owned());
     fields.resource_id = Some(id("resource"));
     fields.parent_thread_id = Some(id("parent"));
     fields.metadata = [("k".to_owned(), Json::null())].into();
-    given.accept(say(&id("t"), Expect::Absent, "a").creating(fields.clone())).await?;
+    given.expect_accepted(commit_with_message(&id("t"), Expect::Absent, "a").creating(fields.clone())).await?;
     let made = given.thread(&id("t")).await?;
     expect_eq((&made.title, &made.resource_id), (&fields.title, &fields.resource_id))?;
     expect_eq((&made.parent_thread_id, &made.metadata), (&fields.parent_thread_id, &fields.metadata))?;
     expect_eq(made.revision.number(), 1)?;
     let mut other = ThreadFields::default();
     (other.title, other.parent_thread_id) = (Some("other".to_owned()), Some(id("unknown")));
-    given.accept(say_keyed(&id("t"), "k", "b").creating(other.clone())).await?;
+    given.expect_accepted(keyed_commit_with_message(&id("t"), "k", "b").creating(other.clone())).await?;
     let kept = given.thread(&id("t")).await?;
     expect_eq((kept.title, kept.revision), (made.title, made.revision))?;
     expect_eq(kept.parent_thread_id, made.parent_thread_id)?;
-    let orphan = say(&id("orphan"), Expect::Absent, "a").creating(other);
+    let orphan = commit_with_message(&id("orphan"), Expect::Absent, "a").creating(other);
     let error = expect_kind(given.commits()?.commit(orphan).await, ErrorKind::NotFound)?;
     expect_eq(error.to_string().contains("unknown"), true)?;
     expect_eq(given.threads()?.load_thread(&id("orphan")).await?, None)

@@ -8,17 +8,17 @@ use store_core::{
 use super::draft::clearing;
 use crate::{
     check::{Failure, Verdict, expect_eq, expect_kind},
-    given::{Given, id, said},
+    given::{Given, id, message_entry},
     log::{
-        draft::{checkpoint, json, label, user},
+        draft::{checkpoint, json, label, user_entry},
         writer::Writer,
     },
-    run::draft::{done, running, write},
+    run::draft::{done, running, write_run},
 };
 
 /// Checks that a commit is refused because it exceeds a limit of `max`, and that it changes nothing.
-async fn refuse(writer: &Writer<'_>, commit: Commit, max: u64) -> Verdict {
-    let error = writer.refuse_commit(commit, ErrorKind::LimitExceeded).await?;
+async fn expect_over_limit(writer: &Writer<'_>, commit: Commit, max: u64) -> Verdict {
+    let error = writer.expect_commit_refused(commit, ErrorKind::LimitExceeded).await?;
     match error.detail() {
         Detail::LimitExceeded { max: found, actual, .. } if *found == max && *actual > max => Ok(()),
         other => Err(Failure::new(format!("found {other:?}, wanted a limit of {max}"))),
@@ -27,9 +27,9 @@ async fn refuse(writer: &Writer<'_>, commit: Commit, max: u64) -> Verdict {
 
 /// A commit may have as many entries as the limit, and not one more.
 pub(crate) async fn a_commit_has_a_thousand_entries_at_most(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("first")]).await?;
-    let many = |count| (0..count).map(|_| said("text"));
-    refuse(&writer, writer.commit().await?.entries(many(1_001)), 1_000).await?;
+    let writer = Writer::with_entries(given, "t", [user_entry("first")]).await?;
+    let many = |count| (0..count).map(|_| message_entry("text"));
+    expect_over_limit(&writer, writer.commit().await?.entries(many(1_001)), 1_000).await?;
     let receipt = given.commit(writer.commit().await?.entries(many(1_000))).await?;
     expect_eq((receipt.version.number(), receipt.entry_ids.len()), (1_001, 1_000))?;
     expect_eq(given.log(&writer.thread).await?.len(), 1_001)
@@ -37,56 +37,56 @@ pub(crate) async fn a_commit_has_a_thousand_entries_at_most(given: &Given) -> Ve
 
 /// A commit may change as many state keys as the limit. The state of a thread may have as many keys in all.
 pub(crate) async fn state_has_a_thousand_keys_at_most(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a")]).await?;
+    let writer = Writer::with_entries(given, "t", [user_entry("a")]).await?;
     let keys =
         |from: u32, to: u32| (from..to).fold(StateChange::new(), |change, at| change.set(format!("k{at}"), json("1")));
     let with = |change: StateChange| Commit::new(id("t")).with_state(change);
-    refuse(&writer, with(keys(0, 1_001)), 1_000).await?;
-    given.accept(with(keys(0, 1_000))).await?;
-    refuse(&writer, with(keys(1_000, 1_001)), 1_000).await?;
-    refuse(&writer, with(StateChange::new().with("n", StateOp::Add(1))), 1_000).await?;
-    given.accept(with(keys(0, 1_000))).await?;
-    given.accept(with(keys(1_000, 1_001).remove("k0"))).await?;
-    given.accept(with(clearing(keys(2_000, 3_000)))).await?;
-    refuse(&writer, with(keys(3_000, 3_001).remove("k0")), 1_000).await
+    expect_over_limit(&writer, with(keys(0, 1_001)), 1_000).await?;
+    given.expect_accepted(with(keys(0, 1_000))).await?;
+    expect_over_limit(&writer, with(keys(1_000, 1_001)), 1_000).await?;
+    expect_over_limit(&writer, with(StateChange::new().with("n", StateOp::Add(1))), 1_000).await?;
+    given.expect_accepted(with(keys(0, 1_000))).await?;
+    given.expect_accepted(with(keys(1_000, 1_001).remove("k0"))).await?;
+    given.expect_accepted(with(clearing(keys(2_000, 3_000)))).await?;
+    expect_over_limit(&writer, with(keys(3_000, 3_001).remove("k0")), 1_000).await
 }
 
 /// The state of a thread may have as many bytes as the limit. Keys and values count together, whatever operation wrote
 /// them.
 pub(crate) async fn state_has_a_megabyte_at_most(given: &Given) -> Verdict {
     let limit = 1 << 20;
-    let writer = Writer::having(given, "t", [user("a")]).await?;
+    let writer = Writer::with_entries(given, "t", [user_entry("a")]).await?;
     let with = |change: StateChange| Commit::new(id("t")).with_state(change);
     let text = |bytes: usize| json(&format!("\"{}\"", "x".repeat(bytes - 2)));
-    refuse(&writer, with(StateChange::new().set("key", text(limit - 2))), limit as u64).await?;
-    given.accept(with(StateChange::new().set("key", text(limit - 3)))).await?;
-    refuse(&writer, with(StateChange::new().set("b", json("1"))), limit as u64).await?;
-    given.accept(with(StateChange::new().set("key", text(limit - 15)).set("b", text(10)))).await?;
-    refuse(&writer, with(StateChange::new().with("c", StateOp::Add(1))), limit as u64).await?;
-    given.accept(with(StateChange::new().set("key", json("[]")).remove("b"))).await?;
+    expect_over_limit(&writer, with(StateChange::new().set("key", text(limit - 2))), limit as u64).await?;
+    given.expect_accepted(with(StateChange::new().set("key", text(limit - 3)))).await?;
+    expect_over_limit(&writer, with(StateChange::new().set("b", json("1"))), limit as u64).await?;
+    given.expect_accepted(with(StateChange::new().set("key", text(limit - 15)).set("b", text(10)))).await?;
+    expect_over_limit(&writer, with(StateChange::new().with("c", StateOp::Add(1))), limit as u64).await?;
+    given.expect_accepted(with(StateChange::new().set("key", json("[]")).remove("b"))).await?;
     let items = vec![text(limit / 2), text(limit / 2)];
-    refuse(&writer, with(StateChange::new().with("key", StateOp::Append(items))), limit as u64).await
+    expect_over_limit(&writer, with(StateChange::new().with("key", StateOp::Append(items))), limit as u64).await
 }
 
 /// A thread may have as many open runs as the limit. Runs that are done do not count.
 pub(crate) async fn a_thread_has_64_open_runs_at_most(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a")]).await?;
+    let writer = Writer::with_entries(given, "t", [user_entry("a")]).await?;
     for at in 0..64 {
-        write(given, "t", running(&format!("r{at}"))).await?;
+        write_run(given, "t", running(&format!("r{at}"))).await?;
     }
     let one_more = || Commit::new(id("t")).with_run(running("one more"));
-    refuse(&writer, one_more(), 64).await?;
-    write(given, "t", done("done at once")).await?;
-    write(given, "t", running("r7")).await?;
-    write(given, "other", running("elsewhere")).await?;
-    write(given, "t", done("r0")).await?;
-    given.accept(one_more()).await?;
+    expect_over_limit(&writer, one_more(), 64).await?;
+    write_run(given, "t", done("done at once")).await?;
+    write_run(given, "t", running("r7")).await?;
+    write_run(given, "other", running("elsewhere")).await?;
+    write_run(given, "t", done("r0")).await?;
+    given.expect_accepted(one_more()).await?;
     expect_eq(writer.load().await?.open_runs.len(), 64)
 }
 
 /// Labels and titles may have as many bytes as the limit, wherever they are given.
 pub(crate) async fn a_text_has_a_kibibyte_at_most(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a"), checkpoint("c", Some("x"))]).await?;
+    let writer = Writer::with_entries(given, "t", [user_entry("a"), checkpoint("c", Some("x"))]).await?;
     let (fits, long) = (format!("{}é", "x".repeat(1_022)), format!("{}é", "x".repeat(1_023)));
     let drafts = |text: &str| {
         let rewinds = [RewindTo::Label(text.to_owned()), RewindTo::Snapshot(text.to_owned())].map(NewEntry::new);
@@ -94,7 +94,7 @@ pub(crate) async fn a_text_has_a_kibibyte_at_most(given: &Given) -> Verdict {
         [NewEntry::new(named), label("a", Some(text))].into_iter().chain(rewinds)
     };
     for draft in drafts(&long) {
-        refuse(&writer, writer.commit().await?.entry(draft), 1_024).await?;
+        expect_over_limit(&writer, writer.commit().await?.entry(draft), 1_024).await?;
     }
     for draft in drafts(&fits) {
         writer.accept([draft]).await?;
@@ -104,8 +104,8 @@ pub(crate) async fn a_text_has_a_kibibyte_at_most(given: &Given) -> Verdict {
         fields.title = Some(title);
         Commit::new(id(thread)).creating(fields)
     };
-    refuse(&Writer::new(given, "long"), titled("long", long), 1_024).await?;
-    given.accept(titled("fits", fits)).await
+    expect_over_limit(&Writer::new(given, "long"), titled("long", long), 1_024).await?;
+    given.expect_accepted(titled("fits", fits)).await
 }
 
 /// The metadata of a new thread may have as many bytes as the limit, counted as one JSON document.
@@ -117,14 +117,14 @@ pub(crate) async fn metadata_has_64_kibibytes_at_most(given: &Given) -> Verdict 
         Commit::new(id(thread)).creating(fields)
     };
     let limit = 64 << 10;
-    refuse(&Writer::new(given, "long"), with("long", limit + 1), limit as u64).await?;
-    given.accept(with("fits", limit)).await
+    expect_over_limit(&Writer::new(given, "long"), with("long", limit + 1), limit as u64).await?;
+    given.expect_accepted(with("fits", limit)).await
 }
 
 /// If a store is opened with a smaller limit on records, it refuses every larger entry, run and state value.
 pub(crate) async fn a_record_has_a_limit(given: &Given) -> Verdict {
     let small = given.with_limits(|limits| limits.record_bytes = 2_000).await?;
-    let writer = Writer::having(&small, "t", [user("a")]).await?;
+    let writer = Writer::with_entries(&small, "t", [user_entry("a")]).await?;
     let text = |bytes: usize| "x".repeat(bytes);
     let mut run = running("r");
     run.request = Some(json(&format!("\"{}\"", text(2_001))));
@@ -134,7 +134,7 @@ pub(crate) async fn a_record_has_a_limit(given: &Given) -> Verdict {
         writer.commit().await?.with_run(run),
         writer.commit().await?.with_state(StateChange::new().set("k", json(&format!("\"{}\"", text(2_001))))),
     ] {
-        refuse(&writer, commit, 2_000).await?;
+        expect_over_limit(&writer, commit, 2_000).await?;
     }
     let receipt = writer.append([NewEntry::new(Message::user(text(1_700)))]).await?;
     expect_eq(receipt.version.number(), 2)
@@ -144,31 +144,31 @@ pub(crate) async fn a_record_has_a_limit(given: &Given) -> Verdict {
 /// write it.
 pub(crate) async fn a_state_value_has_a_limit(given: &Given) -> Verdict {
     let small = given.with_limits(|limits| limits.record_bytes = 2_000).await?;
-    let writer = Writer::having(&small, "t", [user("a")]).await?;
+    let writer = Writer::with_entries(&small, "t", [user_entry("a")]).await?;
     let text = json(&format!("\"{}\"", "x".repeat(1_200)));
     let append = |key: &str| StateChange::new().with(key, StateOp::Append(vec![text.clone()]));
     let merge =
         |field: &str| StateChange::new().with("object", StateOp::Merge(json(&format!("{{\"{field}\":{text}}}"))));
     let with = |change: StateChange| Commit::new(id("t")).with_state(change);
     for change in [append("list"), merge("a"), merge("a"), append("other list")] {
-        small.accept(with(change)).await?;
+        small.expect_accepted(with(change)).await?;
     }
     for change in [append("list"), merge("b")] {
-        refuse(&writer, with(change), 2_000).await?;
+        expect_over_limit(&writer, with(change), 2_000).await?;
     }
     Ok(())
 }
 
 /// No operation on the state can produce a value that is nested deeper than a JSON value may be.
 pub(crate) async fn the_depth_of_a_state_value_is_limited(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a")]).await?;
+    let writer = Writer::with_entries(given, "t", [user_entry("a")]).await?;
     let nested = |depth: usize| json(&format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
     let with = |key: &str, op| Commit::new(id("t")).with_state(StateChange::new().with(key, op));
     let object = |depth| StateOp::Merge(json(&format!("{{\"a\":{}}}", nested(depth))));
-    given.accept(with("k", StateOp::Set(nested(128)))).await?;
-    given.accept(with("list", StateOp::Append(vec![nested(127)]))).await?;
-    refuse(&writer, with("list", StateOp::Append(vec![json("1"), nested(128)])), 128).await?;
-    given.accept(with("object", object(127))).await
+    given.expect_accepted(with("k", StateOp::Set(nested(128)))).await?;
+    given.expect_accepted(with("list", StateOp::Append(vec![nested(127)]))).await?;
+    expect_over_limit(&writer, with("list", StateOp::Append(vec![json("1"), nested(128)])), 128).await?;
+    given.expect_accepted(with("object", object(127))).await
 }
 
 /// A store with smaller limits enforces them on the bytes of a commit, and on entries, keys, open runs and texts.
@@ -178,17 +178,17 @@ pub(crate) async fn smaller_limits_hold(given: &Given) -> Verdict {
         (limits.open_runs, limits.state_keys, limits.text_bytes) = (1, 3, 8);
     };
     let small = given.with_limits(change).await?;
-    let writer = Writer::having(&small, "t", [user("a")]).await?;
+    let writer = Writer::with_entries(&small, "t", [user_entry("a")]).await?;
     let large = || NewEntry::new(Message::user("x".repeat(2_000)));
     let state = |keys: &[&str]| keys.iter().fold(StateChange::new(), |change, key| change.set(*key, json("1")));
-    refuse(&writer, writer.commit().await?.entries([large(), large(), large()]), 5_000).await?;
-    refuse(&writer, writer.commit().await?.entries((0..4).map(|_| said("x"))), 3).await?;
-    refuse(&writer, writer.commit().await?.with_state(state(&["a", "b", "c"])), 2).await?;
-    refuse(&writer, writer.commit().await?.entry(label("a", Some("123456789"))), 8).await?;
-    small.accept(writer.commit().await?.entries([large(), large()]).with_state(state(&["a", "b"]))).await?;
-    refuse(&writer, writer.commit().await?.with_state(state(&["c", "d"])), 3).await?;
-    write(&small, "t", running("r")).await?;
-    refuse(&writer, writer.commit().await?.with_run(running("s")), 1).await?;
+    expect_over_limit(&writer, writer.commit().await?.entries([large(), large(), large()]), 5_000).await?;
+    expect_over_limit(&writer, writer.commit().await?.entries((0..4).map(|_| message_entry("x"))), 3).await?;
+    expect_over_limit(&writer, writer.commit().await?.with_state(state(&["a", "b", "c"])), 2).await?;
+    expect_over_limit(&writer, writer.commit().await?.entry(label("a", Some("123456789"))), 8).await?;
+    small.expect_accepted(writer.commit().await?.entries([large(), large()]).with_state(state(&["a", "b"]))).await?;
+    expect_over_limit(&writer, writer.commit().await?.with_state(state(&["c", "d"])), 3).await?;
+    write_run(&small, "t", running("r")).await?;
+    expect_over_limit(&writer, writer.commit().await?.with_run(running("s")), 1).await?;
     let above = small.commits()?.commit(writer.commit().await?.with_run(done("s"))).await;
     expect_eq(above.is_ok(), true)
 }
@@ -197,7 +197,7 @@ pub(crate) async fn smaller_limits_hold(given: &Given) -> Verdict {
 /// no single part is too large.
 pub(crate) async fn the_parts_of_a_commit_count_together(given: &Given) -> Verdict {
     let small = given.with_limits(|limits| limits.commit_bytes = 5_000).await?;
-    let writer = Writer::having(&small, "t", [user("a")]).await?;
+    let writer = Writer::with_entries(&small, "t", [user_entry("a")]).await?;
     let large = || NewEntry::new(Message::user("x".repeat(2_000)));
     let (text, mut run) = (json(&format!("\"{}\"", "x".repeat(2_000))), running("r"));
     run.request = Some(text.clone());
@@ -210,9 +210,9 @@ pub(crate) async fn the_parts_of_a_commit_count_together(given: &Given) -> Verdi
         two.clone().with_events(AppendEvents::new([event])),
         two.clone().with_outbox([row]),
     ] {
-        refuse(&writer, commit, 5_000).await?;
+        expect_over_limit(&writer, commit, 5_000).await?;
     }
-    small.accept(two).await
+    small.expect_accepted(two).await
 }
 
 /// Limits on stored totals are checked in the atomic step, so that concurrent commits together do not exceed a limit.

@@ -13,25 +13,25 @@ mod race;
 mod receipt;
 mod state;
 
-/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
-/// promises of the contract that the case shows, and what the case needs.
+/// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
+/// the promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! commit {
-    ($then:ident $($with:tt)*) => {
-        $crate::$then! { [$($with)*] commit
+    ($callback:ident $($arguments:tt)*) => {
+        $crate::$callback! { [$($arguments)*] commit
             atomic: every_part_of_a_commit_is_stored ["CM-1"] [];
             atomic: every_part_of_a_commit_survives_a_reopen ["CM-1"] [Reopen];
             atomic: no_part_of_a_refused_commit_is_stored ["CM-1", "CM-13"] [];
             atomic: no_part_of_a_refused_commit_appears_after_a_reopen ["CM-1", "CM-13", "ER-3"] [Reopen];
             atomic: a_refused_commit_makes_no_thread ["CM-1"] [];
-            atomic: an_error_names_the_part ["CM-19"] [];
+            atomic: an_error_names_the_part_of_the_commit ["CM-19"] [];
             atomic: an_update_writes_no_entry_run_or_state ["CM-2", "TH-9"] [];
-            cancel: a_dropped_turn_is_all_or_nothing ["PR-11", "PR-16", "CM-33"] [Fenced, Race];
-            cancel: an_unknown_outcome_of_a_turn_can_be_resolved ["PR-20", "CM-17"] [Fenced];
+            cancel: a_dropped_settling_commit_is_all_or_nothing ["PR-11", "PR-16", "CM-33"] [Fenced, Race];
+            cancel: an_unknown_outcome_of_a_settling_commit_can_be_resolved ["PR-20", "CM-17"] [Fenced];
             guard: a_guard_is_checked_against_the_version ["CM-3"] [];
             guard: version_zero_can_be_a_guard ["CM-3"] [];
-            guard: any_makes_a_thread_that_never_existed ["CM-4", "TH-23", "TH-24"] [];
+            guard: the_guard_any_creates_a_thread_that_never_existed ["CM-4", "TH-23", "TH-24"] [];
             guard: entries_need_a_guard_or_a_key ["CM-7"] [];
             guard: a_commit_without_entries_does_not_change_the_version ["CM-8"] [];
             guard: a_commit_with_nothing_in_it_is_refused ["CM-9"] [];
@@ -60,7 +60,7 @@ macro_rules! commit {
             state: concurrent_operations_all_take_effect ["CM-39"] [Race];
             state: a_state_revision_has_one_winner ["CM-40"] [Race];
             fence: a_lower_claim_is_refused ["CM-32"] [];
-            fence: a_commit_with_only_a_fence_takes_the_thread_over ["CM-9", "CM-32"] [];
+            fence: a_commit_with_only_a_fence_raises_the_claim_number ["CM-9", "CM-32"] [];
             fence: the_claim_number_of_a_deleted_thread_is_remembered ["CM-32"] [];
             fence: the_highest_claim_number_survives_a_reopen ["CM-32"] [Reopen];
             fence: no_lower_claim_writes_after_a_higher_one ["CM-32"] [Race];
@@ -90,7 +90,7 @@ macro_rules! commit {
             limits: totals_are_checked_in_the_atomic_step ["CM-36", "ER-9"] [Race];
             order: the_first_failing_check_determines_the_error ["CM-43"] [];
             order: a_deleted_thread_is_reported_before_other_errors ["CM-43", "TH-23"] [];
-            order: limits_of_the_commit_come_first ["CM-43"] [];
+            order: limits_of_the_commit_are_checked_first ["CM-43"] [];
             receipt: a_receipt_says_what_the_next_read_gives ["CM-34"] [];
             receipt: times_do_not_decrease ["CM-35", "PR-5"] [Time];
             receipt: versions_follow_the_order_of_commits ["CM-35"] [Race];

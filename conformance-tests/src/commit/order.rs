@@ -7,22 +7,22 @@ use store_core::{
 
 use crate::{
     check::{Failure, Verdict, expect_eq, expect_kind},
-    given::{Given, id, say_keyed},
+    given::{Given, id, keyed_commit_with_message},
     log::{
-        draft::{answering, json, user, users},
+        draft::{json, tool_results, user_entries, user_entry},
         writer::Writer,
     },
     run::draft::{done, running},
 };
 
-fn claim(counter: u64) -> Fence {
+fn fence_of_claim(counter: u64) -> Fence {
     Fence::new(id("dispatch"), ClaimToken::new("token"), 1, ClaimNumber { incarnation: 1, counter })
 }
 
 /// One of the checks of a commit: how to make it fail, and how to recognise its error.
 struct Check {
     name: &'static str,
-    spoil: fn(&mut Commit),
+    make_fail: fn(&mut Commit),
     is_answer: fn(&Error) -> bool,
 }
 
@@ -36,42 +36,42 @@ fn conflict_with(error: &Error, number: u64) -> bool {
 static CHECKS: &[Check] = &[
     Check {
         name: "shape",
-        spoil: |commit| commit.entries.push(answering("no result", &[])),
+        make_fail: |commit| commit.entries.push(tool_results("no result", &[])),
         is_answer: |error| error.kind() == ErrorKind::Invalid,
     },
     Check {
         name: "key",
-        spoil: |commit| commit.key = Some(id("used")),
+        make_fail: |commit| commit.key = Some(id("used")),
         is_answer: |error| error.kind() == ErrorKind::IdempotencyMismatch,
     },
     Check {
         name: "fence",
-        spoil: |commit| commit.fence = Some(claim(4)),
+        make_fail: |commit| commit.fence = Some(fence_of_claim(4)),
         is_answer: |error| error.kind() == ErrorKind::StaleEpoch,
     },
     Check {
         name: "expect",
-        spoil: |commit| commit.expect = Expect::Version(Version::new(2, 1, 0)),
+        make_fail: |commit| commit.expect = Expect::Version(Version::new(2, 1, 0)),
         is_answer: |error| conflict_with(error, 3),
     },
     Check {
         name: "state revision",
-        spoil: |commit| commit.state.get_or_insert_default().expect_revision = Some(7),
+        make_fail: |commit| commit.state.get_or_insert_default().expect_revision = Some(7),
         is_answer: |error| conflict_with(error, 1),
     },
     Check {
         name: "run",
-        spoil: |commit| commit.run = Some(running("done")),
+        make_fail: |commit| commit.run = Some(running("done")),
         is_answer: |error| error.kind() == ErrorKind::InvalidTransition,
     },
     Check {
         name: "entries",
-        spoil: |commit| commit.entries.push(user("a")),
+        make_fail: |commit| commit.entries.push(user_entry("a")),
         is_answer: |error| error.kind() == ErrorKind::AlreadyExists,
     },
     Check {
         name: "totals",
-        spoil: |commit| {
+        make_fail: |commit| {
             let change = commit.state.take().unwrap_or_default();
             commit.state = Some(change.set("one more", json("1")));
         },
@@ -81,20 +81,22 @@ static CHECKS: &[Check] = &[
 
 /// Creates a thread of version 3 and state revision 1, with as many state keys as a thread may have, a used
 /// key, a claim number and a run that is done.
-async fn a_full_thread(given: &Given) -> Verdict {
+async fn create_full_thread(given: &Given) -> Verdict {
     let state = (0..1_000).fold(StateChange::new(), |change, at| change.set(format!("k{at}"), json("1")));
-    let first = Commit::new(id("t")).expecting(Expect::Absent).entries(users(&["a", "b", "c"]));
-    given.accept(first.with_run(done("done")).with_state(state).with_key(id("used")).fenced(claim(5))).await
+    let first = Commit::new(id("t")).expecting(Expect::Absent).entries(user_entries(&["a", "b", "c"]));
+    given
+        .expect_accepted(first.with_run(done("done")).with_state(state).with_key(id("used")).fenced(fence_of_claim(5)))
+        .await
 }
 
 /// A commit that passes all checks.
-fn draft(number: usize) -> Commit {
+fn valid_commit(number: usize) -> Commit {
     let name = format!("new {number}");
-    Commit::new(id("t")).with_key(id(&name)).entry(user(&name))
+    Commit::new(id("t")).with_key(id(&name)).entry(user_entry(&name))
 }
 
 /// Returns the error of a commit that must be refused.
-async fn answer(given: &Given, commit: Commit) -> Result<Error, Failure> {
+async fn error_of(given: &Given, commit: Commit) -> Result<Error, Failure> {
     match given.commits()?.commit(commit).await {
         Ok(receipt) => Err(Failure::new(format!("the commit was accepted: {receipt:?}"))),
         Err(error) => Ok(error),
@@ -104,18 +106,18 @@ async fn answer(given: &Given, commit: Commit) -> Result<Error, Failure> {
 /// If two checks fail, the first of them determines the error. The order is: shape and limits, key, fence, guard, state
 /// revision, run, entries, limits on totals.
 pub(crate) async fn the_first_failing_check_determines_the_error(given: &Given) -> Verdict {
-    a_full_thread(given).await?;
+    create_full_thread(given).await?;
     let writer = Writer::new(given, "t");
     let (before, log) = (writer.load().await?, given.log(&writer.thread).await?);
     for (at, first) in CHECKS.iter().enumerate() {
-        for (beside, second) in CHECKS.iter().enumerate().skip(at) {
-            let mut commit = draft(at * CHECKS.len() + beside);
-            (second.spoil)(&mut commit);
-            if beside > at {
-                (first.spoil)(&mut commit);
+        for (second_at, second) in CHECKS.iter().enumerate().skip(at) {
+            let mut commit = valid_commit(at * CHECKS.len() + second_at);
+            (second.make_fail)(&mut commit);
+            if second_at > at {
+                (first.make_fail)(&mut commit);
             }
             let pair = format!("{} before {}", first.name, second.name);
-            let error = answer(given, commit).await.map_err(|failure| failure.about(&pair))?;
+            let error = error_of(given, commit).await.map_err(|failure| failure.about(&pair))?;
             if !(first.is_answer)(&error) {
                 return Err(Failure::new(format!("{pair}: {error:?}")));
             }
@@ -126,24 +128,25 @@ pub(crate) async fn the_first_failing_check_determines_the_error(given: &Given) 
 
 /// For a deleted thread the error is `NotFound`, unless the check of shape and limits fails, which comes first.
 pub(crate) async fn a_deleted_thread_is_reported_before_other_errors(given: &Given) -> Verdict {
-    a_full_thread(given).await?;
+    create_full_thread(given).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
     for (at, check) in CHECKS.iter().enumerate() {
-        let mut commit = draft(at);
-        (check.spoil)(&mut commit);
-        let error = answer(given, commit).await?;
+        let mut commit = valid_commit(at);
+        (check.make_fail)(&mut commit);
+        let error = error_of(given, commit).await?;
         let kind = if check.name == "shape" { ErrorKind::Invalid } else { ErrorKind::NotFound };
         expect_eq(error.kind(), kind).map_err(|failure| failure.about(check.name))?;
     }
-    let repeat = Commit::new(id("t")).expecting(Expect::Any).entries(users(&["a", "b", "c"])).with_key(id("used"));
+    let repeat =
+        Commit::new(id("t")).expecting(Expect::Any).entries(user_entries(&["a", "b", "c"])).with_key(id("used"));
     expect_kind(given.commits()?.commit(repeat).await, ErrorKind::NotFound).map(drop)
 }
 
 /// The limits on the commit itself are checked together with its shape, before all checks against stored data.
-pub(crate) async fn limits_of_the_commit_come_first(given: &Given) -> Verdict {
-    a_full_thread(given).await?;
-    let stale = || draft(0).expecting(Expect::Absent).fenced(claim(1));
-    let many = stale().entries((0..1_001).map(|at| user(&at.to_string())));
+pub(crate) async fn limits_of_the_commit_are_checked_first(given: &Given) -> Verdict {
+    create_full_thread(given).await?;
+    let stale = || valid_commit(0).expecting(Expect::Absent).fenced(fence_of_claim(1));
+    let many = stale().entries((0..1_001).map(|at| user_entry(&at.to_string())));
     let keys = (0..1_001).fold(StateChange::new(), |change, at| change.set(format!("k{at}"), json("1")));
     let mut long = ThreadFields::default();
     long.title = Some("x".repeat(1_025));
@@ -151,6 +154,6 @@ pub(crate) async fn limits_of_the_commit_come_first(given: &Given) -> Verdict {
         expect_kind(given.commits()?.commit(commit.with_key(id("used"))).await, ErrorKind::LimitExceeded)?;
     }
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
-    let many = say_keyed(&id("t"), "k", "x").entries((0..1_001).map(|at| user(&at.to_string())));
+    let many = keyed_commit_with_message(&id("t"), "k", "x").entries((0..1_001).map(|at| user_entry(&at.to_string())));
     expect_kind(given.commits()?.commit(many).await, ErrorKind::LimitExceeded).map(drop)
 }

@@ -8,9 +8,9 @@ use store_core::{
 };
 
 use crate::{
-    check::{Failure, Verdict, exactly_one, expect, expect_eq, expect_kinds},
-    given::{Given, id, race, said, say, say_keyed},
-    log::draft::{json, user},
+    check::{Failure, Verdict, expect, expect_eq, expect_exactly_one, expect_kinds},
+    given::{Given, commit_with_message, id, keyed_commit_with_message, message_entry, race},
+    log::draft::{json, user_entry},
     run::draft::{done, running},
 };
 
@@ -23,11 +23,12 @@ pub(crate) async fn one_guard_has_one_winner(given: &Given) -> Verdict {
     for round in 1..=ROUNDS {
         let commits = given.commits()?;
         let results = race(6, |task| {
-            let (commits, commit) = (Arc::clone(&commits), say(&thread, guard, &format!("{round}-{task}")));
+            let (commits, commit) =
+                (Arc::clone(&commits), commit_with_message(&thread, guard, &format!("{round}-{task}")));
             async move { commits.commit(commit).await }
         })
         .await;
-        let (won, lost) = exactly_one(results)?;
+        let (won, lost) = expect_exactly_one(results)?;
         expect_kinds(lost, ErrorKind::Conflict)?;
         expect_eq(won.version.number(), round)?;
         versions.insert(won.version.number());
@@ -45,8 +46,9 @@ pub(crate) async fn unguarded_commits_all_take_effect(given: &Given) -> Verdict 
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
     for round in 0..5 {
         let results = race(TASKS, |task| {
-            let (commits, commit) = (Arc::clone(&commits), say_keyed(&thread, &format!("{round}-{task}"), "first"));
-            async move { commits.commit(commit.entries([said("second"), said("third")])).await }
+            let (commits, commit) =
+                (Arc::clone(&commits), keyed_commit_with_message(&thread, &format!("{round}-{task}"), "first"));
+            async move { commits.commit(commit.entries([message_entry("second"), message_entry("third")])).await }
         })
         .await;
         let log = given.log(&thread).await?;
@@ -68,7 +70,8 @@ pub(crate) async fn commits_with_the_same_key_are_applied_once(given: &Given) ->
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
     for round in 0..30_u64 {
         let results = race(6, |_| {
-            let (commits, commit) = (Arc::clone(&commits), say_keyed(&thread, &round.to_string(), "once"));
+            let (commits, commit) =
+                (Arc::clone(&commits), keyed_commit_with_message(&thread, &round.to_string(), "once"));
             async move { commits.commit(commit).await }
         })
         .await;
@@ -87,11 +90,12 @@ pub(crate) async fn a_key_with_different_content_is_refused(given: &Given) -> Ve
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
     for round in 0..20 {
         let results = race(4, |task| {
-            let (commits, commit) = (Arc::clone(&commits), say_keyed(&thread, &format!("k{round}"), &task.to_string()));
+            let (commits, commit) =
+                (Arc::clone(&commits), keyed_commit_with_message(&thread, &format!("k{round}"), &task.to_string()));
             async move { commits.commit(commit).await }
         })
         .await;
-        let (won, lost) = exactly_one(results)?;
+        let (won, lost) = expect_exactly_one(results)?;
         expect_kinds(lost, ErrorKind::IdempotencyMismatch)?;
         expect_eq((won.version.number(), won.deduplicated), (round + 1, false))?;
     }
@@ -99,11 +103,12 @@ pub(crate) async fn a_key_with_different_content_is_refused(given: &Given) -> Ve
 }
 
 /// A commit with many parts that is refused because of one of them.
-fn refused(thread: &ThreadId, task: usize) -> Commit {
-    let much = say_keyed(thread, &format!("refused {task}"), "refused").with_run(running(&format!("refused {task}")));
+fn commit_to_refuse(thread: &ThreadId, task: usize) -> Commit {
+    let much = keyed_commit_with_message(thread, &format!("refused {task}"), "refused")
+        .with_run(running(&format!("refused {task}")));
     let state = StateChange::new().with("count", StateOp::Add(1_000)).with("refused", StateOp::Add(1));
     match task % 3 {
-        0 => much.with_state(state).entry(said("x").below(id("unknown"))),
+        0 => much.with_state(state).entry(message_entry("x").below(id("unknown"))),
         1 => much.with_state(state.with("text", StateOp::Add(1))),
         _ => much.with_state(state).with_run(done("done")),
     }
@@ -115,15 +120,15 @@ pub(crate) async fn a_refused_commit_does_not_affect_other_writers(given: &Given
     const ROUNDS: usize = 10;
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
     let text = StateChange::new().set("text", json("\"x\""));
-    given.accept(Commit::new(thread.clone()).with_run(done("done")).with_state(text)).await?;
+    given.expect_accepted(Commit::new(thread.clone()).with_run(done("done")).with_state(text)).await?;
     let results = race(TASKS, |task| {
         let (commits, thread) = (Arc::clone(&commits), thread.clone());
         async move {
             let mut ends = Vec::new();
             for round in 0..ROUNDS {
-                let own = say_keyed(&thread, &format!("{task}-{round}"), "accepted");
+                let own = keyed_commit_with_message(&thread, &format!("{task}-{round}"), "accepted");
                 let own = own.with_state(StateChange::new().with("count", StateOp::Add(1)));
-                ends.push(commits.commit(if task % 2 == 0 { own } else { refused(&thread, task / 2) }).await);
+                ends.push(commits.commit(if task % 2 == 0 { own } else { commit_to_refuse(&thread, task / 2) }).await);
             }
             ends
         }
@@ -146,7 +151,7 @@ pub(crate) async fn a_thousand_commits_follow_each_other(given: &Given) -> Verdi
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
     let mut guard = Expect::Absent;
     for at in 0..1_000 {
-        let commit = Commit::new(thread.clone()).expecting(guard).entry(user(&at.to_string()));
+        let commit = Commit::new(thread.clone()).expecting(guard).entry(user_entry(&at.to_string()));
         let receipt = commits.commit(commit.with_state(StateChange::new().with("n", StateOp::Add(1)))).await?;
         guard = Expect::Version(receipt.version);
     }
@@ -191,7 +196,7 @@ async fn write_rounds(
     let thread = id(&format!("t{}", task % 8));
     let mut receipts = Vec::new();
     for round in 0..rounds {
-        let commit = say_keyed(&thread, &format!("{task}-{round}"), "text");
+        let commit = keyed_commit_with_message(&thread, &format!("{task}-{round}"), "text");
         let commit = commit.with_state(StateChange::new().with("n", StateOp::Add(1)));
         receipts.push(commits.commit(commit).await?);
     }
@@ -203,7 +208,7 @@ async fn write_rounds(
 pub(crate) async fn a_stale_commit_can_be_rebased(given: &Given) -> Verdict {
     const TASKS: usize = 8;
     let (commits, threads) = (given.commits()?, given.threads()?);
-    given.a_thread("t").await?;
+    given.create_empty_thread("t").await?;
     let results = race(TASKS, |task| rebase(Arc::clone(&commits), Arc::clone(&threads), task)).await;
     let receipts = results.into_iter().collect::<Result<Vec<_>, _>>()?;
     expect_eq(receipts.iter().filter(|receipt| receipt.deduplicated).count(), 0)?;
@@ -212,7 +217,7 @@ pub(crate) async fn a_stale_commit_can_be_rebased(given: &Given) -> Verdict {
     expect_eq(said, (0..TASKS).map(|task| task.to_string()).collect())?;
     // After that, repeating a commit returns its first receipt, whatever its guard is.
     for (task, receipt) in receipts.into_iter().enumerate() {
-        let again = Commit::new(id("t")).expecting(Expect::Absent).entry(user(&task.to_string()));
+        let again = Commit::new(id("t")).expecting(Expect::Absent).entry(user_entry(&task.to_string()));
         let again = commits.commit(again.with_key(id(&format!("k{task}")))).await?;
         expect_eq((again.deduplicated, again.version), (true, receipt.version))?;
     }
@@ -227,7 +232,8 @@ async fn rebase(
 ) -> Result<Receipt, Failure> {
     loop {
         let thread = threads.load_thread(&id("t")).await?.ok_or_else(|| Failure::new("thread `t` does not exist"))?;
-        let commit = Commit::new(thread.id).expecting(Expect::Version(thread.version)).entry(user(&task.to_string()));
+        let commit =
+            Commit::new(thread.id).expecting(Expect::Version(thread.version)).entry(user_entry(&task.to_string()));
         match commits.commit(commit.with_key(id(&format!("k{task}")))).await {
             Ok(receipt) => return Ok(receipt),
             Err(error) if error.kind() == ErrorKind::Conflict => tokio::task::yield_now().await,

@@ -6,12 +6,12 @@ use store_core::{Commit, ErrorKind, Expect, Receipt, RunOutcome, RunStatus, Stat
 
 use crate::{
     check::{Verdict, expect, expect_eq, expect_kind},
-    given::{Given, id, race, say, say_keyed},
+    given::{Given, commit_with_message, id, keyed_commit_with_message, race},
     log::{
-        draft::{clear, json, note, rewind, user, users},
+        draft::{json, rewind, rewind_to_start, side_note, user_entries, user_entry},
         writer::Writer,
     },
-    run::draft::{change, load, running},
+    run::draft::{change, load_run, running},
 };
 
 /// The next read returns the version, the head, the ids, the state revision, the run status and the time that are in
@@ -22,11 +22,11 @@ pub(crate) async fn a_receipt_says_what_the_next_read_gives(given: &Given) -> Ve
     let failed = RunStatus::done(RunOutcome::Failed { error: "x".repeat(2_000) });
     for (at, commit) in [
         Commit::new(id("t")).creating(ThreadFields::default()),
-        Commit::new(id("t")).entries(users(&["a", "b"])).with_run(running("r")),
-        Commit::new(id("t")).entries([note("c"), rewind("a")]).with_state(state("1")),
-        Commit::new(id("t")).entries([user("d"), clear()]),
+        Commit::new(id("t")).entries(user_entries(&["a", "b"])).with_run(running("r")),
+        Commit::new(id("t")).entries([side_note("c"), rewind("a")]).with_state(state("1")),
+        Commit::new(id("t")).entries([user_entry("d"), rewind_to_start()]),
         Commit::new(id("t")).with_run(change("r", failed)).with_state(state("2")),
-        Commit::new(id("t")).entries([user("e")]),
+        Commit::new(id("t")).entries([user_entry("e")]),
     ]
     .into_iter()
     .enumerate()
@@ -39,7 +39,7 @@ pub(crate) async fn a_receipt_says_what_the_next_read_gives(given: &Given) -> Ve
         expect_eq(receipt.first_seq, new.first().map(|entry| entry.seq))?;
         expect_eq(receipt.entry_ids, new.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>())?;
         if let Some(status) = receipt.run_status {
-            expect_eq(status, load(given, "r").await?.status)?;
+            expect_eq(status, load_run(given, "r").await?.status)?;
         }
         expect_eq(receipt.deduplicated, false)?;
     }
@@ -56,7 +56,7 @@ pub(crate) async fn times_do_not_decrease(given: &Given) -> Verdict {
             2 => given.set_back(Duration::from_secs(3_600)).await,
             _ => {}
         }
-        let receipt = given.commit(say_keyed(&writer.thread, &round.to_string(), "text")).await?;
+        let receipt = given.commit(keyed_commit_with_message(&writer.thread, &round.to_string(), "text")).await?;
         expect(receipt.time >= last, format!("time {} follows {last}", receipt.time))?;
         last = receipt.time;
         let thread = writer.load().await?;
@@ -79,7 +79,7 @@ pub(crate) async fn versions_follow_the_order_of_commits(given: &Given) -> Verdi
             for round in 0..10 {
                 let name = format!("{task}-{round}");
                 let state = StateChange::new().set("last", json(&format!("\"{name}\"")));
-                let commit = Commit::new(id("t")).with_key(id(&name)).entry(user(&name)).with_state(state);
+                let commit = Commit::new(id("t")).with_key(id(&name)).entry(user_entry(&name)).with_state(state);
                 receipts.push(commits.commit(commit).await?);
             }
             Ok::<Vec<Receipt>, store_core::Error>(receipts)
@@ -103,36 +103,36 @@ pub(crate) async fn versions_follow_the_order_of_commits(given: &Given) -> Verdi
 /// The time `at` that a commit states becomes the time of the thread, and of each entry that has no time of its own.
 /// `updated_at` never decreases.
 pub(crate) async fn a_commit_may_say_when_it_happened(given: &Given) -> Verdict {
-    let now = given.commit(say_keyed(&id("clock"), "k", "text")).await?.time;
+    let now = given.commit(keyed_commit_with_message(&id("clock"), "k", "text")).await?.time;
     let before = |seconds: u64| now.saturating_sub(Duration::from_secs(seconds));
     let writer = Writer::new(given, "t");
-    let own = user("own").with_timestamp(Timestamp::MAX);
-    let first = Commit::new(id("t")).expecting(Expect::Absent).entries([user("a"), own]).at(before(900));
+    let own = user_entry("own").with_timestamp(Timestamp::MAX);
+    let first = Commit::new(id("t")).expecting(Expect::Absent).entries([user_entry("a"), own]).at(before(900));
     let receipt = given.commit(first).await?;
     expect(receipt.time >= now, "the receipt does not give store time")?;
     let made = writer.load().await?;
     expect_eq((made.created_at, made.updated_at), (before(900), before(900)))?;
     for (name, at, updated) in [("b", 500, 500), ("c", 700, 500), ("d", 0, 0)] {
-        given.accept(writer.commit().await?.entry(user(name)).at(before(at))).await?;
+        given.expect_accepted(writer.commit().await?.entry(user_entry(name)).at(before(at))).await?;
         expect_eq(writer.entry(name).await?.timestamp, before(at))?;
         expect_eq(writer.load().await?.updated_at, before(updated))?;
     }
     expect_eq(writer.load().await?.created_at, before(900))?;
     expect_eq(writer.entry("a").await?.timestamp, before(900))?;
     expect_eq(writer.entry("own").await?.timestamp, Timestamp::MAX)?;
-    let receipt = writer.append([user("e")]).await?;
+    let receipt = writer.append([user_entry("e")]).await?;
     expect_eq(writer.load().await?.updated_at, receipt.time)
 }
 
 /// A commit with an `at` later than store time is refused, and creates nothing.
 pub(crate) async fn a_commit_time_in_the_future_is_refused(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a"])).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&["a"])).await?;
     let now = writer.load().await?.updated_at;
     for at in [now.saturating_add(Duration::from_secs(24 * 3_600)), Timestamp::MAX] {
-        writer.refuse_commit(writer.commit().await?.entry(user("x")).at(at), ErrorKind::Invalid).await?;
-        let new = say(&id("new"), Expect::Absent, "x").at(at);
+        writer.expect_commit_refused(writer.commit().await?.entry(user_entry("x")).at(at), ErrorKind::Invalid).await?;
+        let new = commit_with_message(&id("new"), Expect::Absent, "x").at(at);
         expect_kind(given.commits()?.commit(new).await, ErrorKind::Invalid)?;
     }
     expect_eq(given.threads()?.load_thread(&id("new")).await?, None)?;
-    given.accept(writer.commit().await?.entry(user("b")).at(now)).await
+    given.expect_accepted(writer.commit().await?.entry(user_entry("b")).at(now)).await
 }

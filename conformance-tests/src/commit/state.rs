@@ -6,31 +6,31 @@ use store_core::{Commit, ContextRequest, DeleteRequest, ErrorKind, Expect, Json,
 
 use super::draft::clearing;
 use crate::{
-    check::{Failure, Verdict, exactly_one, expect_eq, expect_kind, expect_kinds},
-    given::{Given, id, race, say, say_keyed},
+    check::{Failure, Verdict, expect_eq, expect_exactly_one, expect_kind, expect_kinds},
+    given::{Given, commit_with_message, id, keyed_commit_with_message, race},
     log::draft::json,
 };
 
-async fn change(given: &Given, change: StateChange) -> Verdict {
-    changed(given, change).await.map(drop)
+async fn change_state(given: &Given, change: StateChange) -> Verdict {
+    change_state_for_receipt(given, change).await.map(drop)
 }
 
 /// Commits a state change to the thread `t`, and returns the receipt.
-async fn changed(given: &Given, change: StateChange) -> Result<store_core::Receipt, Failure> {
+async fn change_state_for_receipt(given: &Given, change: StateChange) -> Result<store_core::Receipt, Failure> {
     given.commit(Commit::new(id("t")).with_state(change)).await
 }
 
 /// Returns the state revision and the state of the thread `t`.
-async fn state(given: &Given) -> Result<(u64, ThreadState), Failure> {
+async fn load_state(given: &Given) -> Result<(u64, ThreadState), Failure> {
     let context = given.threads()?.load_context(&id("t"), ContextRequest::head()).await?;
     Ok((context.thread.state_revision, context.state))
 }
 
-fn wanted(pairs: &[(&str, &str)]) -> ThreadState {
+fn state_with(pairs: &[(&str, &str)]) -> ThreadState {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), json(value))).collect()
 }
 
-fn clear() -> StateChange {
+fn clearing_change() -> StateChange {
     clearing(StateChange::new())
 }
 
@@ -49,50 +49,52 @@ pub(crate) async fn state_changes_by_key(given: &Given) -> Verdict {
             new().set("", json("\"\"")).set("a.b\u{0}", json("2")),
             &[("", "\"\""), ("a", "null"), ("a.b\u{0}", "2"), ("c", "3")],
         ),
-        (clear().set("d", json("4")).with("a", StateOp::Add(1)), &[("a", "1"), ("d", "4")]),
-        (clear(), &[]),
+        (clearing_change().set("d", json("4")).with("a", StateOp::Add(1)), &[("a", "1"), ("d", "4")]),
+        (clearing_change(), &[]),
     ]
     .into_iter()
     .enumerate()
     {
-        let receipt = changed(given, step).await?;
+        let receipt = change_state_for_receipt(given, step).await?;
         expect_eq(receipt.state_revision, at as u64 + 1)?;
-        expect_eq(state(given).await?, (receipt.state_revision, wanted(pairs)))?;
+        expect_eq(load_state(given).await?, (receipt.state_revision, state_with(pairs)))?;
     }
     Ok(())
 }
 
 /// A commit without state changes does not change the state. The state is deleted with its thread.
 pub(crate) async fn state_is_kept_if_a_commit_does_not_change_it(given: &Given) -> Verdict {
-    change(given, StateChange::new().set("a", json("1"))).await?;
-    let receipt = given.commit(say_keyed(&id("t"), "k", "text")).await?;
+    change_state(given, StateChange::new().set("a", json("1"))).await?;
+    let receipt = given.commit(keyed_commit_with_message(&id("t"), "k", "text")).await?;
     expect_eq(receipt.state_revision, 1)?;
     // A state change that names no key does not increase the revision.
-    let receipt = given.commit(say_keyed(&id("t"), "l", "text").with_state(StateChange::new().expecting(1))).await?;
+    let receipt = given
+        .commit(keyed_commit_with_message(&id("t"), "l", "text").with_state(StateChange::new().expecting(1)))
+        .await?;
     expect_eq(receipt.state_revision, 1)?;
-    let wrong = say_keyed(&id("t"), "m", "text").with_state(StateChange::new().expecting(2));
+    let wrong = keyed_commit_with_message(&id("t"), "m", "text").with_state(StateChange::new().expecting(2));
     expect_kind(given.commits()?.commit(wrong).await, ErrorKind::Conflict)?;
-    expect_eq(state(given).await?, (1, wanted(&[("a", "1")])))?;
+    expect_eq(load_state(given).await?, (1, state_with(&[("a", "1")])))?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
-    given.accept(say(&id("t"), Expect::Absent, "anew")).await?;
-    expect_eq(state(given).await?, (0, wanted(&[])))?;
-    let receipt = changed(given, StateChange::new().with("a", StateOp::Add(1)).expecting(0)).await?;
-    expect_eq((receipt.state_revision, state(given).await?.1), (1, wanted(&[("a", "1")])))
+    given.expect_accepted(commit_with_message(&id("t"), Expect::Absent, "anew")).await?;
+    expect_eq(load_state(given).await?, (0, state_with(&[])))?;
+    let receipt = change_state_for_receipt(given, StateChange::new().with("a", StateOp::Add(1)).expecting(0)).await?;
+    expect_eq((receipt.state_revision, load_state(given).await?.1), (1, state_with(&[("a", "1")])))
 }
 
 /// A commit may name a state key at most once. If a key is both set and removed, or set twice, the commit is refused.
 pub(crate) async fn a_commit_names_a_state_key_at_most_once(given: &Given) -> Verdict {
-    change(given, StateChange::new().set("b", json("1"))).await?;
+    change_state(given, StateChange::new().set("b", json("1"))).await?;
     let set = || StateChange::new().set("x", json("0")).set("a", json("1"));
     for twice in [set().remove("a"), set().set("a", json("1")), set().with("a", StateOp::Add(1)), set().remove("x")] {
         let commit = Commit::new(id("t")).with_state(twice);
         expect_kind(given.commits()?.commit(commit).await, ErrorKind::Invalid)?;
     }
-    expect_eq(state(given).await?, (1, wanted(&[("b", "1")])))
+    expect_eq(load_state(given).await?, (1, state_with(&[("b", "1")])))
 }
 
 /// Pairs of a stored value and an operation that is refused for this value.
-fn misfits() -> Vec<(&'static str, StateOp)> {
+fn refused_operations() -> Vec<(&'static str, StateOp)> {
     let add = || StateOp::Add(1);
     vec![
         ("1.0", add()),
@@ -117,14 +119,14 @@ fn misfits() -> Vec<(&'static str, StateOp)> {
 /// An operation is refused if the stored value has another type or if the result would overflow. The other keys of the
 /// commit do not change either.
 pub(crate) async fn an_operation_on_a_value_of_another_type_is_refused(given: &Given) -> Verdict {
-    for (stored, op) in misfits() {
+    for (stored, op) in refused_operations() {
         let about = format!("{op:?} of {stored}");
-        change(given, clear().set("k", json(stored))).await?;
-        let before = state(given).await?;
+        change_state(given, clearing_change().set("k", json(stored))).await?;
+        let before = load_state(given).await?;
         let misfit = Commit::new(id("t")).with_state(StateChange::new().with("n", StateOp::Add(1)).with("k", op));
         let refused = expect_kind(given.commits()?.commit(misfit).await, ErrorKind::Invalid);
         refused.map_err(|failure| failure.about(about))?;
-        expect_eq(state(given).await?, before)?;
+        expect_eq(load_state(given).await?, before)?;
     }
     Ok(())
 }
@@ -148,10 +150,10 @@ pub(crate) async fn an_operation_applies_to_the_stored_value(given: &Given) -> V
         (Some("{}"), StateOp::Merge(json("{}")), "{}"),
         (Some("1.0"), StateOp::Set(json("2.50")), "2.50"),
     ] {
-        let before = stored.map_or_else(clear, |stored| clear().set("k", json(stored)));
-        change(given, before).await?;
-        change(given, StateChange::new().with("k", op.clone())).await?;
-        expect_eq(state(given).await?.1, wanted(&[("k", after)]))
+        let before = stored.map_or_else(clearing_change, |stored| clearing_change().set("k", json(stored)));
+        change_state(given, before).await?;
+        change_state(given, StateChange::new().with("k", op.clone())).await?;
+        expect_eq(load_state(given).await?.1, state_with(&[("k", after)]))
             .map_err(|failure| failure.about(format!("{op:?}")))?;
     }
     Ok(())
@@ -185,7 +187,7 @@ pub(crate) async fn concurrent_operations_all_take_effect(given: &Given) -> Verd
     .await;
     results.into_iter().collect::<Result<Vec<_>, _>>()?;
     let total = TASKS * ROUNDS;
-    let (revision, state) = state(given).await?;
+    let (revision, state) = load_state(given).await?;
     expect_eq((revision, state.len()), (total as u64, total + 4))?;
     expect_eq((&state["sum"], &state["max"]), (&json(&total.to_string()), &json(&(total - 1).to_string())))?;
     let mut items: Vec<usize> = state["list"].to()?;
@@ -210,9 +212,9 @@ pub(crate) async fn a_state_revision_has_one_winner(given: &Given) -> Verdict {
             async move { commits.commit(commit).await }
         })
         .await;
-        let (won, lost) = exactly_one(results)?;
+        let (won, lost) = expect_exactly_one(results)?;
         expect_kinds(lost, ErrorKind::Conflict)?;
         expect_eq(won.state_revision, round + 1)?;
     }
-    expect_eq(state(given).await?.1.get("n"), Some(&json("30")))
+    expect_eq(load_state(given).await?.1.get("n"), Some(&json("30")))
 }

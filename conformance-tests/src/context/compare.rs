@@ -6,7 +6,7 @@ use crate::{
     check::{Failure, Verdict, expect_eq, expect_kind},
     given::{Given, id},
     log::{
-        draft::{note, user, users},
+        draft::{side_note, user_entries, user_entry},
         writer::Writer,
     },
 };
@@ -21,11 +21,18 @@ async fn comparison(writer: &Writer<'_>, left: &str, right: &str) -> Result<[Str
 /// The paths of two leaves share their entries up to the point at which they separate. A comparison returns the last
 /// shared entry and what follows on either path.
 pub(crate) async fn two_leaves_are_compared(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a", "b", "c", "d"])).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b", "c", "d"])).await?;
     writer
-        .accept([user("e").below(id("b")), note("beside"), user("f"), user("g").with_parent(ParentRef::Root)])
+        .accept([
+            user_entry("e").below(id("b")),
+            side_note("beside"),
+            user_entry("f"),
+            user_entry("g").with_parent(ParentRef::Root),
+        ])
         .await?;
-    writer.accept([user("h").below(id("a")), user("i").below(id("f")), user("j").below(id("d"))]).await?;
+    writer
+        .accept([user_entry("h").below(id("a")), user_entry("i").below(id("f")), user_entry("j").below(id("d"))])
+        .await?;
     for (left, right, wanted) in [
         ("j", "i", ["b", "c d j", "e f i"]),
         ("i", "j", ["b", "e f i", "c d j"]),

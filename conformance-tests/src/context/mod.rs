@@ -3,18 +3,18 @@
 mod budget;
 mod compaction;
 mod compare;
-mod moment;
+mod consistency;
 mod pairing;
 mod path;
-mod sketch;
+mod short_form;
 
-/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
-/// promises of the contract that the case shows, and what the case needs.
+/// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
+/// the promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! context {
-    ($then:ident $($with:tt)*) => {
-        $crate::$then! { [$($with)*] context
+    ($callback:ident $($arguments:tt)*) => {
+        $crate::$callback! { [$($arguments)*] context
             path: a_context_is_made_of_the_path ["CX-1"] [];
             path: without_a_head_the_context_is_empty ["CX-1", "EN-28"] [];
             path: a_context_has_only_messages_visible_to_the_model ["CX-2"] [];
@@ -33,7 +33,7 @@ macro_rules! context {
             compaction: a_compaction_request_contains_the_older_messages ["CX-18"] [];
             pairing: a_result_without_its_call_is_left_out ["CX-6", "CX-9", "CX-10"] [];
             pairing: a_result_on_another_branch_answers_no_call ["CX-1", "CX-7"] [];
-            pairing: a_call_without_a_result_is_treated_as_asked ["CX-7", "CX-10"] [];
+            pairing: a_call_without_a_result_is_treated_as_requested ["CX-7", "CX-10"] [];
             pairing: results_follow_their_calls ["CX-8"] [];
             pairing: of_several_results_the_last_counts ["CX-8"] [];
             pairing: a_call_id_may_be_reused ["CX-8"] [];
@@ -44,7 +44,7 @@ macro_rules! context {
             budget: the_oldest_turns_are_left_out_first ["CX-19"] [];
             budget: the_last_summary_is_always_kept ["CX-19"] [];
             budget: no_budget_separates_a_call_from_its_result ["CX-19"] [];
-            moment: a_context_is_a_consistent_snapshot ["CX-13", "CM-1", "PR-13"] [Race];
+            consistency: a_context_is_a_consistent_snapshot ["CX-13", "CM-1", "PR-13"] [Race];
             compare: two_leaves_are_compared ["CX-16"] [];
         }
     };

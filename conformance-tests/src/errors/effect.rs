@@ -11,13 +11,13 @@ use super::refusals::{prepare, refused_calls};
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind},
-    given::{id, say, say_keyed},
+    given::{commit_with_message, id, keyed_commit_with_message},
 };
 
 /// The threads, logs, contexts, runs and dispatches of a tenant, as lines of text. A case compares such lines.
-pub(crate) async fn everything(stores: &TenantStores) -> Result<Vec<String>, Failure> {
+pub(crate) async fn tenant_as_text(stores: &TenantStores) -> Result<Vec<String>, Failure> {
     let mut all = match &stores.threads {
-        Some(threads) => of_threads(&**threads).await?,
+        Some(threads) => threads_as_text(&**threads).await?,
         None => Vec::new(),
     };
     if let Some(mailbox) = &stores.mailbox {
@@ -28,7 +28,7 @@ pub(crate) async fn everything(stores: &TenantStores) -> Result<Vec<String>, Fai
     Ok(all)
 }
 
-async fn of_threads(threads: &dyn ThreadRunStore) -> Result<Vec<String>, Failure> {
+async fn threads_as_text(threads: &dyn ThreadRunStore) -> Result<Vec<String>, Failure> {
     let most = PageRequest::first(1000);
     let listed = threads.list_threads(ThreadQuery::default().with_page(most.clone())).await?;
     let mut all = lines("threads", &listed);
@@ -53,24 +53,24 @@ fn lines<T: std::fmt::Debug>(what: &str, page: &Page<T>) -> Vec<String> {
 pub(super) async fn refused_calls_change_nothing(given: &Given) -> Verdict {
     let stores = given.stores()?;
     prepare(&stores).await?;
-    let before = everything(&stores).await?;
+    let before = tenant_as_text(&stores).await?;
     for (call, error) in refused_calls(given.contract(), &stores).await? {
         let kind = error.kind();
         expect_kind::<()>(Err(error), kind).map_err(|failure| failure.about(call))?;
     }
-    expect_eq(everything(&stores).await?, before)?;
+    expect_eq(tenant_as_text(&stores).await?, before)?;
     let Some(commits) = &stores.commits else { return Ok(()) };
-    let _receipt = commits.commit(say_keyed(&id("t"), "new-key", "free")).await?;
+    let _receipt = commits.commit(keyed_commit_with_message(&id("t"), "new-key", "free")).await?;
     Ok(())
 }
 
 /// After the store is closed and reopened, no effect of a refused call appears.
 pub(super) async fn refused_calls_leave_nothing_after_a_reopen(given: &Given) -> Verdict {
     prepare(&given.stores()?).await?;
-    let before = everything(&given.stores()?).await?;
+    let before = tenant_as_text(&given.stores()?).await?;
     refused_calls(given.contract(), &given.stores()?).await?;
     given.reopen().await?;
-    expect_eq(everything(&given.stores()?).await?, before)
+    expect_eq(tenant_as_text(&given.stores()?).await?, before)
 }
 
 /// If a refused call is made again, it is refused in the same way, because a refusal changes nothing that could change
@@ -93,25 +93,25 @@ pub(super) async fn an_unknown_outcome_can_be_resolved(given: &Given) -> Verdict
     for applied in [true, false] {
         let name = format!("t-{applied}");
         if applied {
-            given.a_thread(&name).await?;
+            given.create_empty_thread(&name).await?;
         }
         // The outcome of a creation is resolved by loading the thread.
         let thread = match threads.load_thread(&id(&name)).await? {
             Some(thread) => thread,
-            None => given.a_thread(&name).await?,
+            None => given.create_empty_thread(&name).await?,
         };
         // The outcome of a commit without a key is resolved by loading the thread and comparing its version.
-        let commit = say(&id(&name), Expect::Version(thread.version), "x");
+        let commit = commit_with_message(&id(&name), Expect::Version(thread.version), "x");
         if applied {
-            given.accept(commit.clone()).await?;
+            given.expect_accepted(commit.clone()).await?;
         }
         if given.thread(&id(&name)).await?.version == thread.version {
-            given.accept(commit).await?;
+            given.expect_accepted(commit).await?;
         }
         // The outcome of a commit with a key is resolved by repeating the commit.
-        let keyed = say_keyed(&id(&name), "k", "y");
+        let keyed = keyed_commit_with_message(&id(&name), "k", "y");
         if applied {
-            given.accept(keyed.clone()).await?;
+            given.expect_accepted(keyed.clone()).await?;
         }
         let receipt = commits.commit(keyed).await?;
         expect_eq((receipt.deduplicated, receipt.version.number()), (applied, 2))?;
@@ -129,11 +129,11 @@ pub(super) async fn an_unknown_outcome_of_maintenance_can_be_resolved(given: &Gi
         let fenced = |counter| {
             let number = ClaimNumber { incarnation: 0, counter };
             let fence = Fence::new(id("dispatch"), ClaimToken::new("token"), 1, number);
-            say_keyed(&kept, &format!("{counter} {applied}"), "x").fenced(fence)
+            keyed_commit_with_message(&kept, &format!("{counter} {applied}"), "x").fenced(fence)
         };
-        given.a_log("idle", &["x"]).await?;
+        given.create_thread_with_messages("idle", &["x"]).await?;
         given.advance(IDLE + Duration::from_secs(1)).await;
-        given.accept(fenced(9)).await?;
+        given.expect_accepted(fenced(9)).await?;
         let calls = 0..=usize::from(applied);
         for _ in calls.clone() {
             threads.prune_threads(PruneRequest { idle: IDLE, limit: 1_000, dry_run: false }).await?;
@@ -148,7 +148,7 @@ pub(super) async fn an_unknown_outcome_of_maintenance_can_be_resolved(given: &Gi
         for _ in calls {
             threads.reset_fence(&kept).await?;
         }
-        given.accept(fenced(3)).await?;
+        given.expect_accepted(fenced(3)).await?;
     }
     Ok(())
 }

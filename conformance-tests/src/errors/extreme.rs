@@ -10,15 +10,15 @@ use store_core::{
     ThreadFilter, ThreadId, ThreadOrder, ThreadPatch, ThreadQuery, Timestamp, TokenCounts, UsageRecord, Version,
 };
 
-use super::effect::everything;
+use super::effect::tenant_as_text;
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_kind},
-    given::{id, said},
+    given::{id, message_entry},
 };
 
 /// Checks that a call succeeded, or was refused because of its arguments.
-fn is_an_answer<T: std::fmt::Debug>(ended: Result<T>, call: &str) -> Verdict {
+fn expect_answer<T: std::fmt::Debug>(ended: Result<T>, call: &str) -> Verdict {
     let Err(error) = ended else { return Ok(()) };
     let broken = matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unavailable | ErrorKind::Closed);
     expect(!broken, format!("{call}: {error:?}"))?;
@@ -43,14 +43,14 @@ fn time_filters() -> Vec<ThreadFilter> {
 
 /// Lists and counts of threads and runs succeed or are refused with every filter, order and limit.
 pub(super) async fn lists_handle_every_filter(given: &Given) -> Verdict {
-    given.a_log("t", &["x"]).await?;
+    given.create_thread_with_messages("t", &["x"]).await?;
     let threads = given.threads()?;
     for filter in time_filters() {
-        is_an_answer(threads.count_threads(&filter).await, "count")?;
+        expect_answer(threads.count_threads(&filter).await, "count")?;
         for order in [ThreadOrder::LastActivity, ThreadOrder::Creation] {
             for direction in [Direction::Forward, Direction::Backward] {
                 let query = ThreadQuery::new(filter.clone()).ordered(order, direction);
-                is_an_answer(threads.list_threads(query.clone()).await, "list")?;
+                expect_answer(threads.list_threads(query.clone()).await, "list")?;
                 let most = query.with_page(PageRequest::first(u32::MAX));
                 expect_kind(threads.list_threads(most).await, ErrorKind::Invalid)?;
             }
@@ -59,15 +59,15 @@ pub(super) async fn lists_handle_every_filter(given: &Given) -> Verdict {
     let mut runs = RunFilter::default();
     for (before, after) in [(Timestamp::MIN, Timestamp::MAX), (Timestamp::MAX, Timestamp::MIN)] {
         (runs.created_before, runs.created_after) = (Some(before), Some(after));
-        is_an_answer(threads.count_runs(&runs).await, "count_runs")?;
-        is_an_answer(threads.list_runs(RunQuery::new(runs.clone())).await, "list_runs")?;
+        expect_answer(threads.count_runs(&runs).await, "count_runs")?;
+        expect_answer(threads.list_runs(RunQuery::new(runs.clone())).await, "list_runs")?;
     }
     Ok(())
 }
 
 /// Lists of entries, and contexts, succeed with every window, direction and budget.
 pub(super) async fn logs_handle_every_window(given: &Given) -> Verdict {
-    given.a_log("t", &["a", "b", "c"]).await?;
+    given.create_thread_with_messages("t", &["a", "b", "c"]).await?;
     let (threads, t): (_, ThreadId) = (given.threads()?, id("t"));
     let ends = [None, Some(0), Some(1), Some(3), Some(4), Some(u64::MAX)];
     for (from, to) in ends.into_iter().flat_map(|from| ends.map(|to| (from, to))) {
@@ -110,9 +110,9 @@ fn extreme_entries() -> Vec<NewEntry> {
         NewEntry::new(RewindTo::Snapshot("\u{0}".to_owned())),
         NewEntry::new(RewindTo::Start).with_side(true),
         NewEntry::new(NewBody::Checkpoint { number: Some(u64::MAX), label: Some(String::new()) }),
-        said("x").with_side(true),
-        said("x").with_id(id("self")).below(id("self")),
-        said("x").with_run(id("no run"), Some(u32::MAX)),
+        message_entry("x").with_side(true),
+        message_entry("x").with_id(id("self")).below(id("self")),
+        message_entry("x").with_run(id("no run"), Some(u32::MAX)),
     ]
 }
 
@@ -136,37 +136,40 @@ fn extreme_commits() -> Vec<Commit> {
     commits.extend([run, outside].map(|run| t().with_run(run)));
     commits.extend([Timestamp::MIN, Timestamp::MAX].map(|at| t().with_state(StateChange::new().remove("k")).at(at)));
     commits.push(t().with_state(StateChange::new().expecting(u64::MAX)));
-    commits.push(t().expecting(Expect::Version(Version::new(u64::MAX, u64::MAX, u64::MAX))).entry(said("x")));
+    commits.push(t().expecting(Expect::Version(Version::new(u64::MAX, u64::MAX, u64::MAX))).entry(message_entry("x")));
     commits
 }
 
 /// Commits with any number, time or name succeed or are refused, and everything that they wrote can be read.
 pub(super) async fn commits_handle_every_argument(given: &Given) -> Verdict {
-    given.a_log("t", &["x"]).await?;
+    given.create_thread_with_messages("t", &["x"]).await?;
     for commit in extreme_commits().into_iter().chain(extreme_commits()) {
         let call = format!("{commit:?}");
-        is_an_answer(given.commits()?.commit(commit).await, &call)?;
+        expect_answer(given.commits()?.commit(commit).await, &call)?;
     }
-    everything(&given.stores()?).await.map(drop)
+    tenant_as_text(&given.stores()?).await.map(drop)
 }
 
 /// Changes of threads with any guard, time or name succeed or are refused.
 pub(super) async fn thread_changes_handle_every_argument(given: &Given) -> Verdict {
-    given.a_thread("t").await?;
+    given.create_empty_thread("t").await?;
     let (threads, t): (_, ThreadId) = (given.threads()?, id("t"));
     let far = Expect::Version(Version::new(u64::MAX, u64::MAX, u64::MAX));
     let patch = ThreadPatch::default().with_title("\u{0}").with_metadata("", Json::null());
-    is_an_answer(threads.update_thread(&t, patch, far).await, "update")?;
-    is_an_answer(threads.delete_thread(&t, DeleteRequest { expect: far, ..DeleteRequest::default() }).await, "delete")?;
+    expect_answer(threads.update_thread(&t, patch, far).await, "update")?;
+    expect_answer(
+        threads.delete_thread(&t, DeleteRequest { expect: far, ..DeleteRequest::default() }).await,
+        "delete",
+    )?;
     for idle in [Duration::ZERO, Duration::MAX] {
         let request = PruneRequest { idle, limit: 1000, dry_run: true };
-        is_an_answer(threads.prune_threads(request).await, "prune")?;
+        expect_answer(threads.prune_threads(request).await, "prune")?;
     }
     let mut first = NewThread::new(id("first"));
     first.at = Some(Timestamp::MIN);
     threads.create_thread(first).await?;
-    is_an_answer(threads.reset_fence(&id("unknown")).await, "reset_fence")?;
-    everything(&given.stores()?).await.map(drop)
+    expect_answer(threads.reset_fence(&id("unknown")).await, "reset_fence")?;
+    tenant_as_text(&given.stores()?).await.map(drop)
 }
 
 /// A title of a mebibyte, a million keys, 10,000 entries and JSON of a million levels are each refused with
@@ -183,7 +186,7 @@ pub(super) async fn huge_arguments_are_refused(given: &Given) -> Verdict {
     expect_kind(threads.create_thread(new).await, ErrorKind::LimitExceeded)?;
     let keys = (0..keys).fold(StateChange::new(), |change, at| change.set(at.to_string(), Json::null()));
     expect_kind(commits.commit(Commit::new(id("new")).with_state(keys)).await, ErrorKind::LimitExceeded)?;
-    let many = Commit::new(id("new")).expecting(Expect::Absent).entries((0..10_000).map(|_| said("x")));
+    let many = Commit::new(id("new")).expecting(Expect::Absent).entries((0..10_000).map(|_| message_entry("x")));
     expect_kind(commits.commit(many).await, ErrorKind::LimitExceeded)?;
     let deep = format!("{}{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
     expect_kind(Json::parse(&deep), ErrorKind::LimitExceeded)?;

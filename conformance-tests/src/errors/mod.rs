@@ -3,34 +3,34 @@
 
 mod effect;
 mod extreme;
-mod long;
+mod long_ids;
+mod messages;
 mod refusals;
 mod sizes;
-mod small;
-mod words;
+mod smaller_limits;
 
 pub(crate) use self::{
-    effect::everything,
+    effect::tenant_as_text,
     refusals::{prepare, refusals},
-    sizes::{Draft, Kind},
+    sizes::{RecordKind, WriteCall},
 };
 
-/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
-/// promises of the contract that the case shows, and what the case needs.
+/// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
+/// the promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! errors {
-    ($then:ident $($with:tt)*) => {
-        $crate::$then! { [$($with)*] errors
+    ($callback:ident $($arguments:tt)*) => {
+        $crate::$callback! { [$($arguments)*] errors
             effect: refused_calls_change_nothing ["ER-2"] [];
             effect: refused_calls_are_refused_again ["ER-2", "ER-5"] [];
             effect: refused_calls_leave_nothing_after_a_reopen ["ER-3"] [Reopen];
             sizes: any_size_up_to_the_limit_is_kept ["ER-9", "ER-10"] [Limits];
-            words: outcomes_agree_with_the_table ["ER-1", "ER-5"] [];
-            words: errors_become_documents ["ER-7", "ER-1"] [];
-            words: messages_are_short_and_lower_case ["ER-6"] [];
-            words: errors_show_no_secret ["ER-6"] [];
-            words: refusals_name_the_record_or_part_concerned ["ER-1"] [];
+            messages: outcomes_agree_with_the_table ["ER-1", "ER-5"] [];
+            messages: errors_become_documents ["ER-7", "ER-1"] [];
+            messages: messages_are_short_and_lower_case ["ER-6"] [];
+            messages: errors_show_no_secret ["ER-6"] [];
+            messages: refusals_name_the_record_or_part_concerned ["ER-1"] [];
             {
                 effect: an_unknown_outcome_can_be_resolved ["PR-20", "ER-5", "CM-17"] [Threads];
                 effect: an_unknown_outcome_of_maintenance_can_be_resolved ["PR-20", "CM-42"] [Threads, Time];
@@ -39,8 +39,8 @@ macro_rules! errors {
                 extreme: commits_handle_every_argument ["ER-8"] [Threads];
                 extreme: thread_changes_handle_every_argument ["ER-8"] [Threads];
                 extreme: huge_arguments_are_refused ["ER-9"] [Threads];
-                small: a_record_larger_than_declared_is_refused ["ER-10", "ER-9", "PR-1"] [Threads, Limits];
-                small: a_commit_larger_than_declared_is_refused ["ER-10", "ER-9"] [Threads, Limits];
+                smaller_limits: a_record_larger_than_declared_is_refused ["ER-10", "ER-9", "PR-1"] [Threads, Limits];
+                smaller_limits: a_commit_larger_than_declared_is_refused ["ER-10", "ER-9"] [Threads, Limits];
             }
         }
     };

@@ -16,7 +16,7 @@ use store_core::{
 use crate::{
     case::Contract,
     check::Failure,
-    given::{id, said, say, say_keyed},
+    given::{commit_with_message, id, keyed_commit_with_message, message_entry},
 };
 
 /// The name of a call, and the error that it ended with.
@@ -66,9 +66,9 @@ async fn prepare_threads(
     let on = RunChange::new(id("on"), RunStatus::Running).with_agent(id("agent"));
     let over = RunChange::new(id("over"), RunStatus::done(RunOutcome::NaturalEnd)).with_agent(id("agent"));
     for commit in [
-        say_keyed(&id("t"), "key", CANARY).with_run(on),
+        keyed_commit_with_message(&id("t"), "key", CANARY).with_run(on),
         Commit::new(id("t")).with_run(over),
-        Commit::new(id("t")).entry(said("x").with_id(id("e"))).with_key(id("key-2")),
+        Commit::new(id("t")).entry(message_entry("x").with_id(id("e"))).with_key(id("key-2")),
         Commit::new(id("t")).with_state(StateChange::new().set("text", Json::of(CANARY)?)).fenced(fence(9)),
     ] {
         let _receipt = commits.commit(commit).await?;
@@ -103,12 +103,12 @@ pub(crate) async fn refused_calls(
     stores: &TenantStores,
 ) -> std::result::Result<Vec<Refused>, Failure> {
     let ends = match contract {
-        Contract::ThreadRunStore => of_threads(stores).await,
-        Contract::CommitCoordinator => of_commits(stores).await,
-        Contract::PendingStore => of_pending(stores).await,
-        Contract::EventStore => of_events(stores).await,
-        Contract::MailboxStore | Contract::LiveChannel => of_mailbox(stores).await,
-        Contract::OutboxStore => of_outbox(stores).await,
+        Contract::ThreadRunStore => refused_thread_calls(stores).await,
+        Contract::CommitCoordinator => refused_commit_calls(stores).await,
+        Contract::PendingStore => refused_pending_calls(stores).await,
+        Contract::EventStore => refused_event_calls(stores).await,
+        Contract::MailboxStore | Contract::LiveChannel => refused_mailbox_calls(stores).await,
+        Contract::OutboxStore => refused_outbox_calls(stores).await,
     };
     ends.into_iter()
         .map(|(call, ended)| match ended {
@@ -118,7 +118,7 @@ pub(crate) async fn refused_calls(
         .collect()
 }
 
-async fn of_threads(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
+async fn refused_thread_calls(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let Some(threads) = &stores.threads else { return Vec::new() };
     let mut late = NewThread::new(id("new"));
     late.at = Some(Timestamp::MAX);
@@ -153,7 +153,7 @@ async fn of_threads(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     ]
 }
 
-async fn of_commits(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
+async fn refused_commit_calls(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let Some(commits) = &stores.commits else { return Vec::new() };
     let mut ends = Vec::new();
     for (call, commit) in refused_commits() {
@@ -162,7 +162,7 @@ async fn of_commits(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     ends
 }
 
-async fn of_pending(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
+async fn refused_pending_calls(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let (Some(pending), Some(commits)) = (&stores.pending, &stores.commits) else { return Vec::new() };
     let t: ThreadId = id("t");
     let append = |inputs: Vec<NewInput>| pending.append_pending(AppendPending::new(id("t"), inputs));
@@ -191,34 +191,39 @@ async fn of_pending(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
         ("consume: stale", consume("i", 77).await.map(drop)),
         (
             "entry: pending id",
-            commits.commit(say_keyed(&t, "k", "x").entry(said("x").with_id(id("i")))).await.map(drop),
+            commits
+                .commit(keyed_commit_with_message(&t, "k", "x").entry(message_entry("x").with_id(id("i"))))
+                .await
+                .map(drop),
         ),
         ("list: cursor", pending.list_threads_with_pending(forged).await.map(drop)),
         ("list: limit", pending.list_threads_with_pending(PageRequest::first(0)).await.map(drop)),
     ]
 }
 
-async fn of_events(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
+async fn refused_event_calls(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let (Some(events), Some(commits)) = (&stores.events, &stores.commits) else { return Vec::new() };
     let scope = || Scope::Thread(id("t"));
-    let fact = || NewEvent::new(id("kind"), [scope()]);
+    let new_event = || NewEvent::new(id("kind"), [scope()]);
     let secret = |draft: NewEvent| Json::of(CANARY).map(|payload| draft.with_payload(payload));
-    let (Ok(hidden), Ok(unscoped)) = (secret(fact()), secret(NewEvent::new(id("kind"), []))) else { return Vec::new() };
+    let (Ok(hidden), Ok(unscoped)) = (secret(new_event()), secret(NewEvent::new(id("kind"), []))) else {
+        return Vec::new();
+    };
     let with = |drafts: Vec<NewEvent>| AppendEvents::new(drafts);
     let mut fenced = with(vec![hidden.clone()]);
     fenced.fence = Some(fence(3));
-    let mut nobody = with(vec![hidden.clone()]).with_key(id("w"), id("k"));
-    nobody.writer = None;
+    let mut without_writer = with(vec![hidden.clone()]).with_key(id("w"), id("k"));
+    without_writer.writer = None;
     let forged = Cursor::from_text("forged");
     let list = |page| EventQuery::new(scope()).with_page(page);
     let trim = TrimRequest::new(scope(), TrimBefore::Cursor(forged.clone()));
     let follow = Subscribe::new(scope(), Start::After(forged.clone()));
     let foreign = NewEvent::new(id("kind"), [Scope::Thread(id("child"))]);
-    let commit = say_keyed(&id("t"), "new-key", CANARY).with_events(with(vec![foreign]));
+    let commit = keyed_commit_with_message(&id("t"), "new-key", CANARY).with_events(with(vec![foreign]));
     vec![
         ("append: nothing", events.append_events(with(vec![])).await.map(drop)),
         ("append: scope", events.append_events(with(vec![unscoped])).await.map(drop)),
-        ("append: writer", events.append_events(nobody).await.map(drop)),
+        ("append: writer", events.append_events(without_writer).await.map(drop)),
         ("append: counter", events.append_events(with(vec![hidden]).expecting(scope(), 77)).await.map(drop)),
         ("append: fence", events.append_events(fenced).await.map(drop)),
         ("list: limit", events.list_events(list(PageRequest::first(0))).await.map(drop)),
@@ -229,11 +234,11 @@ async fn of_events(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     ]
 }
 
-async fn of_outbox(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
+async fn refused_outbox_calls(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let (Some(outbox), Some(commits)) = (&stores.outbox, &stores.commits) else { return Vec::new() };
     let row = |text: &str| Json::of(&text).map(|payload| NewOutboxRow::new(id("lane"), id("target"), payload));
     let (Ok(hidden), Ok(other)) = (row(CANARY), row("other")) else { return Vec::new() };
-    let with = |row: NewOutboxRow| say_keyed(&id("t"), "new-key", CANARY).with_outbox([row]);
+    let with = |row: NewOutboxRow| keyed_commit_with_message(&id("t"), "new-key", CANARY).with_outbox([row]);
     let claim = |limit| ClaimOutbox::new(id("lane"), id("worker"), limit);
     let token = || ClaimToken::new(CANARY);
     let list = |page| OutboxQuery::default().with_page(page);
@@ -262,7 +267,8 @@ async fn of_outbox(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
 /// One commit for each reason for which commits are refused.
 fn refused_commits() -> Vec<(&'static str, Commit)> {
     let t: ThreadId = id("t");
-    let keyed = |entry: NewEntry| Commit::new(id("t")).with_key(id("new-key")).entry(said(CANARY)).entry(entry);
+    let keyed =
+        |entry: NewEntry| Commit::new(id("t")).with_key(id("new-key")).entry(message_entry(CANARY)).entry(entry);
     let state = |op| Commit::new(id("t")).with_state(StateChange::new().set("other", Json::null()).with("text", op));
     let run = |name: &str| RunChange::new(id(name), RunStatus::Running);
     let other = Expect::Version(Version::new(77, 1, 0));
@@ -271,38 +277,41 @@ fn refused_commits() -> Vec<(&'static str, Commit)> {
     outside.input = vec![store_core::EntryRange { from: 1, to: 99 }];
     vec![
         ("nothing", Commit::new(t.clone())),
-        ("no guard", say(&t, Expect::Any, CANARY)),
+        ("no guard", commit_with_message(&t, Expect::Any, CANARY)),
         ("message", keyed(NewEntry::new(Message::new(Role::Tool, vec![])))),
         ("state twice", Commit::new(t.clone()).with_state(twice)),
-        ("deleted", say_keyed(&id("gone"), "k", CANARY)),
-        ("key", say_keyed(&t, "key", "other content")),
-        ("fence", keyed(said("x")).fenced(fence(3))),
-        ("version", say(&t, other, CANARY)),
-        ("absent", say(&t, Expect::Absent, CANARY)),
+        ("deleted", keyed_commit_with_message(&id("gone"), "k", CANARY)),
+        ("key", keyed_commit_with_message(&t, "key", "other content")),
+        ("fence", keyed(message_entry("x")).fenced(fence(3))),
+        ("version", commit_with_message(&t, other, CANARY)),
+        ("absent", commit_with_message(&t, Expect::Absent, CANARY)),
         ("state revision", Commit::new(t.clone()).with_state(StateChange::new().set("k", Json::null()).expecting(99))),
-        ("run transition", keyed(said("x")).with_run(run("over"))),
-        ("run agent", keyed(said("x")).with_run(run("on").with_agent(id("another")))),
-        ("run range", keyed(said("x")).with_run(outside)),
-        ("new run without agent", keyed(said("x")).with_run(run("new"))),
+        ("run transition", keyed(message_entry("x")).with_run(run("over"))),
+        ("run agent", keyed(message_entry("x")).with_run(run("on").with_agent(id("another")))),
+        ("run range", keyed(message_entry("x")).with_run(outside)),
+        ("new run without agent", keyed(message_entry("x")).with_run(run("new"))),
         ("run elsewhere", Commit::new(id("child")).with_run(run("on"))),
-        ("entry taken", keyed(said("x").with_id(id("e")))),
-        ("entry parent", keyed(said("x").below(id("unknown")))),
+        ("entry taken", keyed(message_entry("x").with_id(id("e")))),
+        ("entry parent", keyed(message_entry("x").below(id("unknown")))),
         ("label target", keyed(NewEntry::new(Label::new(id("unknown"), Some(CANARY.to_owned()))))),
-        ("time", keyed(said("x")).at(Timestamp::MAX)),
+        ("time", keyed(message_entry("x")).at(Timestamp::MAX)),
         ("state type", state(StateOp::Add(1))),
-        ("parent", Commit::new(id("new")).expecting(Expect::Absent).entry(said("x")).creating(below("unknown"))),
-        ("unknown", say(&id("new"), other, CANARY)),
+        (
+            "parent",
+            Commit::new(id("new")).expecting(Expect::Absent).entry(message_entry("x")).creating(below("unknown")),
+        ),
+        ("unknown", commit_with_message(&id("new"), other, CANARY)),
     ]
 }
 
-async fn of_mailbox(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
+async fn refused_mailbox_calls(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let Some(mailbox) = &stores.mailbox else { return Vec::new() };
     let work = |name: &str| NewDispatch::new(id("t"), id("r")).with_id(id(name)).with_payload(Json::null());
     let first = |answers: Result<Vec<Result<Enqueued>>>| answers.and_then(|mut answers| answers.remove(0)).map(drop);
     let forged = PageRequest::first(2).after(Cursor::from_text("forged"));
     let claim = ClaimRef::new(id("queued"), ClaimToken::new(CANARY));
     let lease = Duration::from_secs(1);
-    let nobody = ClaimRequest::new(id("w"), Duration::ZERO);
+    let without_lease = ClaimRequest::new(id("w"), Duration::ZERO);
     let by_claim = DispatchQuery::default().ordered(DispatchOrder::Claim, Direction::Forward);
     let error = Settlement::DeadLetter { error: CANARY.to_owned() };
     let settled = mailbox.settle(vec![(claim.clone(), error)]).await;
@@ -316,7 +325,7 @@ async fn of_mailbox(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
         ("enqueue: many", mailbox.enqueue(vec![work("other"); 1_001]).await.map(drop)),
         ("cancel: unknown", mailbox.cancel(&id("unknown")).await.map(drop)),
         ("cancel: finished", mailbox.cancel(&id("cancelled")).await.map(drop)),
-        ("claim: lease", mailbox.claim(nobody).await.map(drop)),
+        ("claim: lease", mailbox.claim(without_lease).await.map(drop)),
         ("claim: limit", mailbox.claim(ClaimRequest::new(id("w"), lease).up_to(0)).await.map(drop)),
         ("extend: lost", mailbox.extend(&claim, lease).await.map(drop)),
         ("extend: lease", mailbox.extend(&claim, Duration::ZERO).await.map(drop)),

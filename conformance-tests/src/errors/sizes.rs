@@ -9,12 +9,12 @@ use store_core::{
 use crate::{
     Contract, Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind, expect_some},
-    given::{id, said},
+    given::{id, message_entry},
 };
 
 /// The kinds of records that can hold a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RecordKind {
     Metadata,
     Message,
     State,
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
 
 /// A call that writes a text.
 #[derive(Debug, Clone)]
-pub(crate) enum Draft {
+pub(crate) enum WriteCall {
     Thread(NewThread),
     Commit(Box<Commit>),
     Inputs(AppendPending),
@@ -34,7 +34,7 @@ pub(crate) enum Draft {
     Dispatch(NewDispatch),
 }
 
-impl Draft {
+impl WriteCall {
     pub(crate) async fn send(self, stores: &TenantStores) -> std::result::Result<Result<()>, Failure> {
         let lacks = || Failure::new("the store does not have the contract");
         Ok(match self {
@@ -51,16 +51,16 @@ impl Draft {
 }
 
 /// The text of the first block of a message.
-fn said_in(message: &Message) -> Option<String> {
+fn first_text(message: &Message) -> Option<String> {
     match &message.blocks.first()?.kind {
         BlockKind::Text(text) => Some(text.clone()),
         _ => None,
     }
 }
 
-impl Kind {
+impl RecordKind {
     /// The kinds of records that a contract writes.
-    pub(crate) const fn of(contract: Contract) -> &'static [Self] {
+    pub(crate) const fn of_contract(contract: Contract) -> &'static [Self] {
         match contract {
             Contract::ThreadRunStore => &[Self::Metadata],
             Contract::CommitCoordinator => &[Self::Message, Self::State],
@@ -81,28 +81,28 @@ impl Kind {
     }
 
     /// A call that writes `text` under `name`. If the call takes several records, it writes a small one first.
-    pub(crate) fn draft(self, name: &str, text: &str) -> Result<Draft> {
-        let commit = Commit::new(id(name)).expecting(Expect::Absent).entry(said("small"));
+    pub(crate) fn write_call(self, name: &str, text: &str) -> Result<WriteCall> {
+        let commit = Commit::new(id(name)).expecting(Expect::Absent).entry(message_entry("small"));
         let event = || NewEvent::new(id("kind"), [Scope::Thread(id(name))]);
         let input = |text: &str| NewInput::message(Message::user(text));
         Ok(match self {
             Self::Metadata => {
                 let mut fields = ThreadFields::default();
                 fields.metadata.insert("k".to_owned(), Json::of(text)?);
-                Draft::Thread(NewThread::new(id(name)).with_fields(fields))
+                WriteCall::Thread(NewThread::new(id(name)).with_fields(fields))
             }
-            Self::Message => Draft::Commit(Box::new(commit.entry(said(text).with_id(id("large"))))),
-            Self::State => Draft::Commit(Box::new(commit.with_state(StateChange::new().set("k", Json::of(text)?)))),
+            Self::Message => WriteCall::Commit(Box::new(commit.entry(message_entry(text).with_id(id("large"))))),
+            Self::State => WriteCall::Commit(Box::new(commit.with_state(StateChange::new().set("k", Json::of(text)?)))),
             Self::Row => {
                 let small = NewOutboxRow::new(id(name), id("target"), Json::null());
                 let large = NewOutboxRow::new(id(name), id("target"), Json::of(text)?);
-                Draft::Commit(Box::new(commit.with_outbox([small, large])))
+                WriteCall::Commit(Box::new(commit.with_outbox([small, large])))
             }
-            Self::Input => Draft::Inputs(AppendPending::new(id(name), [input("small"), input(text)])),
-            Self::Event => Draft::Events(AppendEvents::new([event(), event().with_payload(Json::of(text)?)])),
+            Self::Input => WriteCall::Inputs(AppendPending::new(id(name), [input("small"), input(text)])),
+            Self::Event => WriteCall::Events(AppendEvents::new([event(), event().with_payload(Json::of(text)?)])),
             Self::Dispatch => {
                 let work = NewDispatch::new(id(name), id("run")).with_id(id(name));
-                Draft::Dispatch(work.with_payload(Json::of(text)?))
+                WriteCall::Dispatch(work.with_payload(Json::of(text)?))
             }
         })
     }
@@ -128,7 +128,7 @@ impl Kind {
             Self::Metadata => return Ok(thread.metadata.get("k").map(read).transpose()?),
             Self::Message => {
                 let entry = expect_some(threads.load_entry(&id(name), &id("large")).await?, "entry")?;
-                return Ok(Entry::message(&entry).and_then(said_in));
+                return Ok(Entry::message(&entry).and_then(first_text));
             }
             Self::State => threads.load_context(&id(name), ContextRequest::head()).await?.state.remove("k"),
             Self::Row => {
@@ -140,7 +140,7 @@ impl Kind {
                 let pending = expect_some(stores.pending.as_ref(), "pending input")?;
                 let last = pending.load_queue(&id(name)).await?.inputs.pop();
                 let Some(PendingBody::Message(message)) = last.map(|input| input.body) else { return Ok(None) };
-                return Ok(said_in(&message));
+                return Ok(first_text(&message));
             }
         };
         expect_some(found.as_ref().map(read).transpose()?, "value").map(Some)
@@ -148,19 +148,19 @@ impl Kind {
 
     /// Writes texts of 0 bytes, 1 byte and 64 KiB, and texts that make the record one byte smaller than its limit,
     /// exactly as large, and one byte larger. Checks that only the last one is refused and that all others are kept.
-    pub(crate) async fn any_size(self, stores: &TenantStores, limits: &Limits) -> Verdict {
+    pub(crate) async fn expect_all_sizes(self, stores: &TenantStores, limits: &Limits) -> Verdict {
         let limit = self.limit(limits);
         let text = |bytes: u64| "x".repeat(usize::try_from(bytes).unwrap_or(usize::MAX));
         // The length of the text that makes the record exactly as large as the limit.
         let mut most = limit;
-        while let Err(refused) = self.draft(&format!("{self:?} of most bytes"), &text(most))?.send(stores).await? {
+        while let Err(refused) = self.write_call(&format!("{self:?} of most bytes"), &text(most))?.send(stores).await? {
             let Detail::LimitExceeded { max, actual, .. } = *refused.detail() else { return Err(refused.into()) };
             expect_eq((max, actual > max), (limit, true))?;
             most = limit.saturating_sub(actual - most);
         }
         for (at, bytes) in [0, 1, 64 << 10, most - 1, most, most + 1].into_iter().enumerate() {
             let (name, given) = (format!("{self:?} {at}"), text(bytes));
-            let sent = self.draft(&name, &given)?.send(stores).await?;
+            let sent = self.write_call(&name, &given)?.send(stores).await?;
             let found = self.load(stores, &name).await?;
             if bytes > most {
                 expect_kind(sent, ErrorKind::LimitExceeded)?;
@@ -180,8 +180,8 @@ impl Kind {
 /// with `LimitExceeded` and writes nothing.
 pub(super) async fn any_size_up_to_the_limit_is_kept(given: &Given) -> Verdict {
     let small = given.with_limits(|limits| limits.record_bytes = 80 << 10).await?;
-    for kind in Kind::of(given.contract()) {
-        let kept = kind.any_size(&small.stores()?, small.limits()).await;
+    for kind in RecordKind::of_contract(given.contract()) {
+        let kept = kind.expect_all_sizes(&small.stores()?, small.limits()).await;
         kept.map_err(|failure| failure.about(format!("{kind:?}")))?;
     }
     Ok(())

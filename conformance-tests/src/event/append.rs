@@ -16,10 +16,13 @@ use store_core::{
     PageRequest, Scope, Timestamp,
 };
 
-use super::draft::{all, append, append_all, both, events, expect_kinds, fact, of_run, of_thread, refuse};
+use super::draft::{
+    all_events, append, append_all, events, expect_event_kinds, expect_refused, of_run, of_thread,
+    thread_and_run_event, thread_event,
+};
 use crate::{
     Given, Verdict,
-    check::{exactly_one, expect, expect_eq, expect_kind},
+    check::{expect, expect_eq, expect_exactly_one, expect_kind},
     given::{id, race},
     log::draft::json,
 };
@@ -27,7 +30,8 @@ use crate::{
 /// An event is in each of its scopes, and has a cursor for each of them. It can be loaded by its id, and has every
 /// field that the caller gave.
 pub(super) async fn an_event_is_in_each_of_its_scopes(given: &Given) -> Verdict {
-    let mut draft = both("run.started").with_payload(json(r#"{"n":1.50}"#)).with_visibility(EventVisibility::Audit);
+    let mut draft =
+        thread_and_run_event("run.started").with_payload(json(r#"{"n":1.50}"#)).with_visibility(EventVisibility::Audit);
     draft.origin = Some(id("worker"));
     draft.causation_id = Some(id("cause"));
     draft.correlation_id = Some(id("turn"));
@@ -41,25 +45,25 @@ pub(super) async fn an_event_is_in_each_of_its_scopes(given: &Given) -> Verdict 
     let store = events(given)?;
     expect_eq(store.load_event(&event.id).await?, Some(event.clone()))?;
     expect_eq(store.load_event(&id("unknown")).await?, None)?;
-    expect_eq(all(given, &of_thread("t")).await?, vec![event.clone()])?;
-    expect_eq(all(given, &of_run("r")).await?, vec![event])?;
-    expect_eq(all(given, &of_thread("r")).await?, vec![])
+    expect_eq(all_events(given, &of_thread("t")).await?, vec![event.clone()])?;
+    expect_eq(all_events(given, &of_run("r")).await?, vec![event])?;
+    expect_eq(all_events(given, &of_thread("r")).await?, vec![])
 }
 
 /// Events, their order and their cursors survive a reopen. New events follow the earlier ones.
 pub(super) async fn events_survive_a_reopen(given: &Given) -> Verdict {
-    append_all(given, [both("a"), fact("b")]).await?;
-    let before = (all(given, &of_thread("t")).await?, all(given, &of_run("r")).await?);
+    append_all(given, [thread_and_run_event("a"), thread_event("b")]).await?;
+    let before = (all_events(given, &of_thread("t")).await?, all_events(given, &of_run("r")).await?);
     given.reopen().await?;
-    expect_eq((all(given, &of_thread("t")).await?, all(given, &of_run("r")).await?), before)?;
+    expect_eq((all_events(given, &of_thread("t")).await?, all_events(given, &of_run("r")).await?), before)?;
     append(given, &["c"]).await?;
-    expect_kinds(given, &of_thread("t"), "a b c").await
+    expect_event_kinds(given, &of_thread("t"), "a b c").await
 }
 
 /// A draft must have the scope of one thread, of one run, or of one of each, and a schema version of at least 1.
 pub(super) async fn an_event_draft_needs_a_scope_and_a_version(given: &Given) -> Verdict {
     let of = |scopes: Vec<Scope>| NewEvent::new(id("x"), scopes);
-    let mut unversioned = fact("x");
+    let mut unversioned = thread_event("x");
     unversioned.schema_version = 0;
     for draft in [
         of(vec![]),
@@ -69,40 +73,40 @@ pub(super) async fn an_event_draft_needs_a_scope_and_a_version(given: &Given) ->
         of(vec![of_thread("t"), of_thread("t")]),
         unversioned,
     ] {
-        refuse(given, AppendEvents::new([fact("good"), draft]), ErrorKind::Invalid).await?;
+        expect_refused(given, AppendEvents::new([thread_event("good"), draft]), ErrorKind::Invalid).await?;
     }
-    refuse(given, AppendEvents::new([]), ErrorKind::Invalid).await?;
+    expect_refused(given, AppendEvents::new([]), ErrorKind::Invalid).await?;
     append_all(given, [of(vec![of_run("r"), of_thread("t")]), of(vec![of_run("r")])]).await.map(drop)
 }
 
 /// The events of a scope are in the order in which they were appended, and are numbered from 1 without gaps.
 pub(super) async fn sequences_are_dense_in_each_scope(given: &Given) -> Verdict {
-    append_all(given, [fact("a"), both("b")]).await?;
+    append_all(given, [thread_event("a"), thread_and_run_event("b")]).await?;
     append_all(given, [NewEvent::new(id("c"), [of_run("r")])]).await?;
-    append_all(given, [both("d"), fact("e")]).await?;
-    expect_kinds(given, &of_thread("t"), "a b d e").await?;
-    expect_kinds(given, &of_run("r"), "b c d").await?;
+    append_all(given, [thread_and_run_event("d"), thread_event("e")]).await?;
+    expect_event_kinds(given, &of_thread("t"), "a b d e").await?;
+    expect_event_kinds(given, &of_run("r"), "b c d").await?;
     let store = events(given)?;
     expect_eq(store.load_scope(&of_thread("t")).await?.appended, 4)?;
     expect_eq(store.load_scope(&of_run("r")).await?.appended, 3)?;
-    let times: Vec<_> = all(given, &of_thread("t")).await?.iter().map(|event| event.created_at).collect();
+    let times: Vec<_> = all_events(given, &of_thread("t")).await?.iter().map(|event| event.created_at).collect();
     expect(times.is_sorted(), "the times of the events decrease")
 }
 
 /// An append appends all of its drafts or none of them. In each scope they follow each other directly, even if other
 /// callers append at the same time.
 pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
-    let mut bad = fact("bad");
+    let mut bad = thread_event("bad");
     bad.schema_version = 0;
-    refuse(given, AppendEvents::new([fact("a"), fact("b"), bad]), ErrorKind::Invalid).await?;
-    let wrong = AppendEvents::new([fact("a"), both("b")]).expecting(of_run("r"), 7);
-    refuse(given, wrong, ErrorKind::Conflict).await?;
+    expect_refused(given, AppendEvents::new([thread_event("a"), thread_event("b"), bad]), ErrorKind::Invalid).await?;
+    let wrong = AppendEvents::new([thread_event("a"), thread_and_run_event("b")]).expecting(of_run("r"), 7);
+    expect_refused(given, wrong, ErrorKind::Conflict).await?;
     let store = events(given)?;
     race(4, |task| {
         let store = Arc::clone(&store);
         async move {
             for round in 0..20 {
-                let drafts = (0..3).map(|at| fact(&format!("{task}.{round}.{at}")));
+                let drafts = (0..3).map(|at| thread_event(&format!("{task}.{round}.{at}")));
                 store.append_events(AppendEvents::new(drafts)).await?;
             }
             Ok::<_, store_core::Error>(())
@@ -111,7 +115,7 @@ pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
     .await
     .into_iter()
     .collect::<store_core::Result<Vec<()>>>()?;
-    let found = all(given, &of_thread("t")).await?;
+    let found = all_events(given, &of_thread("t")).await?;
     expect_eq(found.len(), 240)?;
     for three in found.chunks(3) {
         let stem = three[0].kind.as_str().trim_end_matches('0').to_owned();
@@ -124,31 +128,33 @@ pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
 /// It is also refused if none of its drafts is in that scope.
 pub(super) async fn an_expectation_counts_all_events_ever_appended(given: &Given) -> Verdict {
     let store = events(given)?;
-    let with = |kind: &str, scope: Scope, count| AppendEvents::new([both(kind)]).expecting(scope, count);
+    let with =
+        |kind: &str, scope: Scope, count| AppendEvents::new([thread_and_run_event(kind)]).expecting(scope, count);
     store.append_events(with("a", of_thread("t"), 0).expecting(of_run("r"), 0)).await?;
     for (scope, count) in [(of_thread("t"), 0), (of_thread("t"), 2), (of_run("r"), 0), (of_run("r"), 7)] {
-        refuse(given, with("x", scope, count), ErrorKind::Conflict).await?;
+        expect_refused(given, with("x", scope, count), ErrorKind::Conflict).await?;
     }
-    refuse(given, with("x", of_thread("u"), 0), ErrorKind::Invalid).await?;
+    expect_refused(given, with("x", of_thread("u"), 0), ErrorKind::Invalid).await?;
     store.append_events(with("b", of_thread("t"), 1).expecting(of_run("r"), 1)).await?;
-    expect_kinds(given, &of_thread("t"), "a b").await
+    expect_event_kinds(given, &of_thread("t"), "a b").await
 }
 
 /// Of several concurrent appends that expect the same number of events, exactly one succeeds.
-pub(super) async fn one_expectation_has_one_winner(given: &Given) -> Verdict {
+pub(super) async fn one_of_several_appends_with_the_same_expectation_succeeds(given: &Given) -> Verdict {
     let store = events(given)?;
     for round in 0..10 {
         let ends = race(6, |task| {
             let store = Arc::clone(&store);
-            let request = AppendEvents::new([fact(&format!("{round}.{task}"))]).expecting(of_thread("t"), round);
+            let request =
+                AppendEvents::new([thread_event(&format!("{round}.{task}"))]).expecting(of_thread("t"), round);
             async move { store.append_events(request).await }
         });
-        let (_, lost) = exactly_one(ends.await)?;
+        let (_, lost) = expect_exactly_one(ends.await)?;
         for error in lost {
             expect_kind::<()>(Err(error), ErrorKind::Conflict)?;
         }
     }
-    expect_eq(all(given, &of_thread("t")).await?.len(), 10)
+    expect_eq(all_events(given, &of_thread("t")).await?.len(), 10)
 }
 
 /// A reader that sees an event also sees all earlier events of the same scope, even if the futures of the appends are
@@ -178,19 +184,19 @@ pub(super) async fn no_event_becomes_visible_before_an_earlier_one(given: &Given
         }
     });
     ends.await.into_iter().collect::<store_core::Result<Vec<()>>>()?;
-    expect_eq(all(given, &of_run("r")).await?.len(), 240)
+    expect_eq(all_events(given, &of_run("r")).await?.len(), 240)
 }
 
 async fn append_slowly(store: &dyn EventStore, task: usize) -> store_core::Result<()> {
     for at in 0..60 {
-        let request = AppendEvents::new([both(&format!("{task}.{at}"))]);
-        slowly(store.append_events(request), task * at % 7).await?;
+        let request = AppendEvents::new([thread_and_run_event(&format!("{task}.{at}"))]);
+        poll_slowly(store.append_events(request), task * at % 7).await?;
     }
     Ok(())
 }
 
 /// Polls a call until it ends. Between two polls it yields to other tasks, `turns` + 1 times.
-async fn slowly<T>(call: impl Future<Output = T>, turns: usize) -> T {
+async fn poll_slowly<T>(call: impl Future<Output = T>, turns: usize) -> T {
     let mut call = pin!(call);
     loop {
         let polled = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
@@ -203,7 +209,7 @@ async fn slowly<T>(call: impl Future<Output = T>, turns: usize) -> T {
     }
 }
 
-fn claim(counter: u64) -> Fence {
+fn fence_of_claim(counter: u64) -> Fence {
     Fence::new(id("dispatch"), ClaimToken::new("token"), 0, ClaimNumber { incarnation: 0, counter })
 }
 
@@ -213,16 +219,16 @@ pub(super) async fn the_fence_of_an_event_append_is_checked(given: &Given) -> Ve
     let store = events(given)?;
     let fenced = |drafts: Vec<NewEvent>, counter| {
         let mut request = AppendEvents::new(drafts);
-        request.fence = Some(claim(counter));
+        request.fence = Some(fence_of_claim(counter));
         request
     };
-    store.append_events(fenced(vec![fact("a")], 5)).await?;
-    refuse(given, fenced(vec![fact("x")], 4), ErrorKind::StaleEpoch).await?;
-    refuse(given, fenced(vec![NewEvent::new(id("x"), [of_run("r")])], 9), ErrorKind::Invalid).await?;
-    store.append_events(fenced(vec![fact("b"), both("c")], 5)).await?;
-    let late = crate::given::say_keyed(&id("t"), "k", "x").fenced(claim(4));
+    store.append_events(fenced(vec![thread_event("a")], 5)).await?;
+    expect_refused(given, fenced(vec![thread_event("x")], 4), ErrorKind::StaleEpoch).await?;
+    expect_refused(given, fenced(vec![NewEvent::new(id("x"), [of_run("r")])], 9), ErrorKind::Invalid).await?;
+    store.append_events(fenced(vec![thread_event("b"), thread_and_run_event("c")], 5)).await?;
+    let late = crate::given::keyed_commit_with_message(&id("t"), "k", "x").fenced(fence_of_claim(4));
     expect_kind(given.commits()?.commit(late).await, ErrorKind::StaleEpoch)?;
-    expect_kinds(given, &of_thread("t"), "a b c").await
+    expect_event_kinds(given, &of_thread("t"), "a b c").await
 }
 
 /// If store time has gone back, a new event has the time of its append, or that of the latest event in its scopes if
@@ -230,11 +236,11 @@ pub(super) async fn the_fence_of_an_event_append_is_checked(given: &Given) -> Ve
 /// claim.
 pub(super) async fn the_time_of_an_event_follows_earlier_events_of_its_scopes(given: &Given) -> Verdict {
     let hour = Duration::from_secs(3_600);
-    let thread = given.commit(crate::given::say_keyed(&id("t"), "k", "x")).await?.time;
+    let thread = given.commit(crate::given::keyed_commit_with_message(&id("t"), "k", "x")).await?.time;
     given.set_back(hour).await;
     let mut last = Timestamp::MIN;
-    for fence in [Some(claim(1)), None, Some(claim(2))] {
-        let mut request = AppendEvents::new([fact("a")]);
+    for fence in [Some(fence_of_claim(1)), None, Some(fence_of_claim(2))] {
+        let mut request = AppendEvents::new([thread_event("a")]);
         request.fence = fence;
         let appended = events(given)?.append_events(request).await?;
         let at = appended.events.iter().map(|event| event.created_at).max().unwrap_or(Timestamp::MAX);
@@ -246,33 +252,35 @@ pub(super) async fn the_time_of_an_event_follows_earlier_events_of_its_scopes(gi
 
 /// The claim number of an append survives a reopen, whether or not the thread of the events exists.
 pub(super) async fn the_claim_number_of_an_append_survives_a_reopen(given: &Given) -> Verdict {
-    given.accept(crate::given::say_keyed(&id("t"), "k", "x")).await?;
+    given.expect_accepted(crate::given::keyed_commit_with_message(&id("t"), "k", "x")).await?;
     for thread in ["t", "u"] {
         let mut request = AppendEvents::new([NewEvent::new(id("x"), [of_thread(thread)])]);
-        request.fence = Some(claim(5));
+        request.fence = Some(fence_of_claim(5));
         events(given)?.append_events(request).await?;
     }
     given.reopen().await?;
     for thread in ["t", "u"] {
-        let commit = |key: &str, counter| crate::given::say_keyed(&id(thread), key, "x").fenced(claim(counter));
+        let commit = |key: &str, counter| {
+            crate::given::keyed_commit_with_message(&id(thread), key, "x").fenced(fence_of_claim(counter))
+        };
         expect_kind(given.commits()?.commit(commit("l", 4)).await, ErrorKind::StaleEpoch)?;
-        given.accept(commit("m", 5)).await?;
-        expect_kinds(given, &of_thread(thread), "x").await?;
+        given.expect_accepted(commit("m", 5)).await?;
+        expect_event_kinds(given, &of_thread(thread), "x").await?;
     }
     Ok(())
 }
 
 /// An append of 1,000 events is accepted. An append of more events is refused.
 pub(super) async fn an_append_has_a_thousand_events_at_most(given: &Given) -> Verdict {
-    let many = |count: usize| AppendEvents::new((0..count).map(|_| fact("x")));
-    refuse(given, many(1_001), ErrorKind::LimitExceeded).await?;
+    let many = |count: usize| AppendEvents::new((0..count).map(|_| thread_event("x")));
+    expect_refused(given, many(1_001), ErrorKind::LimitExceeded).await?;
     expect_eq(events(given)?.append_events(many(1_000)).await?.events.len(), 1_000)
 }
 
 /// A payload whose size is exactly the limit of a record is accepted. One byte more is refused.
 pub(super) async fn a_payload_has_a_limit(given: &Given) -> Verdict {
     let given = given.with_limits(|limits| limits.record_bytes = 2_000).await?;
-    let of = |bytes: usize| fact("x").with_payload(json(&format!("\"{}\"", "x".repeat(bytes - 2))));
-    refuse(&given, AppendEvents::new([of(2_001)]), ErrorKind::LimitExceeded).await?;
+    let of = |bytes: usize| thread_event("x").with_payload(json(&format!("\"{}\"", "x".repeat(bytes - 2))));
+    expect_refused(&given, AppendEvents::new([of(2_001)]), ErrorKind::LimitExceeded).await?;
     append_all(&given, [of(2_000)]).await.map(drop)
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Given, Verdict,
-    call::of_events,
+    call::event_calls,
     sweep::{resolve_outcome, sweep},
 };
 
@@ -10,11 +10,11 @@ const CHANGING: [&str; 2] = ["append_events", "trim_events"];
 
 /// A call on events that is dropped at any await takes effect in full or not at all, and leaves nothing locked.
 pub(super) async fn a_dropped_call_on_events_is_all_or_nothing(given: &Given) -> Verdict {
-    sweep(given, |stores, t, _| of_events(&*stores.events, t), &CHANGING).await
+    sweep(given, |stores, t, _| event_calls(&*stores.events, t), &CHANGING).await
 }
 
 /// If the answer of a call on events is lost, the caller can find out whether the call took effect, as the
 /// documentation of the method says.
 pub(super) async fn an_unknown_outcome_on_events_can_be_resolved(given: &Given) -> Verdict {
-    resolve_outcome(given, |stores, t, _| of_events(&*stores.events, t), &CHANGING).await
+    resolve_outcome(given, |stores, t, _| event_calls(&*stores.events, t), &CHANGING).await
 }

@@ -4,40 +4,47 @@ use std::sync::Arc;
 
 use store_core::{AppendEvents, Commit, ErrorKind, Expect, NewEvent, Start, StateChange, Timestamp};
 
-use super::draft::{all, append, both, events, expect_kinds, fact, follow, kinds, next, of_run, of_thread};
+use super::draft::{
+    all_events, append, events, expect_event_kinds, follow, kinds, next, of_run, of_thread, thread_and_run_event,
+    thread_event,
+};
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind},
-    given::{id, race, say_keyed},
-    log::draft::{json, user},
-    run::draft::{done, running, write},
+    given::{id, keyed_commit_with_message, race},
+    log::draft::{json, user_entry},
+    run::draft::{done, running, write_run},
 };
 
-fn with(commit: Commit, drafts: impl IntoIterator<Item = NewEvent>) -> Commit {
+fn commit_with_events(commit: Commit, drafts: impl IntoIterator<Item = NewEvent>) -> Commit {
     commit.with_events(AppendEvents::new(drafts))
 }
 
 /// The events of a commit are appended together with it, in the order given. A commit that has only events needs no
 /// guard and does not change the version.
 pub(super) async fn events_are_appended_with_their_commit(given: &Given) -> Verdict {
-    let commit = with(say_keyed(&id("t"), "k", "x").with_run(running("r")), [both("a"), fact("b")]);
+    let commit = commit_with_events(
+        keyed_commit_with_message(&id("t"), "k", "x").with_run(running("r")),
+        [thread_and_run_event("a"), thread_event("b")],
+    );
     let receipt = given.commit(commit).await?;
-    let found = all(given, &of_thread("t")).await?;
+    let found = all_events(given, &of_thread("t")).await?;
     expect_eq(kinds(&found), "a b")?;
     let refs: Vec<_> = found.iter().map(store_core::EventRef::from).collect();
     expect_eq(receipt.events, refs)?;
-    expect_kinds(given, &of_run("r"), "a").await?;
-    let alone = given.commit(with(Commit::new(id("t")), [fact("c")])).await?;
+    expect_event_kinds(given, &of_run("r"), "a").await?;
+    let alone = given.commit(commit_with_events(Commit::new(id("t")), [thread_event("c")])).await?;
     expect_eq((alone.version, alone.entry_ids.len(), alone.events.len()), (receipt.version, 0, 1))?;
-    let made = given.commit(with(Commit::new(id("new")), [NewEvent::new(id("d"), [of_thread("new")])])).await?;
+    let made =
+        given.commit(commit_with_events(Commit::new(id("new")), [NewEvent::new(id("d"), [of_thread("new")])])).await?;
     expect_eq(made.version.number(), 0)?;
     expect_eq(given.thread(&id("new")).await?.version.number(), 0)
 }
 
 /// The scopes of a commit's events must be its thread, its run, or another run of the thread.
 pub(super) async fn events_of_a_commit_belong_to_its_thread_or_runs(given: &Given) -> Verdict {
-    write(given, "t", done("earlier")).await?;
-    write(given, "u", running("foreign")).await?;
+    write_run(given, "t", done("earlier")).await?;
+    write_run(given, "u", running("foreign")).await?;
     let of = |scopes: Vec<store_core::Scope>| NewEvent::new(id("x"), scopes);
     for draft in [
         of(vec![of_thread("u")]),
@@ -45,54 +52,65 @@ pub(super) async fn events_of_a_commit_belong_to_its_thread_or_runs(given: &Give
         of(vec![of_thread("t"), of_run("unknown")]),
         of(vec![of_thread("u"), of_run("r")]),
     ] {
-        let commit = with(say_keyed(&id("t"), "k", "x").with_run(running("r")), [fact("good"), draft]);
+        let commit = commit_with_events(
+            keyed_commit_with_message(&id("t"), "k", "x").with_run(running("r")),
+            [thread_event("good"), draft],
+        );
         let error = expect_kind(given.commits()?.commit(commit).await, ErrorKind::Invalid)?;
         expect_eq(error.part(), Some("events[1]"))?;
     }
     expect_eq(given.log(&id("t")).await?.len(), 0)?;
-    let drafts = [both("a"), of(vec![of_run("earlier")])];
-    given.accept(with(say_keyed(&id("t"), "k", "x").with_run(running("r")), drafts)).await?;
-    expect_kinds(given, &of_run("earlier"), "x").await
+    let drafts = [thread_and_run_event("a"), of(vec![of_run("earlier")])];
+    given
+        .expect_accepted(commit_with_events(
+            keyed_commit_with_message(&id("t"), "k", "x").with_run(running("r")),
+            drafts,
+        ))
+        .await?;
+    expect_event_kinds(given, &of_run("earlier"), "x").await
 }
 
 /// A refused commit appends no event. If one of its events is refused, because of the draft, a key or an expectation,
 /// the whole commit is refused.
 pub(super) async fn a_refused_commit_appends_nothing(given: &Given) -> Verdict {
     let store = events(given)?;
-    store.append_events(AppendEvents::new([fact("first")]).with_key(id("w"), id("used"))).await?;
-    given.a_log("t", &["x"]).await?;
-    let commit = || say_keyed(&id("t"), "k", "y").with_state(StateChange::new().set("a", json("1")));
-    let drafts = || AppendEvents::new([fact("a"), fact("b")]);
-    let mut unversioned = fact("c");
+    store.append_events(AppendEvents::new([thread_event("first")]).with_key(id("w"), id("used"))).await?;
+    given.create_thread_with_messages("t", &["x"]).await?;
+    let commit = || keyed_commit_with_message(&id("t"), "k", "y").with_state(StateChange::new().set("a", json("1")));
+    let drafts = || AppendEvents::new([thread_event("a"), thread_event("b")]);
+    let mut unversioned = thread_event("c");
     unversioned.schema_version = 0;
     for (commit, kind) in [
         (commit().expecting(Expect::Absent).with_events(drafts()), ErrorKind::Conflict),
-        (commit().entry(user("e").below(id("unknown"))).with_events(drafts()), ErrorKind::Invalid),
+        (commit().entry(user_entry("e").below(id("unknown"))).with_events(drafts()), ErrorKind::Invalid),
         (commit().with_events(drafts().expecting(of_thread("t"), 7)), ErrorKind::Conflict),
         (commit().with_events(drafts().with_key(id("w"), id("used"))), ErrorKind::IdempotencyMismatch),
-        (with(commit(), [fact("a"), unversioned]), ErrorKind::Invalid),
-        (with(commit(), []), ErrorKind::Invalid),
+        (commit_with_events(commit(), [thread_event("a"), unversioned]), ErrorKind::Invalid),
+        (commit_with_events(commit(), []), ErrorKind::Invalid),
     ] {
         expect_kind(given.commits()?.commit(commit).await, kind)?;
-        expect_kinds(given, &of_thread("t"), "first").await?;
+        expect_event_kinds(given, &of_thread("t"), "first").await?;
         expect_eq(given.thread(&id("t")).await?.state_revision, 0)?;
         expect_eq(given.log(&id("t")).await?.len(), 1)?;
     }
-    given.accept(commit().with_events(drafts().expecting(of_thread("t"), 1))).await?;
-    expect_kinds(given, &of_thread("t"), "first a b").await
+    given.expect_accepted(commit().with_events(drafts().expecting(of_thread("t"), 1))).await?;
+    expect_event_kinds(given, &of_thread("t"), "first a b").await
 }
 
 /// If a commit is repeated with the same commit key and content, the receipt has the first events. A commit with that
 /// key and other events is refused.
-pub(super) async fn a_repeat_of_a_commit_gives_its_events(given: &Given) -> Verdict {
-    let commit = |kind: &str| with(say_keyed(&id("t"), "k", "x"), [fact(kind)]);
+pub(super) async fn a_repeated_commit_returns_its_first_events(given: &Given) -> Verdict {
+    let commit = |kind: &str| commit_with_events(keyed_commit_with_message(&id("t"), "k", "x"), [thread_event(kind)]);
     let first = given.commit(commit("a")).await?;
     append(given, &["b"]).await?;
     let again = given.commit(commit("a")).await?;
     expect_eq((again.deduplicated, again.events), (true, first.events))?;
     expect_kind(given.commits()?.commit(commit("c")).await, ErrorKind::IdempotencyMismatch)?;
-    expect_kind(given.commits()?.commit(say_keyed(&id("t"), "k", "x")).await, ErrorKind::IdempotencyMismatch)?;
-    expect_kinds(given, &of_thread("t"), "a b").await
+    expect_kind(
+        given.commits()?.commit(keyed_commit_with_message(&id("t"), "k", "x")).await,
+        ErrorKind::IdempotencyMismatch,
+    )?;
+    expect_event_kinds(given, &of_thread("t"), "a b").await
 }
 
 /// A subscriber that has received an event of a commit can read the entries of that commit. It receives no event of a
@@ -105,9 +123,9 @@ pub(super) async fn a_subscriber_sees_whole_commits(given: &Given) -> Verdict {
         async move {
             for at in 0..30 {
                 let name = format!("{task}.{at}");
-                let commit = with(say_keyed(&id("t"), &name, "x"), [fact(&name)]);
+                let commit = commit_with_events(keyed_commit_with_message(&id("t"), &name, "x"), [thread_event(&name)]);
                 // Every third commit is refused.
-                let commit = if at % 3 == 0 { commit.entry(user("y").below(id("unknown"))) } else { commit };
+                let commit = if at % 3 == 0 { commit.entry(user_entry("y").below(id("unknown"))) } else { commit };
                 let refused = commits.commit(commit).await.is_err();
                 assert_eq!(refused, at % 3 == 0, "{name}");
             }
@@ -126,7 +144,9 @@ pub(super) async fn a_subscriber_sees_whole_commits(given: &Given) -> Verdict {
 /// If the caller gives the time of a commit, the events of the commit have that time.
 pub(super) async fn events_have_the_time_of_their_commit(given: &Given) -> Verdict {
     let at = Timestamp::from_millis(1_000_000_000_000)?;
-    given.accept(with(say_keyed(&id("t"), "k", "x"), [fact("a")]).at(at)).await?;
-    let found = all(given, &of_thread("t")).await?;
+    given
+        .expect_accepted(commit_with_events(keyed_commit_with_message(&id("t"), "k", "x"), [thread_event("a")]).at(at))
+        .await?;
+    let found = all_events(given, &of_thread("t")).await?;
     expect_eq(found.iter().map(|event| event.created_at).collect::<Vec<_>>(), vec![at])
 }

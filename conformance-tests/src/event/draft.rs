@@ -30,25 +30,25 @@ pub(super) fn of_run(name: &str) -> Scope {
 }
 
 /// An event of this kind in the thread `t`.
-pub(super) fn fact(kind: &str) -> NewEvent {
+pub(super) fn thread_event(kind: &str) -> NewEvent {
     NewEvent::new(id(kind), [of_thread("t")])
 }
 
 /// An event of this kind in the thread `t` and in the run `r`.
-pub(super) fn both(kind: &str) -> NewEvent {
+pub(super) fn thread_and_run_event(kind: &str) -> NewEvent {
     NewEvent::new(id(kind), [of_thread("t"), of_run("r")])
 }
 
 /// An event of this kind in the thread `t`, with a visibility.
-pub(super) fn hidden(kind: &str, visibility: EventVisibility) -> NewEvent {
-    fact(kind).with_visibility(visibility)
+pub(super) fn event_with_visibility(kind: &str, visibility: EventVisibility) -> NewEvent {
+    thread_event(kind).with_visibility(visibility)
 }
 
 /// Appends an event of each kind to the thread `t`, one append after the other.
 pub(super) async fn append(given: &Given, kinds: &[&str]) -> Result<Vec<Event>, Failure> {
     let mut appended = Vec::new();
     for kind in kinds {
-        appended.extend(append_all(given, [fact(kind)]).await?);
+        appended.extend(append_all(given, [thread_event(kind)]).await?);
     }
     Ok(appended)
 }
@@ -63,26 +63,26 @@ pub(super) async fn append_all(
 }
 
 /// Checks that an append is refused and adds no event to the thread `t` and the run `r`. Returns the error.
-pub(super) async fn refuse(given: &Given, request: AppendEvents, kind: ErrorKind) -> Result<Error, Failure> {
-    let before = (all(given, &of_thread("t")).await?, all(given, &of_run("r")).await?);
+pub(super) async fn expect_refused(given: &Given, request: AppendEvents, kind: ErrorKind) -> Result<Error, Failure> {
+    let before = (all_events(given, &of_thread("t")).await?, all_events(given, &of_run("r")).await?);
     let error = expect_kind(events(given)?.append_events(request).await, kind)?;
-    expect_eq((all(given, &of_thread("t")).await?, all(given, &of_run("r")).await?), before)?;
+    expect_eq((all_events(given, &of_thread("t")).await?, all_events(given, &of_run("r")).await?), before)?;
     Ok(error)
 }
 
 /// Every event of a scope, read in small pages.
-pub(super) async fn all(given: &Given, scope: &Scope) -> Result<Vec<Event>, Failure> {
-    listed(given, EventQuery::new(scope.clone())).await
+pub(super) async fn all_events(given: &Given, scope: &Scope) -> Result<Vec<Event>, Failure> {
+    list_all(given, EventQuery::new(scope.clone())).await
 }
 
 /// Every event that a query finds, read in small pages.
-pub(super) async fn listed(given: &Given, query: EventQuery) -> Result<Vec<Event>, Failure> {
+pub(super) async fn list_all(given: &Given, query: EventQuery) -> Result<Vec<Event>, Failure> {
     let store = &events(given)?;
     walk(PageRequest::first(3), |page| store.list_events(query.clone().with_page(page))).await
 }
 
 /// Lists the events after a cursor, or, in the backward direction, those before it.
-pub(super) async fn from(
+pub(super) async fn list_from(
     given: &Given,
     scope: &Scope,
     cursor: &Cursor,
@@ -100,8 +100,8 @@ pub(super) fn kinds(events: &[Event]) -> String {
 }
 
 /// Checks that a scope holds events of these kinds, in this order.
-pub(super) async fn expect_kinds(given: &Given, scope: &Scope, wanted: &str) -> Verdict {
-    expect_eq(kinds(&all(given, scope).await?), wanted)
+pub(super) async fn expect_event_kinds(given: &Given, scope: &Scope, wanted: &str) -> Verdict {
+    expect_eq(kinds(&all_events(given, scope).await?), wanted)
 }
 
 /// Subscribes to a scope.
@@ -110,7 +110,7 @@ pub(super) async fn follow(given: &Given, scope: Scope, start: Start) -> Result<
 }
 
 /// The next `count` events of a subscription.
-pub(super) async fn take(stream: &mut EventStream, count: usize) -> Result<Vec<Event>, Failure> {
+pub(super) async fn take_events(stream: &mut EventStream, count: usize) -> Result<Vec<Event>, Failure> {
     const PATIENCE: Duration = Duration::from_secs(20);
     let mut taken = Vec::new();
     while taken.len() < count {
@@ -130,6 +130,6 @@ pub(crate) async fn next(stream: &mut EventStream) -> Option<store_core::Result<
 }
 
 /// A filter for public events.
-pub(super) fn public() -> EventFilter {
+pub(super) fn public_events() -> EventFilter {
     EventFilter::public()
 }

@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use store_core::{AppendEvents, ErrorKind, Event, EventStore, Start, Subscribe, TrimBefore, TrimRequest};
 
-use super::draft::{all, append, both, events, fact, follow, kinds, next, of_run, of_thread, take};
+use super::draft::{
+    all_events, append, events, follow, kinds, next, of_run, of_thread, take_events, thread_and_run_event, thread_event,
+};
 use crate::{
     Failure, Given, Length, Verdict,
     check::{expect, expect_eq, expect_kind},
@@ -13,7 +15,7 @@ use crate::{
 
 async fn write(store: Arc<dyn EventStore>, task: usize, count: usize) -> store_core::Result<()> {
     for at in 0..count {
-        store.append_events(AppendEvents::new([fact(&format!("{task}.{at}"))])).await?;
+        store.append_events(AppendEvents::new([thread_event(&format!("{task}.{at}"))])).await?;
     }
     Ok(())
 }
@@ -25,16 +27,16 @@ pub(super) async fn a_subscriber_gets_stored_events_and_then_new_ones(given: &Gi
     let second = appended[1].cursors.thread.clone().ok_or_else(|| Failure::new("the event has no cursor"))?;
     let mut from_first = follow(given, of_thread("t"), Start::First).await?;
     let mut from_second = follow(given, of_thread("t"), Start::After(second)).await?;
-    expect_eq(kinds(&take(&mut from_first, 3).await?), "a b c")?;
+    expect_eq(kinds(&take_events(&mut from_first, 3).await?), "a b c")?;
     race(4, |task| write(Arc::clone(&store), task, 25)).await.into_iter().collect::<store_core::Result<Vec<()>>>()?;
-    let whole = all(given, &of_thread("t")).await?;
-    expect_eq(take(&mut from_first, 100).await?, whole[3..].to_vec())?;
-    expect_eq(take(&mut from_second, 101).await?, whole[2..].to_vec())
+    let whole = all_events(given, &of_thread("t")).await?;
+    expect_eq(take_events(&mut from_first, 100).await?, whole[3..].to_vec())?;
+    expect_eq(take_events(&mut from_second, 101).await?, whole[2..].to_vec())
 }
 
 /// A subscription that starts at `Now` delivers the events that are appended after the call returned. It returns the
 /// cursor of the last event before its start.
-pub(super) async fn now_starts_after_all_existing_events(given: &Given) -> Verdict {
+pub(super) async fn a_subscription_from_now_starts_after_all_existing_events(given: &Given) -> Verdict {
     let store = events(given)?;
     let begun = store.subscribe(Subscribe::new(of_thread("u"), Start::Now)).await?;
     expect_eq(begun.started_after, None)?;
@@ -42,23 +44,24 @@ pub(super) async fn now_starts_after_all_existing_events(given: &Given) -> Verdi
     let mut begun = store.subscribe(Subscribe::new(of_thread("t"), Start::Now)).await?;
     expect_eq(begun.started_after.as_ref(), appended[1].cursors.thread.as_ref())?;
     append(given, &["c"]).await?;
-    expect_eq(kinds(&take(&mut begun.events, 1).await?), "c")
+    expect_eq(kinds(&take_events(&mut begun.events, 1).await?), "c")
 }
 
 /// An event whose append races with a subscription is delivered once, or the subscription starts after it.
 pub(super) async fn an_append_that_races_with_a_subscription_is_not_lost(given: &Given) -> Verdict {
     for round in 0..30 {
         let (one, other) = (events(given)?, events(given)?);
-        let request = AppendEvents::new([both(&format!("{round}"))]);
+        let request = AppendEvents::new([thread_and_run_event(&format!("{round}"))]);
         let (appended, begun) = race_two(async move { one.append_events(request).await }, async move {
             other.subscribe(Subscribe::new(of_run("r"), Start::Now)).await
         })
         .await;
         let (event, mut begun) = (appended?.events.remove(0), begun?);
         let is_before = begun.started_after == event.cursors.run;
-        let last = events(given)?.append_events(AppendEvents::new([both("last")])).await?.events.remove(0);
+        let last =
+            events(given)?.append_events(AppendEvents::new([thread_and_run_event("last")])).await?.events.remove(0);
         let wanted = if is_before { vec![last] } else { vec![event, last] };
-        expect_eq(take(&mut begun.events, wanted.len()).await?, wanted)?;
+        expect_eq(take_events(&mut begun.events, wanted.len()).await?, wanted)?;
     }
     Ok(())
 }
@@ -73,10 +76,10 @@ pub(super) async fn a_slow_subscriber_misses_nothing(given: &Given) -> Verdict {
             .await
             .into_iter()
             .collect::<store_core::Result<Vec<()>>>()?;
-        seen.extend(take(&mut slow, 7).await?);
+        seen.extend(take_events(&mut slow, 7).await?);
     }
-    seen.extend(take(&mut slow, 16 * each - 28).await?);
-    let whole = all(given, &of_thread("t")).await?;
+    seen.extend(take_events(&mut slow, 16 * each - 28).await?);
+    let whole = all_events(given, &of_thread("t")).await?;
     expect(
         seen == whole,
         format!("the subscriber got {} of {} events, or got them in another order", seen.len(), whole.len()),
@@ -107,7 +110,7 @@ pub(super) async fn a_trim_ends_subscriptions_that_lag_behind(given: &Given) -> 
     expect_kind(error, ErrorKind::CursorExpired)?;
     expect(next(&mut stream).await.is_none(), "the stream continues after an error")?;
     let mut again = follow(given, of_thread("t"), Start::After(cursor)).await?;
-    expect_eq(kinds(&take(&mut again, 1).await?), "c")
+    expect_eq(kinds(&take_events(&mut again, 1).await?), "c")
 }
 
 /// A subscription that is dropped, before its first event or between two events, does not affect appends and other
@@ -118,13 +121,13 @@ pub(super) async fn a_dropped_subscription_affects_nothing_else(given: &Given) -
         let mut stream = follow(given, of_thread("t"), Start::First).await?;
         let other = follow(given, of_thread(&format!("nobody.{round}")), Start::Now).await?;
         drop(other);
-        take(&mut stream, round % 2).await?;
+        take_events(&mut stream, round % 2).await?;
         // The stream first begins to wait for the next event. It is dropped after that.
-        let _waited = tokio::time::timeout(Duration::from_millis(1), take(&mut stream, 2)).await;
+        let _waited = tokio::time::timeout(Duration::from_millis(1), take_events(&mut stream, 2)).await;
         drop(stream);
         append(given, &["b"]).await?;
     }
-    expect_eq(all(given, &of_thread("t")).await?.len(), 51)
+    expect_eq(all_events(given, &of_thread("t")).await?.len(), 51)
 }
 
 /// Each of many subscribers of a scope receives every event.
@@ -135,9 +138,9 @@ pub(super) async fn every_subscriber_gets_everything(given: &Given) -> Verdict {
         streams.push(follow(given, of_thread("t"), Start::Now).await?);
     }
     race(4, |task| write(Arc::clone(&store), task, 20)).await.into_iter().collect::<store_core::Result<Vec<()>>>()?;
-    let whole = all(given, &of_thread("t")).await?;
+    let whole = all_events(given, &of_thread("t")).await?;
     for stream in &mut streams {
-        expect_eq(&take(stream, 80).await?, &whole)?;
+        expect_eq(&take_events(stream, 80).await?, &whole)?;
     }
     Ok(())
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use store_core::{Cursor, Direction, ErrorKind, Event, EventFilter, EventQuery, EventVisibility, PageRequest, Scope};
 
 use super::draft::{
-    all, append, append_all, both, events, fact, from, hidden, kinds, listed, of_run, of_thread, public,
+    all_events, append, append_all, event_with_visibility, events, kinds, list_all, list_from, of_run, of_thread,
+    public_events, thread_and_run_event, thread_event,
 };
 use crate::{
     Failure, Given, Verdict,
@@ -13,7 +14,7 @@ use crate::{
     given::id,
 };
 
-fn cursor(event: &Event, scope: &Scope) -> Result<Cursor, Failure> {
+fn cursor_of(event: &Event, scope: &Scope) -> Result<Cursor, Failure> {
     event.cursor(scope).cloned().ok_or_else(|| Failure::new("the event has no cursor in the scope"))
 }
 
@@ -27,21 +28,21 @@ fn filter(set: impl FnOnce(&mut EventFilter)) -> EventFilter {
 /// is accepted, and a cursor of another scope is refused.
 pub(super) async fn a_list_continues_after_its_cursor(given: &Given) -> Verdict {
     let t = of_thread("t");
-    let appended = append_all(given, ["a", "b", "c", "d", "e"].map(both)).await?;
+    let appended = append_all(given, ["a", "b", "c", "d", "e"].map(thread_and_run_event)).await?;
     for (at, event) in appended.iter().enumerate() {
-        let cursor = cursor(event, &t)?;
-        let later = from(given, &t, &cursor, Direction::Forward).await?;
+        let cursor = cursor_of(event, &t)?;
+        let later = list_from(given, &t, &cursor, Direction::Forward).await?;
         expect_eq(later, appended[at + 1..].to_vec())?;
-        let mut earlier = from(given, &t, &cursor, Direction::Backward).await?;
+        let mut earlier = list_from(given, &t, &cursor, Direction::Backward).await?;
         earlier.reverse();
         expect_eq(earlier, appended[..at].to_vec())?;
-        expect_kind(from(given, &of_run("r"), &cursor, Direction::Forward).await, ErrorKind::InvalidCursor)?;
-        expect_kind(from(given, &of_thread("u"), &cursor, Direction::Forward).await, ErrorKind::InvalidCursor)?;
+        expect_kind(list_from(given, &of_run("r"), &cursor, Direction::Forward).await, ErrorKind::InvalidCursor)?;
+        expect_kind(list_from(given, &of_thread("u"), &cursor, Direction::Forward).await, ErrorKind::InvalidCursor)?;
     }
-    let mut back = listed(given, EventQuery::new(t.clone()).with_direction(Direction::Backward)).await?;
+    let mut back = list_all(given, EventQuery::new(t.clone()).with_direction(Direction::Backward)).await?;
     back.reverse();
-    expect_eq(back, all(given, &t).await?)?;
-    expect_eq(all(given, &of_thread("unknown")).await?, vec![])
+    expect_eq(back, all_events(given, &t).await?)?;
+    expect_eq(all_events(given, &of_thread("unknown")).await?, vec![])
 }
 
 /// Reading all pages of a list with a filter returns every matching event once.
@@ -49,18 +50,18 @@ pub(super) async fn a_filtered_walk_misses_and_repeats_nothing(given: &Given) ->
     let mut times = Vec::new();
     for round in 0..10 {
         let drafts = [
-            fact("public"),
-            hidden("internal", EventVisibility::Internal),
-            hidden("audit", EventVisibility::Audit),
-            fact(&format!("round.{round}")),
+            thread_event("public"),
+            event_with_visibility("internal", EventVisibility::Internal),
+            event_with_visibility("audit", EventVisibility::Audit),
+            thread_event(&format!("round.{round}")),
         ];
         times.push(append_all(given, drafts).await?[0].created_at);
         given.advance(Duration::from_secs(1)).await;
     }
     let filtered = async |filter: EventFilter| {
         let query = EventQuery::new(of_thread("t")).with_filter(filter.clone());
-        let found = listed(given, query.clone()).await?;
-        let mut back = listed(given, query.with_direction(Direction::Backward)).await?;
+        let found = list_all(given, query.clone()).await?;
+        let mut back = list_all(given, query.with_direction(Direction::Backward)).await?;
         back.reverse();
         expect_eq(&back, &found)?;
         let count = events(given)?.count_events(&of_thread("t"), &filter).await?;
@@ -98,14 +99,15 @@ pub(super) async fn a_scope_reports_its_counters_and_floor(given: &Given) -> Ver
 /// A caller that asks for public events gets no other event: not in a list, not in a count and not in a subscription.
 pub(super) async fn a_filter_for_public_events_returns_no_others(given: &Given) -> Verdict {
     for (at, visibility) in EventVisibility::ALL.iter().cycle().take(12).enumerate() {
-        append_all(given, [hidden(&format!("{}.{at}", visibility.name()), *visibility)]).await?;
+        append_all(given, [event_with_visibility(&format!("{}.{at}", visibility.name()), *visibility)]).await?;
     }
-    let seen = listed(given, EventQuery::new(of_thread("t")).with_filter(public())).await?;
+    let seen = list_all(given, EventQuery::new(of_thread("t")).with_filter(public_events())).await?;
     expect_eq(kinds(&seen), "public.0 public.4 public.8")?;
     let store = events(given)?;
-    expect_eq(store.count_events(&of_thread("t"), &public()).await?, 3)?;
-    let request = store_core::Subscribe::new(of_thread("t"), store_core::Start::First).with_filter(public());
+    expect_eq(store.count_events(&of_thread("t"), &public_events()).await?, 3)?;
+    let request = store_core::Subscribe::new(of_thread("t"), store_core::Start::First).with_filter(public_events());
     let mut stream = store.subscribe(request).await?.events;
-    append_all(given, [hidden("hidden", EventVisibility::Sensitive), fact("public.last")]).await?;
-    expect_eq(kinds(&super::draft::take(&mut stream, 4).await?), "public.0 public.4 public.8 public.last")
+    append_all(given, [event_with_visibility("hidden", EventVisibility::Sensitive), thread_event("public.last")])
+        .await?;
+    expect_eq(kinds(&super::draft::take_events(&mut stream, 4).await?), "public.0 public.4 public.8 public.last")
 }

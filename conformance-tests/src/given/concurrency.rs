@@ -16,9 +16,9 @@ where
     F: FnMut(PageRequest) -> Fut,
     Fut: Future<Output = store_core::Result<Page<T>>>,
 {
-    const MOST_PAGES: usize = 100_000;
+    const MAX_PAGES: usize = 100_000;
     let (mut all, mut request) = (Vec::new(), first.clone());
-    for _ in 0..MOST_PAGES {
+    for _ in 0..MAX_PAGES {
         let page = list(request).await?;
         all.extend(page.items);
         match page.next {

@@ -15,18 +15,18 @@ pub fn id<T: FromStr<Err = Error>>(text: &str) -> T {
 
 /// An entry with a user message, without an id.
 #[must_use]
-pub fn said(text: &str) -> NewEntry {
+pub fn message_entry(text: &str) -> NewEntry {
     NewEntry::new(Message::user(text))
 }
 
 /// A commit of one user message to a thread.
 #[must_use]
-pub fn say(thread: &ThreadId, expect: Expect, text: &str) -> Commit {
-    Commit::new(thread.clone()).expecting(expect).entry(said(text))
+pub fn commit_with_message(thread: &ThreadId, expect: Expect, text: &str) -> Commit {
+    Commit::new(thread.clone()).expecting(expect).entry(message_entry(text))
 }
 
 /// A commit of one user message to a thread, with a key and without a guard.
 #[must_use]
-pub fn say_keyed(thread: &ThreadId, key: &str, text: &str) -> Commit {
-    say(thread, Expect::Any, text).with_key(id(key))
+pub fn keyed_commit_with_message(thread: &ThreadId, key: &str, text: &str) -> Commit {
+    commit_with_message(thread, Expect::Any, text).with_key(id(key))
 }

@@ -11,7 +11,7 @@ use tokio::sync::RwLock;
 
 pub use self::{
     concurrency::{race, race_two, walk},
-    draft::{id, said, say, say_keyed},
+    draft::{commit_with_message, id, keyed_commit_with_message, message_entry},
 };
 use crate::{
     case::Contract,
@@ -66,7 +66,7 @@ impl Given {
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub async fn another(&self) -> Result<Self, Failure> {
+    pub async fn open_another_store(&self) -> Result<Self, Failure> {
         Self::open_with(self.contract, Arc::clone(&self.fixture), Limits::default()).await
     }
 
@@ -160,9 +160,9 @@ impl Given {
     /// If an earlier attempt to open the store again failed.
     pub async fn drop_store(&self) -> Result<(), Failure> {
         let mut opened = self.opened.write().await;
-        let mut left = self.take(&mut opened)?;
-        left.store = Arc::new(ClosedStore::new());
-        self.put(&mut opened, left);
+        let mut opened_store = self.take(&mut opened)?;
+        opened_store.store = Arc::new(ClosedStore::new());
+        self.put(&mut opened, opened_store);
         Ok(())
     }
 
@@ -179,14 +179,14 @@ impl Given {
     }
 
     /// Takes the store out of `self`, so that the fixture gets its last handle.
-    fn take(&self, place: &mut Option<Opened>) -> Result<Opened, Failure> {
+    fn take(&self, current: &mut Option<Opened>) -> Result<Opened, Failure> {
         *self.store.write().expect("no panic while the lock is held") = None;
-        place.take().ok_or_else(|| Failure::new("the store is not open"))
+        current.take().ok_or_else(|| Failure::new("the store is not open"))
     }
 
-    fn put(&self, place: &mut Option<Opened>, opened: Opened) {
+    fn put(&self, current: &mut Option<Opened>, opened: Opened) {
         *self.store.write().expect("no panic while the lock is held") = Some(Arc::clone(&opened.store));
-        *place = Some(opened);
+        *current = Some(opened);
     }
 
     /// Opens the store a second time while it is open (`Need::Beside`).

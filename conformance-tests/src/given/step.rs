@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use store_core::{Commit, Entry, EntryQuery, Expect, NewThread, PageRequest, Receipt, Thread, ThreadId};
 
-use super::{Given, id, said, walk};
+use super::{Given, id, message_entry, walk};
 use crate::check::Failure;
 
 impl Given {
@@ -12,7 +12,7 @@ impl Given {
     ///
     /// # Errors
     /// If the thread cannot be created.
-    pub async fn a_thread(&self, name: &str) -> Result<Thread, Failure> {
+    pub async fn create_empty_thread(&self, name: &str) -> Result<Thread, Failure> {
         Ok(self.threads()?.create_thread(NewThread::new(id(name))).await?)
     }
 
@@ -20,9 +20,10 @@ impl Given {
     ///
     /// # Errors
     /// If the thread cannot be created.
-    pub async fn a_log(&self, name: &str, texts: &[&str]) -> Result<Thread, Failure> {
-        let commit = Commit::new(id(name)).expecting(Expect::Absent).entries(texts.iter().map(|text| said(text)));
-        self.accept(commit).await?;
+    pub async fn create_thread_with_messages(&self, name: &str, texts: &[&str]) -> Result<Thread, Failure> {
+        let commit =
+            Commit::new(id(name)).expecting(Expect::Absent).entries(texts.iter().map(|text| message_entry(text)));
+        self.expect_accepted(commit).await?;
         self.thread(&id(name)).await
     }
 
@@ -38,7 +39,7 @@ impl Given {
     ///
     /// # Errors
     /// If the commit is refused.
-    pub async fn accept(&self, commit: Commit) -> Result<(), Failure> {
+    pub async fn expect_accepted(&self, commit: Commit) -> Result<(), Failure> {
         self.commit(commit).await.map(drop)
     }
 

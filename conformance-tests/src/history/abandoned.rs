@@ -21,7 +21,7 @@ use crate::{
     case::Contract,
     check::{Failure, Verdict, expect, expect_eq, expect_some},
     fixture::Fixture,
-    given::{Given, id, race, said, walk},
+    given::{Given, id, message_entry, race, walk},
     length::Length,
     mailbox::draft::{LEASE, ack, mailbox},
     random::{Random, seed},
@@ -35,14 +35,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How far the clock jumps. This is longer than every lease of the test.
 const JUMP: Duration = Duration::from_hours(1);
 
-fn work(number: usize, threads: usize) -> NewDispatch {
+fn dispatch_draft(number: usize, threads: usize) -> NewDispatch {
     NewDispatch::new(id(&format!("t-{}", number % threads)), id("r")).with_id(id(&format!("d-{number}")))
 }
 
 async fn enqueue(mailbox: &dyn MailboxStore, dispatches: usize, threads: usize) -> Verdict {
     for first in (0..dispatches).step_by(BATCH) {
         let numbers = first..dispatches.min(first + BATCH);
-        for answer in mailbox.enqueue(numbers.map(|number| work(number, threads)).collect()).await? {
+        for answer in mailbox.enqueue(numbers.map(|number| dispatch_draft(number, threads)).collect()).await? {
             answer?;
         }
     }
@@ -113,18 +113,18 @@ impl fmt::Display for AbandonedFigures {
 
 /// A claim as its holder received it.
 #[derive(Debug, Clone, Copy)]
-struct Grant {
+struct ReceivedClaim {
     from: Timestamp,
     until: Timestamp,
     /// Whether the holder has not tried to settle the claim yet. As long as this is true, no other claim may begin
     /// before the lease has expired.
-    kept: bool,
+    unsettled: bool,
 }
 
 /// The data that all workers share: the claims that they received and the acknowledgements that were accepted.
 #[derive(Default)]
 struct ClaimLedger {
-    grants: Mutex<BTreeMap<(ThreadId, ClaimNumber), Grant>>,
+    received: Mutex<BTreeMap<(ThreadId, ClaimNumber), ReceivedClaim>>,
     acked: Mutex<BTreeMap<DispatchId, u64>>,
     dropped: AtomicU64,
     at_work: AtomicU64,
@@ -132,22 +132,24 @@ struct ClaimLedger {
 
 impl ClaimLedger {
     /// Notes that a worker received a claim. Fails if the claim was received before.
-    fn take(&self, held: &ClaimedDispatch) -> Verdict {
+    fn note_claim(&self, held: &ClaimedDispatch) -> Verdict {
         let claim = expect_some(held.dispatch.claim.as_ref(), "claim")?;
-        let grant = Grant { from: claim.claimed_at, until: claim.lease_until, kept: true };
-        let mut grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = grants.insert((held.dispatch.thread.clone(), held.number), grant);
+        let claim_record = ReceivedClaim { from: claim.claimed_at, until: claim.lease_until, unsettled: true };
+        let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = received.insert((held.dispatch.thread.clone(), held.number), claim_record);
         expect(before.is_none(), format!("claim {} of {} was given twice", held.number, held.dispatch.thread))
     }
 
     /// Notes that the holder may settle its claim from now on.
-    fn give(&self, held: &ClaimedDispatch) {
-        let mut grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
-        grants.entry((held.dispatch.thread.clone(), held.number)).and_modify(|grant| grant.kept = false);
+    fn note_settling(&self, held: &ClaimedDispatch) {
+        let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        received
+            .entry((held.dispatch.thread.clone(), held.number))
+            .and_modify(|claim_record| claim_record.unsettled = false);
     }
 
     /// Notes that the acknowledgement of a dispatch was accepted.
-    fn ack(&self, id: &DispatchId) {
+    fn note_ack(&self, id: &DispatchId) {
         *self.acked.lock().unwrap_or_else(PoisonError::into_inner).entry(id.clone()).or_default() += 1;
     }
 
@@ -159,16 +161,19 @@ impl ClaimLedger {
     /// Checks that no claim began before the lease of the previous claim of the thread had expired, unless the previous
     /// holder tried to settle its claim. Also checks that no dispatch was acknowledged twice. Returns the number of
     /// claims that were received.
-    fn judge(&self, acked: u64) -> Result<u64, Failure> {
-        let grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
-        for (((thread, number), one), ((other, next), two)) in grants.iter().zip(grants.iter().skip(1)) {
+    fn check(&self, acked: u64) -> Result<u64, Failure> {
+        let received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        for (((thread, number), one), ((other, next), two)) in received.iter().zip(received.iter().skip(1)) {
             let why = format!("{thread}: claim {next} began at {}, but {number} lasted until {}", two.from, one.until);
-            expect(thread != other || !one.kept || two.from >= one.until, why)?;
+            expect(thread != other || !one.unsettled || two.from >= one.until, why)?;
         }
-        let told = self.acked.lock().unwrap_or_else(PoisonError::into_inner);
-        expect(told.values().all(|times| *times == 1), "a dispatch was acknowledged twice")?;
-        expect(told.len() as u64 <= acked, format!("{} acks succeeded, but {acked} dispatches are acked", told.len()))?;
-        Ok(grants.len() as u64)
+        let acknowledged = self.acked.lock().unwrap_or_else(PoisonError::into_inner);
+        expect(acknowledged.values().all(|times| *times == 1), "a dispatch was acknowledged twice")?;
+        expect(
+            acknowledged.len() as u64 <= acked,
+            format!("{} acks succeeded, but {acked} dispatches are acked", acknowledged.len()),
+        )?;
+        Ok(received.len() as u64)
     }
 }
 
@@ -184,24 +189,25 @@ impl AbandonedWork {
         enqueue(&*store, self.dispatches, self.threads).await?;
         let mut random = Random::new(self.seed);
         let seeds: Vec<Random> = (0..self.workers).map(|_| random.fork()).collect();
-        let about = |failure: Failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
+        let with_seed = |failure: Failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
         let ledger = Arc::new(ClaimLedger::default());
         let ends = race(self.workers, |task| {
             self.run_bad_worker((Arc::clone(&given), Arc::clone(&ledger)), seeds[task].clone())
         });
-        ends.await.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;
-        ledger.judge(self.dispatches as u64).map_err(about)?;
+        ends.await.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(with_seed)?;
+        ledger.check(self.dispatches as u64).map_err(with_seed)?;
         let counts = store.count_dispatches(None).await?;
         let left = counts.queued + counts.claimed;
         expect(left > 0, "the bad workers left no work")?;
         let dropped = ledger.dropped.load(Ordering::SeqCst);
-        expect(dropped > 0, "no call was dropped").map_err(about)?;
-        let ends = race(self.workers, |_| Self::end(Arc::clone(&given), Arc::clone(&ledger)));
-        let ends = timeout(PATIENCE, ends).await.map_err(|_| about(Failure::new("not all work was done in time")))?;
-        ends.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;
+        expect(dropped > 0, "no call was dropped").map_err(with_seed)?;
+        let ends = race(self.workers, |_| Self::run_good_worker(Arc::clone(&given), Arc::clone(&ledger)));
+        let ends =
+            timeout(PATIENCE, ends).await.map_err(|_| with_seed(Failure::new("not all work was done in time")))?;
+        ends.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(with_seed)?;
         let counts = store.count_dispatches(None).await?;
-        expect_eq((counts.queued + counts.claimed, counts.total()), (0, self.dispatches as u64)).map_err(about)?;
-        let claims = ledger.judge(counts.acked).map_err(about)?;
+        expect_eq((counts.queued + counts.claimed, counts.total()), (0, self.dispatches as u64)).map_err(with_seed)?;
+        let claims = ledger.check(counts.acked).map_err(with_seed)?;
         given.store().close().await?;
         Ok(AbandonedFigures { test: self, left, acked: counts.acked, dropped, claims })
     }
@@ -219,10 +225,10 @@ impl AbandonedWork {
             let claims = ledger.count_dropped(poll_then_drop(claim, random.below(12)).await?);
             let claimed = claims.map(|claims| claims.claimed).unwrap_or_default();
             for held in &claimed {
-                ledger.take(held)?;
+                ledger.note_claim(held)?;
             }
             for held in &claimed {
-                Self::mistreat((&*store, &ledger), held, &mut random).await?;
+                Self::settle_or_abandon((&*store, &ledger), held, &mut random).await?;
             }
             if random.once_in(40) {
                 given.advance(LEASE).await;
@@ -231,7 +237,7 @@ impl AbandonedWork {
         Ok(())
     }
 
-    async fn mistreat(
+    async fn settle_or_abandon(
         (store, ledger): (&dyn MailboxStore, &ClaimLedger),
         held: &ClaimedDispatch,
         random: &mut Random,
@@ -252,18 +258,18 @@ impl AbandonedWork {
             _ => return Ok(()),
         };
         let is_ack = settlement == ack();
-        ledger.give(held);
+        ledger.note_settling(held);
         let ended = ledger
             .count_dropped(poll_then_drop(store.settle(vec![(held.claim(), settlement)]), random.below(8)).await?);
         if is_ack && ended.is_some_and(|answers| answers.iter().all(Result::is_ok)) {
-            ledger.ack(&held.dispatch.id);
+            ledger.note_ack(&held.dispatch.id);
         }
         Ok(())
     }
 
     /// Runs a good worker, which acknowledges what it claims. If there is nothing to claim and no good worker holds a
     /// claim, it moves the store's time forward.
-    async fn end(given: Arc<Given>, ledger: Arc<ClaimLedger>) -> Verdict {
+    async fn run_good_worker(given: Arc<Given>, ledger: Arc<ClaimLedger>) -> Verdict {
         let store = mailbox(&given)?;
         loop {
             let claims = store.claim(ClaimRequest::new(id("good"), LEASE).up_to(3)).await?;
@@ -281,12 +287,12 @@ impl AbandonedWork {
             }
             ledger.at_work.fetch_add(1, Ordering::SeqCst);
             for held in &claims.claimed {
-                ledger.take(held)?;
+                ledger.note_claim(held)?;
             }
             for held in claims.claimed {
-                ledger.give(&held);
+                ledger.note_settling(&held);
                 match expect_some(store.settle(vec![(held.claim(), ack())]).await?.pop(), "answer")? {
-                    Ok(_) => ledger.ack(&held.dispatch.id),
+                    Ok(_) => ledger.note_ack(&held.dispatch.id),
                     // Another worker moved the time past the end of the lease before this worker was counted in
                     // `at_work`.
                     Err(error) => expect_eq(error.kind(), ErrorKind::ClaimLost)?,
@@ -364,10 +370,10 @@ impl JumpingClock {
         let jumps = Arc::new(AtomicU64::new(0));
         let ends = race(self.workers + 1, |task| {
             let (shared, jumps) = (Arc::clone(&shared), Arc::clone(&jumps));
-            async move { if task == 0 { shared.jump(&jumps).await } else { shared.consume().await } }
+            async move { if task == 0 { shared.move_clock(&jumps).await } else { shared.consume().await } }
         });
         ends.await.into_iter().collect::<Result<Vec<()>, Failure>>()?;
-        shared.judge().await?;
+        shared.check().await?;
         shared.given.store().close().await?;
         let (jumps, refused) = (jumps.load(Ordering::SeqCst), shared.refused.load(Ordering::SeqCst));
         expect(jumps > 0 && refused > 0, format!("the clock jumped {jumps} times, {refused} holders were refused"))?;
@@ -382,7 +388,7 @@ impl Shared {
 
     /// Moves the clock. It jumps forward twice for each jump back, because a jump back makes leases longer, and they
     /// must still expire.
-    async fn jump(&self, jumps: &AtomicU64) -> Verdict {
+    async fn move_clock(&self, jumps: &AtomicU64) -> Verdict {
         while !self.is_done() {
             match jumps.fetch_add(1, Ordering::SeqCst) % 3 {
                 0 | 1 => self.given.advance(JUMP).await,
@@ -403,7 +409,7 @@ impl Shared {
             };
             sleep(Duration::from_millis(1)).await;
             let dispatch = &held.dispatch;
-            match self.end(&held).await? {
+            match self.acknowledge(&held).await? {
                 Ok(()) => {
                     let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
                     *done.entry(dispatch.id.clone()).or_default() += 1;
@@ -419,21 +425,21 @@ impl Shared {
     }
 
     /// Ends a claim with an acknowledgement. The inner error is the refusal of the store.
-    async fn end(&self, held: &ClaimedDispatch) -> Result<Result<(), Error>, Failure> {
+    async fn acknowledge(&self, held: &ClaimedDispatch) -> Result<Result<(), Error>, Failure> {
         let Some(commits) = &self.commits else {
             let answer = self.mailbox.settle(vec![(held.claim(), ack())]).await?.pop();
             return Ok(expect_some(answer, "answer")?.map(drop));
         };
         let commit = Commit::new(held.dispatch.thread.clone())
             .with_key(id(&format!("{} {}", held.dispatch.id, held.number)))
-            .entry(said(held.dispatch.id.as_str()))
+            .entry(message_entry(held.dispatch.id.as_str()))
             .fenced(held.fence())
             .settling(ack());
         Ok(commits.commit(commit).await.map(drop))
     }
 
     /// Checks that each dispatch was acknowledged once, with one entry, or became a dead letter, with no entry.
-    async fn judge(&self) -> Verdict {
+    async fn check(&self) -> Verdict {
         let counts = self.mailbox.count_dispatches(None).await?;
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner).clone();
         expect(done.values().all(|times| *times == 1), "a dispatch was settled twice")?;

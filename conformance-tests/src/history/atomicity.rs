@@ -18,7 +18,7 @@ use crate::{
     case::{Contract, Need},
     check::{Failure, Verdict, expect, expect_some},
     fixture::Fixture,
-    given::{Given, id, race, said},
+    given::{Given, id, message_entry, race},
     length::Length,
     log::draft::json,
     mailbox::draft::{LEASE, ack},
@@ -71,7 +71,7 @@ impl Default for CommitAtomicity {
 struct Shared {
     stores: TenantStores,
     /// Whether the commits also settle claims.
-    settles: bool,
+    settles_claims: bool,
     writers: AtomicU64,
     is_done: AtomicBool,
     reads: AtomicU64,
@@ -83,11 +83,11 @@ impl CommitAtomicity {
     /// # Errors
     /// If a call fails, or if a reader sees one part of a commit and then not another part.
     pub async fn run(self, fixture: impl Fixture) -> Result<AtomicityFigures, Failure> {
-        let settles = fixture.lack(Need::Fenced).is_none() && fixture.capabilities().fenced;
+        let settles_claims = fixture.lack(Need::Fenced).is_none() && fixture.capabilities().fenced;
         let given = Given::open(Contract::CommitCoordinator, Arc::new(fixture)).await?;
         let shared = Arc::new(Shared {
             stores: given.stores()?,
-            settles,
+            settles_claims,
             writers: AtomicU64::new(self.threads as u64),
             is_done: AtomicBool::new(false),
             reads: AtomicU64::new(0),
@@ -98,7 +98,7 @@ impl CommitAtomicity {
             let (shared, random) = (Arc::clone(&shared), seeds[task].clone());
             async move {
                 if task < self.threads {
-                    let written = shared.write(&name(task), self.commits / self.threads as u64).await;
+                    let written = shared.write(&thread_id(task), self.commits / self.threads as u64).await;
                     if shared.writers.fetch_sub(1, Ordering::SeqCst) == 1 || written.is_err() {
                         shared.is_done.store(true, Ordering::SeqCst);
                     }
@@ -108,8 +108,8 @@ impl CommitAtomicity {
                 }
             }
         });
-        let about = |failure: Failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
-        ends.await.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;
+        let with_seed = |failure: Failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
+        ends.await.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(with_seed)?;
         given.store().close().await?;
         let reads = shared.reads.load(Ordering::SeqCst);
         expect(reads > 0, "no read was made")?;
@@ -117,7 +117,7 @@ impl CommitAtomicity {
     }
 }
 
-fn name(at: usize) -> ThreadId {
+fn thread_id(at: usize) -> ThreadId {
     id(&format!("t-{at}"))
 }
 
@@ -131,12 +131,12 @@ impl Shared {
                 .with_agent(id("agent"));
             let mut commit = Commit::new(thread.clone())
                 .with_key(id(&format!("{thread} {number}")))
-                .entry(said(&format!("{thread} {number}")))
+                .entry(message_entry(&format!("{thread} {number}")))
                 .with_state(StateChange::new().with("n", StateOp::Add(1)))
                 .with_run(run)
                 .with_events(AppendEvents::new([NewEvent::new(id("fact"), [Scope::Thread(thread.clone())])]))
                 .with_outbox([row]);
-            if self.settles {
+            if self.settles_claims {
                 let mailbox = expect_some(self.stores.mailbox.as_ref(), "mailbox")?;
                 mailbox.enqueue(vec![NewDispatch::new(thread.clone(), id("r"))]).await?.remove(0)?;
                 let request = ClaimRequest::new(id("w"), LEASE).of_thread(thread.clone());
@@ -154,8 +154,8 @@ impl Shared {
         let mut seen = vec![(0, "nothing"); threads];
         while !self.is_done.load(Ordering::SeqCst) {
             let at = random.below(threads);
-            let (thread, part) = (name(at), random.below(6));
-            let (number, what) = self.look(&thread, part).await?;
+            let (thread, part) = (thread_id(at), random.below(6));
+            let (number, what) = self.count_commits_in(&thread, part).await?;
             let (before, earlier) = seen[at];
             let why = || format!("{thread}: {what} show {number} commits after {earlier} showed {before}");
             expect(number >= before, why())?;
@@ -167,7 +167,7 @@ impl Shared {
     }
 
     /// Reads a part of a thread. Returns how many commits the part shows, and the name of the part.
-    async fn look(&self, thread: &ThreadId, part: usize) -> Result<(u64, &'static str), Failure> {
+    async fn count_commits_in(&self, thread: &ThreadId, part: usize) -> Result<(u64, &'static str), Failure> {
         let threads = expect_some(self.stores.threads.as_ref(), "threads")?;
         let Some(found) = threads.load_thread(thread).await? else { return Ok((0, "threads")) };
         Ok(match part {
@@ -191,7 +191,7 @@ impl Shared {
                 let filter = OutboxFilter::default().of_lane(id(thread.as_str()));
                 (outbox.count_outbox(&filter).await?.pending, "rows of the outbox")
             }
-            _ if self.settles => {
+            _ if self.settles_claims => {
                 let mailbox = expect_some(self.stores.mailbox.as_ref(), "mailbox")?;
                 (mailbox.count_dispatches(Some(thread)).await?.acked, "settlements")
             }

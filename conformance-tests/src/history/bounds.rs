@@ -7,14 +7,14 @@ use store_core::{Commit, ErrorKind, Expect, Json, JsonMap, Limits, NewThread, Re
 use crate::{
     case::Contract,
     check::{Failure, Verdict, expect, expect_kind},
-    errors::{Draft, Kind},
+    errors::{RecordKind, WriteCall},
     fixture::Fixture,
-    given::{Given, id, said},
+    given::{Given, id, message_entry},
     length::Length,
 };
 
 /// By how many bytes the memory of the process may grow during a call that is refused.
-const MOST: u64 = 64 << 20;
+const MAX_GROWTH: u64 = 64 << 20;
 
 /// A test of calls with texts above the limits, with a million keys and with 100,000 entries. Each call must be
 /// refused without taking much memory.
@@ -55,8 +55,8 @@ impl Default for RefusedBounds {
 }
 
 /// Returns a figure about the memory of this process, in bytes. `VmRSS` is the resident memory now, and `VmHWM` its
-/// maximum since the last call of `forget_most`.
-fn resident(line: &str) -> std::result::Result<u64, Failure> {
+/// maximum since the last call of `reset_peak`.
+fn memory_figure(line: &str) -> std::result::Result<u64, Failure> {
     let status = fs::read_to_string("/proc/self/status").map_err(|error| Failure::new(error.to_string()))?;
     let value = status.lines().find_map(|own| own.strip_prefix(line)?.strip_prefix(':'));
     let kibibytes = value.and_then(|value| value.trim().strip_suffix(" kB")?.parse::<u64>().ok());
@@ -64,7 +64,7 @@ fn resident(line: &str) -> std::result::Result<u64, Failure> {
 }
 
 /// Resets `VmHWM` to the memory that is resident now.
-fn forget_most() -> std::result::Result<(), Failure> {
+fn reset_peak() -> std::result::Result<(), Failure> {
     fs::write("/proc/self/clear_refs", "5").map_err(|error| Failure::new(error.to_string()))
 }
 
@@ -81,19 +81,22 @@ impl RefusedBounds {
         let given = Given::open(Contract::CommitCoordinator, Arc::new(fixture)).await?;
         let (stores, mut growths) = (given.stores()?, Vec::new());
         let text = "x".repeat(usize::try_from(self.bytes).unwrap_or(usize::MAX));
-        for kind in Contract::ALL.iter().filter(|it| **it != Contract::LiveChannel).flat_map(|it| Kind::of(*it)) {
-            let draft = kind.draft("refused", &text)?;
-            growths.push(refuse(&stores, &format!("{kind:?}"), draft).await?);
+        for kind in
+            Contract::ALL.iter().filter(|it| **it != Contract::LiveChannel).flat_map(|it| RecordKind::of_contract(*it))
+        {
+            let draft = kind.write_call("refused", &text)?;
+            growths.push(expect_refused(&stores, &format!("{kind:?}"), draft).await?);
         }
         drop(text);
         let mut new = NewThread::new(id("refused"));
         new.fields.metadata = a_million_keys();
-        growths.push(refuse(&stores, "keys of metadata", Draft::Thread(new)).await?);
+        growths.push(expect_refused(&stores, "keys of metadata", WriteCall::Thread(new)).await?);
         let keys = (0..1_000_000).fold(StateChange::new(), |change, at| change.set(at.to_string(), Json::null()));
         let commit = Commit::new(id("refused")).expecting(Expect::Absent).with_state(keys);
-        growths.push(refuse(&stores, "keys of state", Draft::Commit(Box::new(commit))).await?);
-        let many = Commit::new(id("refused")).expecting(Expect::Absent).entries((0..100_000).map(|_| said("x")));
-        growths.push(refuse(&stores, "entries", Draft::Commit(Box::new(many))).await?);
+        growths.push(expect_refused(&stores, "keys of state", WriteCall::Commit(Box::new(commit))).await?);
+        let many =
+            Commit::new(id("refused")).expecting(Expect::Absent).entries((0..100_000).map(|_| message_entry("x")));
+        growths.push(expect_refused(&stores, "entries", WriteCall::Commit(Box::new(many))).await?);
         expect(given.threads()?.load_thread(&id("refused")).await?.is_none(), "a refused call created the thread")?;
         given.store().close().await?;
         Ok(BoundFigures { test: self, growths })
@@ -101,13 +104,17 @@ impl RefusedBounds {
 }
 
 /// Checks that a call is refused. Returns by how many bytes the resident memory grew at most during the call.
-async fn refuse(stores: &TenantStores, what: &str, draft: Draft) -> std::result::Result<(String, u64), Failure> {
-    forget_most()?;
-    let before = resident("VmRSS")?;
+async fn expect_refused(
+    stores: &TenantStores,
+    what: &str,
+    draft: WriteCall,
+) -> std::result::Result<(String, u64), Failure> {
+    reset_peak()?;
+    let before = memory_figure("VmRSS")?;
     let refused: Result<()> = draft.send(stores).await?;
-    let growth = resident("VmHWM")?.saturating_sub(before);
+    let growth = memory_figure("VmHWM")?.saturating_sub(before);
     expect_kind(refused, ErrorKind::LimitExceeded).map_err(|failure| failure.about(what))?;
-    expect(growth <= MOST, format!("{what}: the refusal took {} KiB of memory", growth >> 10))?;
+    expect(growth <= MAX_GROWTH, format!("{what}: the refusal took {} KiB of memory", growth >> 10))?;
     Ok((what.to_owned(), growth))
 }
 
@@ -120,10 +127,12 @@ async fn refuse(stores: &TenantStores, what: &str, draft: Draft) -> std::result:
 pub async fn default_sizes(fixture: impl Fixture) -> Verdict {
     let given = Given::open(Contract::CommitCoordinator, Arc::new(fixture)).await?;
     let of_all_kinds = Length::from_env() == Length::Long;
-    for kind in Contract::ALL.iter().filter(|it| **it != Contract::LiveChannel).flat_map(|it| Kind::of(*it)) {
-        if of_all_kinds || matches!(kind, Kind::Metadata | Kind::State | Kind::Message) {
-            let kept = kind.any_size(&given.stores()?, given.limits()).await;
-            kept.map_err(|failure| failure.about(format!("{kind:?}")))?;
+    for kind in
+        Contract::ALL.iter().filter(|it| **it != Contract::LiveChannel).flat_map(|it| RecordKind::of_contract(*it))
+    {
+        if of_all_kinds || matches!(kind, RecordKind::Metadata | RecordKind::State | RecordKind::Message) {
+            let returned = kind.expect_all_sizes(&given.stores()?, given.limits()).await;
+            returned.map_err(|failure| failure.about(format!("{kind:?}")))?;
         }
     }
     Ok(given.store().close().await?)

@@ -13,9 +13,9 @@ use std::{
 use super::record::Operation;
 
 /// The number of placements that the search tries for one object before it gives up.
-const MOST_STEPS: u64 = 20_000_000;
+const MAX_STEPS: u64 = 20_000_000;
 /// The maximum number of lines that a violation shows. The first line is the state, the others are operations.
-const SHOWN: usize = 40;
+const MAX_LINES: usize = 40;
 
 /// Describes what an object does when its operations are executed one after the other.
 pub trait Spec {
@@ -140,7 +140,7 @@ impl UnplacedOperations {
         self.next[self.head]
     }
 
-    fn take(&mut self, node: usize) {
+    fn remove(&mut self, node: usize) {
         let (before, behind) = (self.previous[node], self.next[node]);
         (self.next[before], self.previous[behind]) = (behind, before);
     }
@@ -158,16 +158,16 @@ type Placed = Vec<u64>;
 struct Search<'a, S: Spec> {
     spec: &'a S,
     operations: Operations<'a, S>,
-    ahead: UnplacedOperations,
+    unplaced: UnplacedOperations,
     state: S::State,
     placed: Placed,
     /// The operations in the order in which they are placed. Each is stored with the state before it, except a read,
     /// which changes no state.
     order: Vec<(usize, Option<S::State>)>,
     /// Configurations that the search has examined without success. When it reaches one of them again, it backtracks.
-    seen: HashSet<(Placed, S::State)>,
+    examined: HashSet<(Placed, S::State)>,
     /// The number of operations that returned and are not placed yet.
-    open: usize,
+    unplaced_returned: usize,
     steps: u64,
     furthest: Option<(usize, Vec<String>)>,
 }
@@ -175,15 +175,15 @@ struct Search<'a, S: Spec> {
 impl<'a, S: Spec> Search<'a, S> {
     fn new(spec: &'a S, mut operations: Operations<'a, S>) -> Self {
         operations.sort_by_key(|operation| operation.invoked);
-        let open = operations.iter().filter(|operation| operation.returned.is_some()).count();
+        let unplaced_returned = operations.iter().filter(|operation| operation.returned.is_some()).count();
         Self {
             spec,
-            ahead: UnplacedOperations::new(&operations),
+            unplaced: UnplacedOperations::new(&operations),
             state: spec.initial(),
             placed: vec![0; operations.len().div_ceil(64)],
             order: Vec::new(),
-            seen: HashSet::new(),
-            open,
+            examined: HashSet::new(),
+            unplaced_returned,
             steps: 0,
             furthest: None,
             operations,
@@ -191,20 +191,20 @@ impl<'a, S: Spec> Search<'a, S> {
     }
 
     fn run(&mut self) -> Result<(), (String, Vec<String>)> {
-        let mut node = self.ahead.first();
+        let mut node = self.unplaced.first();
         // An operation of unknown outcome need not be placed. The search succeeds when all others are placed.
-        while self.open > 0 {
-            if node.is_multiple_of(2) && node != self.ahead.head {
-                node = if self.place(node / 2) { self.ahead.first() } else { self.ahead.next[node] };
-                if self.steps > MOST_STEPS {
-                    return Err((format!("undecided after {MOST_STEPS} steps"), Vec::new()));
+        while self.unplaced_returned > 0 {
+            if node.is_multiple_of(2) && node != self.unplaced.head {
+                node = if self.place(node / 2) { self.unplaced.first() } else { self.unplaced.next[node] };
+                if self.steps > MAX_STEPS {
+                    return Err((format!("undecided after {MAX_STEPS} steps"), Vec::new()));
                 }
                 continue;
             }
             // No operation that was invoked before this return can be placed next, and the remaining ones were invoked
             // after it. So the search has to change an earlier decision.
             self.remember_furthest(node);
-            let Some(operation) = self.take_back() else {
+            let Some(operation) = self.undo_last_change() else {
                 let (placed, stuck) = self.furthest.take().unwrap_or_default();
                 let all = self.operations.len();
                 return Err((
@@ -212,7 +212,7 @@ impl<'a, S: Spec> Search<'a, S> {
                     stuck,
                 ));
             };
-            node = self.ahead.next[operation * 2];
+            node = self.unplaced.next[operation * 2];
         }
         Ok(())
     }
@@ -230,16 +230,16 @@ impl<'a, S: Spec> Search<'a, S> {
             return false;
         }
         let is_read = answer.is_some_and(|answer| self.spec.is_read(op, answer));
-        self.flip(operation);
-        if !is_read && !self.seen.insert((self.placed.clone(), after.clone())) {
-            self.flip(operation);
+        self.toggle_placed(operation);
+        if !is_read && !self.examined.insert((self.placed.clone(), after.clone())) {
+            self.toggle_placed(operation);
             return false;
         }
         self.order.push((operation, (!is_read).then(|| std::mem::replace(&mut self.state, after))));
-        self.ahead.take(operation * 2);
+        self.unplaced.remove(operation * 2);
         if answer.is_some() {
-            self.ahead.take(operation * 2 + 1);
-            self.open -= 1;
+            self.unplaced.remove(operation * 2 + 1);
+            self.unplaced_returned -= 1;
         }
         true
     }
@@ -249,15 +249,15 @@ impl<'a, S: Spec> Search<'a, S> {
     ///
     /// No other position is tried for a read: each order with the read at a later position is also possible with the
     /// read at its present one.
-    fn take_back(&mut self) -> Option<usize> {
+    fn undo_last_change(&mut self) -> Option<usize> {
         loop {
             let (operation, before) = self.order.pop()?;
-            self.flip(operation);
+            self.toggle_placed(operation);
             if self.operations[operation].returned.is_some() {
-                self.ahead.put_back(operation * 2 + 1);
-                self.open += 1;
+                self.unplaced.put_back(operation * 2 + 1);
+                self.unplaced_returned += 1;
             }
-            self.ahead.put_back(operation * 2);
+            self.unplaced.put_back(operation * 2);
             if let Some(before) = before {
                 self.state = before;
                 return Some(operation);
@@ -265,7 +265,7 @@ impl<'a, S: Spec> Search<'a, S> {
         }
     }
 
-    fn flip(&mut self, operation: usize) {
+    fn toggle_placed(&mut self, operation: usize) {
         self.placed[operation / 64] ^= 1 << (operation % 64);
     }
 
@@ -275,14 +275,14 @@ impl<'a, S: Spec> Search<'a, S> {
             return;
         }
         let mut stuck = vec![format!("state {:?}", self.state)];
-        let mut ahead = self.ahead.first();
-        while ahead != node && stuck.len() < SHOWN {
-            let Operation { op, invoked, returned } = self.operations[ahead / 2];
+        let mut unplaced = self.unplaced.first();
+        while unplaced != node && stuck.len() < MAX_LINES {
+            let Operation { op, invoked, returned } = self.operations[unplaced / 2];
             stuck.push(match returned {
                 Some((time, answer)) => format!("{invoked}..{time} {op:?} -> {answer:?}"),
                 None => format!("{invoked}.. {op:?} -> unknown"),
             });
-            ahead = self.ahead.next[ahead];
+            unplaced = self.unplaced.next[unplaced];
         }
         self.furthest = Some((self.order.len(), stuck));
     }

@@ -21,7 +21,7 @@ use crate::{
     case::{Contract, Need},
     check::{Failure, Verdict, expect, expect_eq, expect_kind, expect_some},
     fixture::Fixture,
-    given::{Given, id, race, race_two, say_keyed, walk},
+    given::{Given, id, keyed_commit_with_message, race, race_two, walk},
     length::Length,
     mailbox::draft::{LEASE, ack, mailbox, try_settle},
     random::{Random, seed},
@@ -99,8 +99,8 @@ impl RacingClaims {
             done: AtomicUsize::new(0),
             claims: AtomicU64::new(0),
         });
-        let alone = self.dispatches / 10;
-        for first in (alone..self.dispatches).step_by(BATCH) {
+        let enqueued_later = self.dispatches / 10;
+        for first in (enqueued_later..self.dispatches).step_by(BATCH) {
             shared.enqueue(first..self.dispatches.min(first + BATCH)).await?;
         }
         let mut random = Random::new(self.seed);
@@ -108,7 +108,7 @@ impl RacingClaims {
         let ends = race(self.consumers + 1, |task| {
             let (shared, random) = (Arc::clone(&shared), seeds[task].clone());
             async move {
-                let ended = if task == 0 { shared.produce(alone).await } else { shared.consume(random).await };
+                let ended = if task == 0 { shared.produce(enqueued_later).await } else { shared.consume(random).await };
                 if ended.is_err() {
                     // The other tasks would wait forever for what this task has not done. This ends them.
                     shared.done.store(self.dispatches, Ordering::SeqCst);
@@ -116,11 +116,12 @@ impl RacingClaims {
                 ended
             }
         });
-        let about = |failure: Failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
+        let with_seed = |failure: Failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
         let patience = PATIENCE * Length::choose(1, 5, 25);
-        let ends = timeout(patience, ends).await.map_err(|_| about(Failure::new("not all work was done in time")))?;
-        ends.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;
-        shared.judge().await.map_err(about)?;
+        let ends =
+            timeout(patience, ends).await.map_err(|_| with_seed(Failure::new("not all work was done in time")))?;
+        ends.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(with_seed)?;
+        shared.check().await.map_err(with_seed)?;
         given.store().close().await?;
         Ok(ClaimFigures { test: self, claims: shared.claims.load(Ordering::SeqCst) })
     }
@@ -157,7 +158,7 @@ impl Shared {
                 sleep(Duration::from_millis(1)).await;
             }
             for held in &claims.claimed {
-                self.take(held)?;
+                self.note_claim(held)?;
             }
             for held in claims.claimed {
                 tokio::task::yield_now().await;
@@ -165,7 +166,7 @@ impl Shared {
                 let is_done = settlement != Settlement::Release;
                 // Another task may claim from the thread as soon as the dispatch is settled. So the thread is noted as
                 // free before the call.
-                self.give(&held)?;
+                self.note_settling(&held)?;
                 let answer = self.mailbox.settle(vec![(held.claim(), settlement)]).await?.pop();
                 expect_some(answer, "answer")??;
                 self.done.fetch_add(usize::from(is_done), Ordering::SeqCst);
@@ -174,7 +175,7 @@ impl Shared {
         Ok(())
     }
 
-    fn take(&self, held: &ClaimedDispatch) -> Verdict {
+    fn note_claim(&self, held: &ClaimedDispatch) -> Verdict {
         self.claims.fetch_add(1, Ordering::SeqCst);
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let own = (Some(held.dispatch.id.clone()), held.number);
@@ -183,13 +184,13 @@ impl Shared {
         expect(last < held.number, format!("claim {} of {} follows claim {last}", held.number, held.dispatch.id))
     }
 
-    fn give(&self, held: &ClaimedDispatch) -> Verdict {
+    fn note_settling(&self, held: &ClaimedDispatch) -> Verdict {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = expect_some(threads.get_mut(&held.dispatch.thread), "thread")?;
-        expect_eq(of.0.take(), Some(held.dispatch.id.clone()))
+        let claimed = expect_some(threads.get_mut(&held.dispatch.thread), "thread")?;
+        expect_eq(claimed.0.take(), Some(held.dispatch.id.clone()))
     }
 
-    async fn judge(&self) -> Verdict {
+    async fn check(&self) -> Verdict {
         let query = DispatchQuery::new(DispatchFilter::default().in_status([DispatchStatus::Acked]));
         let list = |page| self.mailbox.list_dispatches(query.clone().with_page(page));
         let acked = walk(PageRequest::first(1_000), list).await?;
@@ -229,13 +230,13 @@ impl StaleHolders {
         let checks_commits = fixture.lack(Need::Fenced).is_none() && fixture.capabilities().fenced;
         let given = Given::open(Contract::MailboxStore, Arc::new(fixture)).await?;
         for round in 0..self.rounds {
-            Self::round(&given, round, checks_commits).await.map_err(|failure| failure.about(round))?;
+            Self::run_round(&given, round, checks_commits).await.map_err(|failure| failure.about(round))?;
         }
         given.store().close().await?;
         Ok(self)
     }
 
-    async fn round(given: &Given, round: usize, checks_commits: bool) -> Verdict {
+    async fn run_round(given: &Given, round: usize, checks_commits: bool) -> Verdict {
         let (store, thread): (_, ThreadId) = (mailbox(given)?, id(&format!("t-{round}")));
         let work = |name: &str| NewDispatch::new(thread.clone(), id("r")).with_id(id(&format!("{name}-{round}")));
         let claim = async || {
@@ -253,9 +254,9 @@ impl StaleHolders {
             ErrorKind::StaleEpoch
         };
         let next = claim().await?;
-        let say = |held: &ClaimedDispatch, key: &str| say_keyed(&thread, key, key).fenced(held.fence());
+        let say = |held: &ClaimedDispatch, key: &str| keyed_commit_with_message(&thread, key, key).fenced(held.fence());
         if checks_commits {
-            given.accept(say(&next, "own")).await?;
+            given.expect_accepted(say(&next, "own")).await?;
             let late = given.commits()?.commit(say(&stale, "late").settling(ack())).await;
             expect_kind(late, kind)?;
         }
@@ -263,7 +264,7 @@ impl StaleHolders {
         expect_kind(store.start(&stale.claim(), id("i")).await, kind)?;
         expect_kind(try_settle(given, &stale, ack()).await?, kind)?;
         if checks_commits {
-            given.accept(say(&next, "end").settling(ack())).await?;
+            given.expect_accepted(say(&next, "end").settling(ack())).await?;
             let entries = given.threads()?.list_entries(&thread, EntryQuery::all()).await?.items;
             expect_eq(entries.len(), 2)?;
         } else {
@@ -318,7 +319,7 @@ impl LeaseEdges {
     /// if in all rounds the same one of the two succeeds.
     pub async fn run(self, fixture: impl Fixture) -> Result<EdgeFigures, Failure> {
         let given = Given::open(Contract::MailboxStore, Arc::new(fixture)).await?;
-        let is_still = given.fixture().lack(Need::Still).is_none();
+        let time_stands_still = given.fixture().lack(Need::Still).is_none();
         let (store, mut figures) = (mailbox(&given)?, EdgeFigures::default());
         for round in 0..self.rounds {
             let name: DispatchId = id(&format!("d-{round}"));
@@ -337,8 +338,8 @@ impl LeaseEdges {
                 (Ok(_), None) => figures.settled += 1,
                 (Err(error), Some(next)) => {
                     expect_eq(error.kind(), ErrorKind::ClaimLost)?;
-                    let is_over = !is_still || round % 3 > 0;
-                    expect(is_over, format!("{name} was claimed again before its lease expired"))?;
+                    let may_have_expired = !time_stands_still || round % 3 > 0;
+                    expect(may_have_expired, format!("{name} was claimed again before its lease expired"))?;
                     expect(held.number < next.number, format!("claim {} follows claim {}", next.number, held.number))?;
                     try_settle(&given, &next, ack()).await??;
                     figures.claimed += 1;

@@ -16,7 +16,7 @@ use store_core::{
 
 use super::{
     check::{Checked, check},
-    faulty::Faulty,
+    faulty::FaultyCoordinator,
     log::{GuardedLogs, LogAct, LogAnswer, LogOp},
     record::{Operation, Recorder, to_lines},
 };
@@ -24,14 +24,14 @@ use crate::{
     case::Contract,
     check::Failure,
     fixture::Fixture,
-    given::{Given, id, race, said},
+    given::{Given, id, message_entry, race},
     length::Length,
     random::{Random, seed},
 };
 
 /// The number of commits of a thread that may have an unknown outcome. Then a new thread replaces it, because each such
 /// commit doubles the number of orders that the checker has to try.
-const MOST_UNKNOWN: usize = 8;
+const MAX_UNKNOWN: usize = 8;
 
 /// A test of guarded commits, repeats and reads that many tasks call at the same time. Their history must be
 /// linearizable.
@@ -48,7 +48,7 @@ pub struct GuardedCommits {
     /// Decides what is called. It does not decide the schedule of the tasks.
     pub seed: u64,
     /// Whether a history that is not linearizable is written to the folder for temporary files.
-    pub keeps: bool,
+    pub saves_history: bool,
 }
 
 /// The figures of a test that passed.
@@ -66,14 +66,18 @@ pub struct CommitFigures {
     /// The number of commits that were refused.
     pub refused: usize,
     /// The number of commits that are in a log and whose outcome no task learned.
-    pub unheard: usize,
+    pub unanswered: usize,
 }
 
 impl fmt::Display for CommitFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { test, checked: Checked { keys, operations, unknown, steps }, .. } = self;
         write!(f, "AGENTSTORE_HISTORY_SEED={}: {operations} operations on {keys} threads, linearizable, ", test.seed)?;
-        write!(f, "{unknown} of unknown outcome; {} commits accepted, {} unanswered, ", self.accepted, self.unheard)?;
+        write!(
+            f,
+            "{unknown} of unknown outcome; {} commits accepted, {} unanswered, ",
+            self.accepted, self.unanswered
+        )?;
         write!(f, "{} repeats, {} refusals; {steps} steps of the checker", self.repeated, self.refused)
     }
 }
@@ -91,7 +95,7 @@ impl Default for GuardedCommits {
             threads: 8,
             unknown_once_in: 66,
             seed,
-            keeps: true,
+            saves_history: true,
         }
     }
 }
@@ -109,7 +113,7 @@ impl GuardedCommits {
         let mut random = Random::new(self.seed);
         let shared = Arc::new(Shared {
             history: Recorder::default(),
-            commits: Faulty::new(given.commits()?, self.unknown_once_in, random.fork()),
+            commits: FaultyCoordinator::new(given.commits()?, self.unknown_once_in, random.fork()),
             threads: given.threads()?,
             unknown: (0..self.threads).map(|_| AtomicUsize::new(0)).collect(),
             names: AtomicU64::new(0),
@@ -117,34 +121,34 @@ impl GuardedCommits {
         let seeds: Vec<Random> = (0..self.tasks).map(|_| random.fork()).collect();
         let ends = race(self.tasks, |task| {
             let caller = Caller::new(Arc::clone(&shared), seeds[task].clone());
-            caller.call(self.operations.div_ceil(self.tasks))
+            caller.make_calls(self.operations.div_ceil(self.tasks))
         });
         ends.await.into_iter().collect::<Result<Vec<()>, Failure>>()?;
-        shared.commits.settled().await;
+        shared.commits.wait_for_late_commits().await;
         for at in 0..self.threads {
-            for number in 0..=shared.unknown[at].load(Ordering::SeqCst) / MOST_UNKNOWN {
-                shared.read(&name(at, number)).await?;
+            for number in 0..=shared.unknown[at].load(Ordering::SeqCst) / MAX_UNKNOWN {
+                shared.read(&thread_id(at, number)).await?;
             }
         }
         let history = shared.history.take();
         let checked = match check(&GuardedLogs, &history) {
             Ok(checked) => checked,
-            Err(violation) => return Err(self.kept(&history).about(violation)),
+            Err(violation) => return Err(self.save_history(&history).about(violation)),
         };
-        let mut figures = CommitFigures { test: self, checked, accepted: 0, repeated: 0, refused: 0, unheard: 0 };
-        one_commit_for_each_version(&given, &history, &mut figures).await?;
+        let mut figures = CommitFigures { test: self, checked, accepted: 0, repeated: 0, refused: 0, unanswered: 0 };
+        check_one_commit_per_version(&given, &history, &mut figures).await?;
         given.store().close().await?;
         Ok(figures)
     }
 
     /// Writes a history that is not linearizable to a file. Returns a failure that names the file.
-    fn kept(self, history: &History) -> Failure {
-        if !self.keeps {
+    fn save_history(self, history: &History) -> Failure {
+        if !self.saves_history {
             return Failure::new(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
         }
         let path = env::temp_dir().join(format!("agentstore-history-{}-{}.jsonl", std::process::id(), self.seed));
-        let kept = to_lines(history).map_err(std::io::Error::from).and_then(|lines| fs::write(&path, lines));
-        Failure::new(match kept {
+        let saved = to_lines(history).map_err(std::io::Error::from).and_then(|lines| fs::write(&path, lines));
+        Failure::new(match saved {
             Ok(()) => format!("AGENTSTORE_HISTORY_SEED={}, the whole history is in {}", self.seed, path.display()),
             Err(error) => format!("AGENTSTORE_HISTORY_SEED={}, the history could not be saved: {error}", self.seed),
         })
@@ -153,14 +157,14 @@ impl GuardedCommits {
 
 /// Returns the id of a thread. A fixed number of threads is in use at a time. When the thread with the index `at` has
 /// too many unknown outcomes, the thread with the same index and the next number replaces it.
-fn name(at: usize, number: usize) -> ThreadId {
+fn thread_id(at: usize, number: usize) -> ThreadId {
     id(&format!("t-{at}-{number}"))
 }
 
 /// The data that all tasks share.
 struct Shared {
     history: Recorder<LogOp, LogAnswer>,
-    commits: Faulty<Arc<dyn CommitCoordinator>>,
+    commits: FaultyCoordinator<Arc<dyn CommitCoordinator>>,
     threads: Arc<dyn ThreadRunStore>,
     /// For each index, the number of unknown outcomes of all its threads. It decides which of them is in use.
     unknown: Vec<AtomicUsize>,
@@ -172,18 +176,18 @@ impl Shared {
         let invocation = self.history.invoke(LogOp { thread: thread.to_string(), act: LogAct::Read });
         let found = self.threads.load_thread(thread).await?;
         let version = found.as_ref().map(|thread| thread.version);
-        let head = found.as_ref().and_then(head);
-        self.history.returned(invocation, LogAnswer::Seen { version: number(version), head });
+        let head = found.as_ref().and_then(head_name);
+        self.history.returned(invocation, LogAnswer::Seen { version: version_number(version), head });
         Ok(version)
     }
 }
 
 /// Returns the name of the commit that wrote the head of a thread.
-fn head(thread: &Thread) -> Option<u64> {
+fn head_name(thread: &Thread) -> Option<u64> {
     thread.head.as_ref()?.as_str().parse().ok()
 }
 
-fn number(version: Option<Version>) -> u64 {
+fn version_number(version: Option<Version>) -> u64 {
     version.map_or(0, Version::number)
 }
 
@@ -192,32 +196,32 @@ struct Caller {
     shared: Arc<Shared>,
     random: Random,
     /// The index that the task writes to, and the thread that is in use there.
-    place: usize,
+    thread_index: usize,
     thread: ThreadId,
     /// The last version of the thread that the task knows.
-    seen: Option<Version>,
+    known_version: Option<Version>,
     /// The commits that the task sent to this thread. Some of them are repeated.
-    made: Vec<(u64, Commit)>,
+    sent: Vec<(u64, Commit)>,
 }
 
 impl Caller {
     fn new(shared: Arc<Shared>, random: Random) -> Self {
-        Self { shared, random, place: 0, thread: name(0, 0), seen: None, made: Vec::new() }
+        Self { shared, random, thread_index: 0, thread: thread_id(0, 0), known_version: None, sent: Vec::new() }
     }
 
-    async fn call(mut self, operations: usize) -> Result<(), Failure> {
+    async fn make_calls(mut self, operations: usize) -> Result<(), Failure> {
         for _ in 0..operations {
-            if self.random.once_in(20) || self.made.is_empty() {
-                self.place = self.random.below(self.shared.unknown.len());
+            if self.random.once_in(20) || self.sent.is_empty() {
+                self.thread_index = self.random.below(self.shared.unknown.len());
             }
-            let number = self.shared.unknown[self.place].load(Ordering::SeqCst) / MOST_UNKNOWN;
-            let thread = name(self.place, number);
+            let number = self.shared.unknown[self.thread_index].load(Ordering::SeqCst) / MAX_UNKNOWN;
+            let thread = thread_id(self.thread_index, number);
             if thread != self.thread {
-                (self.thread, self.seen) = (thread, None);
-                self.made.clear();
+                (self.thread, self.known_version) = (thread, None);
+                self.sent.clear();
             }
             match self.random.below(12) {
-                0..4 => self.seen = self.shared.read(&self.thread).await?,
+                0..4 => self.known_version = self.shared.read(&self.thread).await?,
                 4..9 => self.commit_new().await?,
                 9..11 => self.repeat(false).await?,
                 _ => self.repeat(true).await?,
@@ -228,31 +232,31 @@ impl Caller {
     }
 
     fn guard(&self) -> Expect {
-        self.seen.map_or(Expect::Absent, Expect::Version)
+        self.known_version.map_or(Expect::Absent, Expect::Version)
     }
 
     async fn commit_new(&mut self) -> Result<(), Failure> {
         let name = self.shared.names.fetch_add(1, Ordering::SeqCst) + 1;
-        let entry = said("x").with_id(id(&name.to_string()));
+        let entry = message_entry("x").with_id(id(&name.to_string()));
         let commit = Commit::new(self.thread.clone()).with_key(id(&name.to_string())).entry(entry);
-        self.made.push((name, commit.clone()));
+        self.sent.push((name, commit.clone()));
         self.send(name, commit.expecting(self.guard())).await
     }
 
     /// Repeats an earlier commit, whatever its outcome was, with its old guard or with the newest version as the guard.
     async fn repeat(&mut self, is_rebased: bool) -> Result<(), Failure> {
-        if self.made.is_empty() {
+        if self.sent.is_empty() {
             return self.commit_new().await;
         }
-        let recent = self.made.len().saturating_sub(4);
-        let (name, commit) = self.made[recent + self.random.below(self.made.len() - recent)].clone();
+        let recent = self.sent.len().saturating_sub(4);
+        let (name, commit) = self.sent[recent + self.random.below(self.sent.len() - recent)].clone();
         let commit = if is_rebased { commit.expecting(self.guard()) } else { commit };
         self.send(name, commit).await
     }
 
     async fn send(&mut self, name: u64, commit: Commit) -> Result<(), Failure> {
-        if let Some((_, made)) = self.made.iter_mut().find(|(known, _)| *known == name) {
-            made.expect = commit.expect;
+        if let Some((_, sent)) = self.sent.iter_mut().find(|(known, _)| *known == name) {
+            sent.expect = commit.expect;
         }
         let from = match commit.expect {
             Expect::Version(version) => version.number(),
@@ -264,17 +268,17 @@ impl Caller {
             Ok(receipt) => {
                 // The receipt of a repeat has the version of the first commit, which may be an old one.
                 if !receipt.deduplicated {
-                    self.seen = Some(receipt.version);
+                    self.known_version = Some(receipt.version);
                 }
                 LogAnswer::Committed { version: receipt.version.number(), deduplicated: receipt.deduplicated }
             }
             Err(error) if error.kind() == ErrorKind::CommitUnknown => {
-                self.shared.unknown[self.place].fetch_add(1, Ordering::SeqCst);
+                self.shared.unknown[self.thread_index].fetch_add(1, Ordering::SeqCst);
                 return Ok(());
             }
             Err(error) => {
-                self.seen = found(&error)?;
-                LogAnswer::Conflict { actual: number(self.seen) }
+                self.known_version = conflict_version(&error)?;
+                LogAnswer::Conflict { actual: version_number(self.known_version) }
             }
         };
         self.shared.history.returned(invocation, answer);
@@ -283,7 +287,7 @@ impl Caller {
 }
 
 /// Returns the version that a conflict reports. Any other error is a failure.
-fn found(error: &Error) -> Result<Option<Version>, Failure> {
+fn conflict_version(error: &Error) -> Result<Option<Version>, Failure> {
     match error.detail() {
         Detail::Conflict { actual, .. } => Ok(*actual),
         _ => Err(Failure::new(format!("a commit failed with an unexpected error: {error:?}"))),
@@ -293,7 +297,7 @@ fn found(error: &Error) -> Result<Option<Version>, Failure> {
 /// Checks each entry of the logs. Exactly one commit must have been accepted at its version, and must have written it.
 /// If none was accepted there, a commit of unknown outcome must have written it. Every accepted commit must be in a
 /// log.
-async fn one_commit_for_each_version(
+async fn check_one_commit_per_version(
     given: &Given,
     history: &History,
     figures: &mut CommitFigures,
@@ -324,9 +328,9 @@ async fn one_commit_for_each_version(
         for (version, entry) in (1..).zip(&log) {
             let name = entry.id.as_str().parse().unwrap_or_default();
             let winners = accepted.remove(&(thread, version)).unwrap_or_default();
-            let is_unheard = winners.is_empty() && unknown.contains_key(&(thread, name));
-            figures.unheard += usize::from(is_unheard);
-            if entry.seq != version || (winners != [name] && !is_unheard) {
+            let is_unanswered = winners.is_empty() && unknown.contains_key(&(thread, name));
+            figures.unanswered += usize::from(is_unanswered);
+            if entry.seq != version || (winners != [name] && !is_unanswered) {
                 let what = format!("{thread} at version {version}: the log has {name}, but {winners:?} was accepted");
                 return Err(Failure::new(what));
             }

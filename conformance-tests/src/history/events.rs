@@ -101,14 +101,14 @@ fn scopes(at: usize) -> [Scope; 2] {
     [Scope::Thread(id(&format!("t-{at}"))), Scope::Run(id(&format!("r-{at}")))]
 }
 
-fn text(scope: &Scope) -> String {
+fn scope_id(scope: &Scope) -> String {
     match scope {
         Scope::Thread(id) => id.to_string(),
         Scope::Run(id) => id.to_string(),
     }
 }
 
-fn name(event: &Event) -> Result<u64, Failure> {
+fn event_name(event: &Event) -> Result<u64, Failure> {
     let payload = event.payload.as_ref().ok_or_else(|| Failure::new("an event has no payload"))?;
     Ok(payload.to()?)
 }
@@ -125,28 +125,30 @@ impl EventOrder {
         let (history, commits) = (Recorder::default(), given.commits()?);
         let shared = Arc::new(Shared { history, commits, events, names, is_done, test: self });
         let mut random = Random::new(self.seed);
-        let (mut writers, mut others, mut followers) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
+        let (mut writers, mut readers, mut followers) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
         for _ in 0..self.writers {
             writers.spawn(Arc::clone(&shared).write(random.fork()));
         }
         for at in 0..self.threads {
             for scope in scopes(at) {
-                others.spawn(Arc::clone(&shared).read(scope.clone(), random.fork()));
-                for how in [How::First, How::Middle, How::Now, How::Restarts, How::Idle] {
-                    followers.spawn(Arc::clone(&shared).follow(scope.clone(), how, random.fork()));
+                readers.spawn(Arc::clone(&shared).read(scope.clone(), random.fork()));
+                for mode in
+                    [FollowMode::First, FollowMode::Middle, FollowMode::Now, FollowMode::Restarts, FollowMode::Idle]
+                {
+                    followers.spawn(Arc::clone(&shared).follow(scope.clone(), mode, random.fork()));
                 }
             }
         }
-        ended(writers).await?;
+        join_all(writers).await?;
         for at in 0..self.threads {
             let last = LAST + 2 * at as u64;
             shared.append(scopes(at).to_vec(), vec![last, last + 1], false).await?;
         }
         shared.is_done.store(true, Ordering::SeqCst);
-        ended(others).await?;
-        let followed = ended(followers).await?;
+        join_all(readers).await?;
+        let followed = join_all(followers).await?;
         let figures = shared
-            .judge(&followed)
+            .check(&followed)
             .await
             .map_err(|failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed)))?;
         given.store().close().await?;
@@ -154,7 +156,7 @@ impl EventOrder {
     }
 }
 
-async fn ended<T: 'static>(mut tasks: JoinSet<Result<T, Failure>>) -> Result<Vec<T>, Failure> {
+async fn join_all<T: 'static>(mut tasks: JoinSet<Result<T, Failure>>) -> Result<Vec<T>, Failure> {
     let mut ends = Vec::new();
     while let Some(ended) = tasks.join_next().await {
         ends.push(ended.map_err(|panic| Failure::new(panic.to_string()))??);
@@ -164,7 +166,7 @@ async fn ended<T: 'static>(mut tasks: JoinSet<Result<T, Failure>>) -> Result<Vec
 
 /// Where the subscription of a follower starts, and how the follower reads it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
+enum FollowMode {
     First,
     Middle,
     Now,
@@ -174,14 +176,14 @@ enum How {
     Idle,
 }
 
-impl How {
+impl FollowMode {
     const fn is_from_first(self) -> bool {
         matches!(self, Self::First | Self::Restarts | Self::Idle)
     }
 }
 
 /// What a follower received.
-struct Followed {
+struct FollowerRecord {
     scope: Scope,
     is_now: bool,
     /// The times at which the follower called `subscribe` and at which the call returned.
@@ -196,7 +198,7 @@ impl Shared {
         for name in &names {
             drafts.push(NewEvent::new(id("fact"), scopes.clone()).with_payload(Json::of(name)?));
         }
-        let (request, op) = (AppendEvents::new(drafts), scopes.iter().map(text).collect());
+        let (request, op) = (AppendEvents::new(drafts), scopes.iter().map(scope_id).collect());
         let invocation = self.history.invoke(EventOp { scopes: op, act: EventAct::Append(names) });
         match &scopes[..] {
             [Scope::Thread(thread)] if by_commit => {
@@ -246,7 +248,8 @@ impl Shared {
                     let (seen, is_end) = self.list(act, all.with_page(page)).await?;
                     if let Some(event) = seen.last() {
                         let cursor = event.cursor(&scope).cloned();
-                        last = Some((name(event)?, cursor.ok_or_else(|| Failure::new("an event has no cursor"))?));
+                        last =
+                            Some((event_name(event)?, cursor.ok_or_else(|| Failure::new("an event has no cursor"))?));
                     }
                     if is_end && is_done {
                         return Ok(());
@@ -258,23 +261,28 @@ impl Shared {
     }
 
     async fn list(&self, act: EventAct, query: EventQuery) -> Result<(Vec<Event>, bool), Failure> {
-        let invocation = self.history.invoke(EventOp { scopes: vec![text(&query.scope)], act });
+        let invocation = self.history.invoke(EventOp { scopes: vec![scope_id(&query.scope)], act });
         let page = self.events.list_events(query).await?;
-        let names = page.items.iter().map(name).collect::<Result<Vec<_>, _>>()?;
+        let names = page.items.iter().map(event_name).collect::<Result<Vec<_>, _>>()?;
         let is_end = page.next.is_none();
         self.history.returned(invocation, EventAnswer::Read { names, is_end });
         Ok((page.items, is_end))
     }
 
     /// Follows a scope until one of its last events arrives.
-    async fn follow(self: Arc<Self>, scope: Scope, how: How, mut random: Random) -> Result<Followed, Failure> {
-        while !how.is_from_first() && self.names.load(Ordering::SeqCst) < self.test.events / 3 {
+    async fn follow(
+        self: Arc<Self>,
+        scope: Scope,
+        mode: FollowMode,
+        mut random: Random,
+    ) -> Result<FollowerRecord, Failure> {
+        while !mode.is_from_first() && self.names.load(Ordering::SeqCst) < self.test.events / 3 {
             sleep(Duration::from_millis(1)).await;
         }
-        let start = match how {
-            How::First | How::Restarts | How::Idle => Start::First,
-            How::Now => Start::Now,
-            How::Middle => {
+        let start = match mode {
+            FollowMode::First | FollowMode::Restarts | FollowMode::Idle => Start::First,
+            FollowMode::Now => Start::Now,
+            FollowMode::Middle => {
                 let page = self.events.list_events(EventQuery::new(scope.clone())).await?;
                 let cursor = page.items.last().and_then(|event| event.cursor(&scope)).cloned();
                 cursor.map_or(Start::First, Start::After)
@@ -282,28 +290,28 @@ impl Shared {
         };
         let after = if let Start::After(cursor) = &start { Some(cursor.clone()) } else { None };
         let invoked = self.history.tick();
-        let mut begun = self.events.subscribe(Subscribe::new(scope.clone(), start)).await?;
-        let (times, is_now) = ((invoked, self.history.tick()), how == How::Now);
-        let after = if is_now { begun.started_after } else { after };
-        let mut followed = Followed { scope: scope.clone(), is_now, times, after, names: Vec::new() };
-        while how == How::Idle && !self.is_done.load(Ordering::SeqCst) {
+        let mut subscription = self.events.subscribe(Subscribe::new(scope.clone(), start)).await?;
+        let (times, is_now) = ((invoked, self.history.tick()), mode == FollowMode::Now);
+        let after = if is_now { subscription.started_after } else { after };
+        let mut followed = FollowerRecord { scope: scope.clone(), is_now, times, after, names: Vec::new() };
+        while mode == FollowMode::Idle && !self.is_done.load(Ordering::SeqCst) {
             sleep(Duration::from_millis(1)).await;
         }
         while followed.names.last().is_none_or(|name| *name < LAST) {
-            let event = timeout(PATIENCE, next(&mut begun.events)).await;
+            let event = timeout(PATIENCE, next(&mut subscription.events)).await;
             let event = event.map_err(|_| Failure::new(format!("no event arrived after {}", followed.names.len())))?;
             let event = event.ok_or_else(|| Failure::new("a subscription ended"))??;
-            followed.names.push(name(&event)?);
-            if how == How::Restarts && random.once_in(50) {
+            followed.names.push(event_name(&event)?);
+            if mode == FollowMode::Restarts && random.once_in(50) {
                 let cursor = event.cursor(&scope).cloned().ok_or_else(|| Failure::new("an event has no cursor"))?;
-                begun = self.events.subscribe(Subscribe::new(scope.clone(), Start::After(cursor))).await?;
+                subscription = self.events.subscribe(Subscribe::new(scope.clone(), Start::After(cursor))).await?;
             }
         }
         Ok(followed)
     }
 
     /// Checks that everything that readers and followers received agrees with the final order of each scope.
-    async fn judge(&self, followed: &[Followed]) -> Result<EventFigures, Failure> {
+    async fn check(&self, followed: &[FollowerRecord]) -> Result<EventFigures, Failure> {
         let mut history = self.history.take();
         let is_append = |op: &EventOp| matches!(op.act, EventAct::Append(_));
         let appends = history.iter().filter(|operation| is_append(&operation.op)).count();
@@ -312,16 +320,17 @@ impl Shared {
             let query = EventQuery::new(scope.clone());
             let list = |page| self.events.list_events(query.clone().with_page(page));
             let all = walk(PageRequest::first(1_000), list).await?;
-            let names = all.iter().map(name).collect::<Result<Vec<_>, _>>()?;
+            let names = all.iter().map(event_name).collect::<Result<Vec<_>, _>>()?;
             let counted = self.events.load_scope(&scope).await?.appended;
             if counted != names.len() as u64 {
                 return Err(Failure::new(format!("{scope:?} counts {counted} events, but lists {}", names.len())));
             }
-            let places: HashMap<_, _> = all.iter().filter_map(|event| event.cursor(&scope)).zip(&names).collect();
+            let names_by_cursor: HashMap<_, _> =
+                all.iter().filter_map(|event| event.cursor(&scope)).zip(&names).collect();
             for follower in followed.iter().filter(|follower| follower.scope == scope) {
-                history.extend(follower.as_history(&places)?);
+                history.extend(follower.as_operations(&names_by_cursor)?);
             }
-            if let Err(why) = check_order(&text(&scope), &names, &history) {
+            if let Err(why) = check_order(&scope_id(&scope), &names, &history) {
                 return Err(Failure::new(why));
             }
         }
@@ -330,17 +339,22 @@ impl Shared {
     }
 }
 
-impl Followed {
+impl FollowerRecord {
     /// Returns two operations that stand for the subscription: its start, and a list of all events that it delivered.
     /// The list is not a last page.
-    fn as_history(&self, places: &HashMap<&Cursor, &u64>) -> Result<[Operation<EventOp, EventAnswer>; 2], Failure> {
+    fn as_operations(
+        &self,
+        names_by_cursor: &HashMap<&Cursor, &u64>,
+    ) -> Result<[Operation<EventOp, EventAnswer>; 2], Failure> {
         let after = match &self.after {
             None => None,
-            Some(cursor) => Some(**places.get(cursor).ok_or_else(|| Failure::new("unknown cursor of a subscription"))?),
+            Some(cursor) => {
+                Some(**names_by_cursor.get(cursor).ok_or_else(|| Failure::new("unknown cursor of a subscription"))?)
+            }
         };
         let (invoked, returned) = self.times;
         let operation = |act, answer| Operation {
-            op: EventOp { scopes: vec![text(&self.scope)], act },
+            op: EventOp { scopes: vec![scope_id(&self.scope)], act },
             invoked,
             returned: Some((returned, answer)),
         };

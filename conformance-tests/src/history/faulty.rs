@@ -15,16 +15,16 @@ use crate::random::Random;
 
 /// A coordinator that answers some commits with `CommitUnknown`. Such a commit is not sent, or its answer is lost, or
 /// it is sent after the caller has got this error.
-pub struct Faulty<S> {
+pub struct FaultyCoordinator<S> {
     inner: S,
     once_in: usize,
     random: Mutex<Random>,
     late: Mutex<Vec<JoinHandle<()>>>,
 }
 
-impl<S> fmt::Debug for Faulty<S> {
+impl<S> fmt::Debug for FaultyCoordinator<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Faulty").field("once_in", &self.once_in).finish_non_exhaustive()
+        f.debug_struct("FaultyCoordinator").field("once_in", &self.once_in).finish_non_exhaustive()
     }
 }
 
@@ -32,10 +32,10 @@ impl<S> fmt::Debug for Faulty<S> {
 enum Fault {
     NotSent,
     AnswerLost,
-    Late,
+    SentLater,
 }
 
-impl<S> Faulty<S> {
+impl<S> FaultyCoordinator<S> {
     /// Wraps a coordinator. One commit in `once_in` has an unknown outcome; `random` decides which.
     #[must_use]
     pub const fn new(inner: S, once_in: usize, random: Random) -> Self {
@@ -55,7 +55,7 @@ impl<S> Faulty<S> {
     }
 
     /// Waits until the commits that are sent after their answer have ended.
-    pub async fn settled(&self)
+    pub async fn wait_for_late_commits(&self)
     where
         S: Sync,
     {
@@ -65,27 +65,27 @@ impl<S> Faulty<S> {
         }
     }
 
-    fn fault(&self) -> Option<Fault> {
+    fn next_fault(&self) -> Option<Fault> {
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
         random.once_in(self.once_in).then(|| match random.below(3) {
             0 => Fault::NotSent,
             1 => Fault::AnswerLost,
-            _ => Fault::Late,
+            _ => Fault::SentLater,
         })
     }
 }
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
-impl CommitCoordinator for Faulty<Arc<dyn CommitCoordinator>> {
+impl CommitCoordinator for FaultyCoordinator<Arc<dyn CommitCoordinator>> {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
-        let Some(fault) = self.fault() else { return self.inner.commit(commit).await };
+        let Some(fault) = self.next_fault() else { return self.inner.commit(commit).await };
         let unknown = Error::commit_unknown(commit.key.clone());
         match fault {
             Fault::NotSent => {}
             // The commit is applied or refused, and the caller does not learn which.
             Fault::AnswerLost => drop(self.inner.commit(commit).await),
-            Fault::Late => {
+            Fault::SentLater => {
                 let inner = Arc::clone(&self.inner);
                 let arrival = tokio::spawn(async move {
                     for _ in 0..20 {

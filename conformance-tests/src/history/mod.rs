@@ -3,7 +3,7 @@
 //! - [`Recorder`], [`Operation`]: record when each call was made, when it returned, and its answer
 //! - [`Spec`], [`check()`]: describe what an object does when its operations are executed one after the other, and
 //!   decide whether a history of the object is linearizable; [`Registers`] and [`GuardedLogs`] are such descriptions
-//! - [`GuardedCommits`]: checks the history of the commits of a store; [`Faulty`] makes outcomes unknown
+//! - [`GuardedCommits`]: checks the history of the commits of a store; [`FaultyCoordinator`] makes outcomes unknown
 //! - [`RacingClaims`], [`StaleHolders`], [`LeaseEdges`]: check which worker holds a dispatch, and which holder may
 //!   still write
 //! - [`CommitAtomicity`]: readers read the parts of a thread one after the other, and must never see only a part of a
@@ -41,7 +41,7 @@ pub use self::{
     claims::{ClaimFigures, EdgeFigures, LeaseEdges, RacingClaims, StaleHolders},
     commits::{CommitFigures, GuardedCommits},
     events::{EventFigures, EventOrder},
-    faulty::Faulty,
+    faulty::FaultyCoordinator,
     log::{GuardedLogs, LogAct, LogAnswer, LogOp},
     order::{EventAct, EventAnswer, EventOp, check_order},
     record::{Invocation, Operation, Recorder, from_lines, to_lines},

@@ -53,7 +53,7 @@ pub enum EventAnswer {
 /// The order of a scope's events, and when they were appended.
 struct Order<'a> {
     names: &'a [u64],
-    places: HashMap<u64, usize>,
+    positions: HashMap<u64, usize>,
     /// The times at which appends returned, in ascending order. Each is stored with the minimum number of events that
     /// the scope had at that time.
     acknowledged: Vec<(u64, usize)>,
@@ -66,21 +66,23 @@ struct Order<'a> {
 /// # Errors
 /// Describes an event that is missing, is listed twice or is in another position.
 pub fn check_order(scope: &str, names: &[u64], history: &[Operation<EventOp, EventAnswer>]) -> Result<(), String> {
-    let own = || history.iter().filter(|operation| operation.op.scopes.iter().any(|name| name == scope));
-    let order = Order::new(names, own())?;
-    for Operation { op, invoked, returned } in own() {
+    let of_scope = || history.iter().filter(|operation| operation.op.scopes.iter().any(|name| name == scope));
+    let order = Order::new(names, of_scope())?;
+    for Operation { op, invoked, returned } in of_scope() {
         let Some((returned, answer)) = returned else { continue };
-        let judged = match (&op.act, answer) {
+        let result = match (&op.act, answer) {
             (EventAct::ReadOn(after), EventAnswer::Read { names, is_end }) => {
                 order.check_read(*after, names, is_end.then_some(*invoked))
             }
-            (EventAct::ReadBack, EventAnswer::Read { names, is_end }) => order.check_back(names, *is_end, *invoked),
+            (EventAct::ReadBack, EventAnswer::Read { names, is_end }) => {
+                order.check_backward_read(names, *is_end, *invoked)
+            }
             (EventAct::Follow { is_now, .. }, EventAnswer::Began(after)) => {
-                order.check_began(*is_now, *after, (*invoked, *returned))
+                order.check_start(*is_now, *after, (*invoked, *returned))
             }
             _ => Ok(()),
         };
-        judged.map_err(|why| format!("{scope}, {invoked}..{returned} {:?}: {why}", op.act))?;
+        result.map_err(|why| format!("{scope}, {invoked}..{returned} {:?}: {why}", op.act))?;
     }
     Ok(())
 }
@@ -90,56 +92,56 @@ impl<'a> Order<'a> {
         names: &'a [u64],
         history: impl Iterator<Item = &'b Operation<EventOp, EventAnswer>>,
     ) -> Result<Self, String> {
-        let places: HashMap<_, _> = names.iter().copied().zip(0..).collect();
-        if places.len() != names.len() {
-            return Err(format!("{} events are listed twice", names.len() - places.len()));
+        let positions: HashMap<_, _> = names.iter().copied().zip(0..).collect();
+        if positions.len() != names.len() {
+            return Err(format!("{} events are listed twice", names.len() - positions.len()));
         }
-        let mut order = Self { names, places, acknowledged: Vec::new(), invoked: vec![0; names.len()] };
-        let (mut appended, mut ends) = (HashSet::<u64>::new(), vec![u64::MAX; names.len()]);
+        let mut order = Self { names, positions, acknowledged: Vec::new(), invoked: vec![0; names.len()] };
+        let (mut appended, mut return_times) = (HashSet::<u64>::new(), vec![u64::MAX; names.len()]);
         for Operation { op, invoked, returned } in history {
             let EventAct::Append(own) = &op.act else { continue };
             let Some((returned, _)) = returned else { continue };
-            let first = order.place(own[0])?;
+            let first = order.position(own[0])?;
             if names.get(first..first + own.len()) != Some(own) {
                 return Err(format!("the events {own:?} of one append are not next to each other"));
             }
             order.invoked[first..first + own.len()].fill(*invoked);
-            ends[first..first + own.len()].fill(*returned);
+            return_times[first..first + own.len()].fill(*returned);
             order.acknowledged.push((*returned, first + own.len()));
             appended.extend(own);
         }
         if appended.len() != names.len() {
             return Err(format!("{} events are listed that were never appended", names.len() - appended.len()));
         }
-        order.check_times(&ends)?;
+        order.check_times(&return_times)?;
         order.acknowledged.sort_unstable();
         let mut most = 0;
-        for (_, there) in &mut order.acknowledged {
-            most = most.max(*there);
-            *there = most;
+        for (_, min_count) in &mut order.acknowledged {
+            most = most.max(*min_count);
+            *min_count = most;
         }
         Ok(order)
     }
 
     /// Checks that if one append returned before another was invoked, its events come before those of the other.
-    fn check_times(&self, ends: &[u64]) -> Result<(), String> {
+    fn check_times(&self, return_times: &[u64]) -> Result<(), String> {
         let mut earliest = (u64::MAX, 0);
-        for (place, end) in ends.iter().enumerate().rev() {
-            if earliest.0 < self.invoked[place] {
-                let [early, late] = [self.names[earliest.1], self.names[place]];
+        for (position, end) in return_times.iter().enumerate().rev() {
+            if earliest.0 < self.invoked[position] {
+                let [early, late] = [self.names[earliest.1], self.names[position]];
                 return Err(format!("event {early} was acknowledged before {late} was appended, but comes after it"));
             }
-            earliest = earliest.min((*end, place));
+            earliest = earliest.min((*end, position));
         }
         Ok(())
     }
 
-    fn place(&self, name: u64) -> Result<usize, String> {
-        self.places.get(&name).copied().ok_or_else(|| format!("event {name} is missing at the end"))
+    fn position(&self, name: u64) -> Result<usize, String> {
+        self.positions.get(&name).copied().ok_or_else(|| format!("event {name} is missing at the end"))
     }
 
-    fn behind(&self, after: Option<u64>) -> Result<usize, String> {
-        after.map_or(Ok(0), |name| Ok(self.place(name)? + 1))
+    fn position_after(&self, after: Option<u64>) -> Result<usize, String> {
+        after.map_or(Ok(0), |name| Ok(self.position(name)? + 1))
     }
 
     /// Returns the number of events that were acknowledged before `time`.
@@ -151,23 +153,23 @@ impl<'a> Order<'a> {
     /// Checks that `names` are the events after `after`, without a gap. For the last page of a list, `all_at` is the
     /// time of the call. No event that was acknowledged before this time may then be missing.
     fn check_read(&self, after: Option<u64>, names: &[u64], all_at: Option<u64>) -> Result<(), String> {
-        let first = self.behind(after)?;
+        let first = self.position_after(after)?;
         let wanted = self.names.get(first..first + names.len()).unwrap_or_default();
         if let Some((got, wanted)) = names.iter().zip(wanted).find(|(got, wanted)| got != wanted) {
             return Err(format!("event {got} was read instead of {wanted}"));
         }
-        let there = all_at.map_or(0, |time| self.acknowledged(time));
-        if names.len() != wanted.len() || first + names.len() < there {
-            return Err(format!("the read ended after event {} of {there}", first + names.len()));
+        let min_count = all_at.map_or(0, |time| self.acknowledged(time));
+        if names.len() != wanted.len() || first + names.len() < min_count {
+            return Err(format!("the read ended after event {} of {min_count}", first + names.len()));
         }
         Ok(())
     }
 
-    fn check_back(&self, names: &[u64], is_end: bool, invoked: u64) -> Result<(), String> {
-        let after = names.first().map_or(Ok(0), |name| Ok::<_, String>(self.place(*name)? + 1))?;
-        let there = self.acknowledged(invoked);
-        if after < there || (is_end && names.len() != after) {
-            return Err(format!("{} events were read backward from event {after} of {there}", names.len()));
+    fn check_backward_read(&self, names: &[u64], is_end: bool, invoked: u64) -> Result<(), String> {
+        let after = names.first().map_or(Ok(0), |name| Ok::<_, String>(self.position(*name)? + 1))?;
+        let min_count = self.acknowledged(invoked);
+        if after < min_count || (is_end && names.len() != after) {
+            return Err(format!("{} events were read backward from event {after} of {min_count}", names.len()));
         }
         let wanted = self.names[after.saturating_sub(names.len())..after].iter().rev();
         if names.iter().eq(wanted) { Ok(()) } else { Err(format!("these are not the newest events: {names:?}")) }
@@ -175,8 +177,8 @@ impl<'a> Order<'a> {
 
     /// Checks that a subscription from now on starts after all events that were acknowledged before the call, and
     /// before all events whose append was invoked after the call had returned.
-    fn check_began(&self, is_now: bool, after: Option<u64>, (invoked, returned): (u64, u64)) -> Result<(), String> {
-        let first = self.behind(after)?;
+    fn check_start(&self, is_now: bool, after: Option<u64>, (invoked, returned): (u64, u64)) -> Result<(), String> {
+        let first = self.position_after(after)?;
         let is_late = self.invoked[..first].iter().any(|time| *time > returned);
         if is_now && (first < self.acknowledged(invoked) || is_late) {
             return Err(format!("it began after {first} events, but {} were acknowledged", self.acknowledged(invoked)));

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The number of events of one append.
-const TOGETHER: u64 = 500;
+const EVENTS_PER_APPEND: u64 = 500;
 /// The time that a follower waits for its next event.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The number of tasks that create threads.
@@ -74,18 +74,18 @@ impl LongLists {
     /// If a call fails; or if a list or a subscription leaves out a record, repeats one or has events in another order.
     pub async fn run(self, fixture: impl Fixture) -> Result<LongFigures, Failure> {
         let given = Given::open(Contract::EventStore, Arc::new(fixture)).await?;
-        self.stream(&given).await.map_err(|failure| failure.about("events"))?;
-        self.threads(&given).await.map_err(|failure| failure.about("threads"))?;
+        self.check_events(&given).await.map_err(|failure| failure.about("events"))?;
+        self.check_threads(&given).await.map_err(|failure| failure.about("threads"))?;
         given.store().close().await?;
         Ok(LongFigures { test: self })
     }
 
-    async fn stream(self, given: &Given) -> Verdict {
+    async fn check_events(self, given: &Given) -> Verdict {
         let events = given.stores()?.events.ok_or_else(|| Failure::new("the store has no events"))?;
         let early = tokio::spawn(self.follow(Arc::clone(&events)));
-        for first in (0..self.events).step_by(usize::try_from(TOGETHER).unwrap_or(1)) {
+        for first in (0..self.events).step_by(usize::try_from(EVENTS_PER_APPEND).unwrap_or(1)) {
             let mut drafts = Vec::new();
-            for number in first..(first + TOGETHER).min(self.events) {
+            for number in first..(first + EVENTS_PER_APPEND).min(self.events) {
                 drafts.push(NewEvent::new(id("fact"), [scope()]).with_payload(Json::of(&number)?));
             }
             events.append_events(AppendEvents::new(drafts).expecting(scope(), first)).await?;
@@ -113,14 +113,14 @@ impl LongLists {
     async fn follow(self, events: Arc<dyn EventStore>) -> Verdict {
         let mut stream = events.subscribe(Subscribe::new(scope(), Start::First)).await?.events;
         for wanted in 0..self.events {
-            let came = timeout(PATIENCE, next(&mut stream)).await;
-            let event = came.map_err(|_| Failure::new(format!("event {wanted} did not arrive")))?;
+            let arrival = timeout(PATIENCE, next(&mut stream)).await;
+            let event = arrival.map_err(|_| Failure::new(format!("event {wanted} did not arrive")))?;
             expect_eq(number(&expect_some(event.transpose()?, "event")?)?, wanted)?;
         }
         Ok(())
     }
 
-    async fn threads(self, given: &Given) -> Verdict {
+    async fn check_threads(self, given: &Given) -> Verdict {
         let threads = given.threads()?;
         let made = race(usize::try_from(TASKS).unwrap_or(1), |task| {
             let threads = Arc::clone(&threads);

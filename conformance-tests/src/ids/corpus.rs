@@ -2,7 +2,7 @@
 
 /// Sixty ids that stores often mishandle: paths, patterns, quotes, separators, upper and lower case, Unicode forms,
 /// writing directions, lengths.
-pub(crate) fn hostile() -> Vec<String> {
+pub(crate) fn hostile_ids() -> Vec<String> {
     let mut ids: Vec<String> = HOSTILE.iter().map(|id| (*id).to_owned()).collect();
     ids.extend(["x".repeat(255), "x".repeat(256), "é".repeat(128), "🦀".repeat(64), ".".repeat(256), "/".repeat(256)]);
     ids
@@ -67,7 +67,7 @@ const HOSTILE: [&str; 54] = [
 
 /// Two different pairs of ids in each row. A store that joins the ids of a pair with a separator would treat both pairs
 /// as the same.
-pub(super) const PAIRS: [[(&str, &str); 2]; 10] = [
+pub(super) const AMBIGUOUS_PAIRS: [[(&str, &str); 2]; 10] = [
     [("a", "b.c"), ("a.b", "c")],
     [("a", "b/c"), ("a/b", "c")],
     [("a", "b:c"), ("a:b", "c")],

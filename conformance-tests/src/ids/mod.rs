@@ -4,36 +4,36 @@
 mod corpus;
 mod everywhere;
 mod names;
-mod place;
-mod rule;
+mod storage;
 mod text;
+mod validation;
 
-/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
-/// promises of the contract that the case shows, and what the case needs.
+/// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
+/// the promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! ids {
-    ($then:ident $($with:tt)*) => {
-        $crate::$then! { [$($with)*] ids
-            rule: ids_are_validated_when_created ["ID-1"] [];
-            rule: generated_ids_sort_in_order ["ID-6"] [];
-            rule: ids_and_times_are_plain_json ["ID-8"] [];
-            rule: json_values_are_validated_when_created ["ID-10", "ER-9"] [];
-            place: hostile_ids_are_stored_unchanged ["ID-2", "ID-3", "ID-4"] [];
-            place: hostile_ids_survive_a_reopen ["ID-2", "ID-3"] [Reopen];
-            place: hostile_ids_work_as_tenant_names ["ID-3", "ID-4", "TN-4"] [];
-            place: hostile_ids_work_everywhere ["ID-2", "ID-3", "ID-4", "ID-7"] [];
-            place: pairs_of_tenant_and_record_never_collide ["ID-4", "TN-4"] [];
+    ($callback:ident $($arguments:tt)*) => {
+        $crate::$callback! { [$($arguments)*] ids
+            validation: ids_are_validated_when_created ["ID-1"] [];
+            validation: generated_ids_sort_in_order ["ID-6"] [];
+            validation: ids_and_times_are_plain_json ["ID-8"] [];
+            validation: json_values_are_validated_when_created ["ID-10", "ER-9"] [];
+            storage: hostile_ids_are_stored_unchanged ["ID-2", "ID-3", "ID-4"] [];
+            storage: hostile_ids_survive_a_reopen ["ID-2", "ID-3"] [Reopen];
+            storage: hostile_ids_work_as_tenant_names ["ID-3", "ID-4", "TN-4"] [];
+            storage: hostile_ids_work_everywhere ["ID-2", "ID-3", "ID-4", "ID-7"] [];
+            storage: pairs_of_tenant_and_record_never_collide ["ID-4", "TN-4"] [];
             names: names_never_change ["ID-12"] [];
             names: unknown_names_of_closed_enums_are_refused ["ID-12"] [];
             {
-                place: pairs_of_thread_and_entry_never_collide ["ID-4"] [Threads];
-                place: equal_ids_of_different_types_do_not_collide ["ID-7"] [Threads];
+                storage: pairs_of_thread_and_entry_never_collide ["ID-4"] [Threads];
+                storage: equal_ids_of_different_types_do_not_collide ["ID-7"] [Threads];
                 text: any_text_round_trips ["ID-9"] [Threads];
                 text: json_round_trips_byte_for_byte ["ID-10"] [Threads];
                 text: unknown_fields_blocks_and_kinds_are_kept ["ID-11"] [Threads];
-                text: an_unknown_kind_with_a_known_name_harms_nothing ["ID-11", "ER-8"] [Threads];
-                text: an_unknown_block_with_a_known_name_harms_nothing ["ID-11", "ER-8"] [Threads];
+                text: an_unknown_kind_with_a_known_name_keeps_the_log_readable ["ID-11", "ER-8"] [Threads];
+                text: an_unknown_block_with_a_known_name_keeps_the_log_readable ["ID-11", "ER-8"] [Threads];
             }
         }
     };

@@ -15,7 +15,7 @@ fn is_snake_case(name: &str) -> bool {
 }
 
 /// Checks that the values of an enum are stored under these names, and that the names are in snake case.
-fn pinned<T: Codec>(all: &[T], names: &str) -> Verdict {
+fn expect_stored_names<T: Codec>(all: &[T], names: &str) -> Verdict {
     let found: Vec<_> = all.iter().map(|value| value.encode().trim_matches('"').to_owned()).collect();
     expect(found.iter().all(|name| is_snake_case(name)), format!("{found:?}"))?;
     expect_eq(found.join(" "), names)
@@ -23,19 +23,22 @@ fn pinned<T: Codec>(all: &[T], names: &str) -> Verdict {
 
 /// The stored names of enum values are in lower snake case and never change.
 pub(super) async fn names_never_change(_given: &Given) -> Verdict {
-    pinned(Role::ALL, "system user assistant tool")?;
-    pinned(Visibility::ALL, "all internal aside")?;
-    pinned(RunPhase::ALL, "created running waiting done")?;
-    pinned(BodyKind::ALL, "message compaction checkpoint usage label rewind custom decision unknown")?;
-    pinned(Boundary::ALL, "interrupt next_step on_natural_end new_run resume_input")?;
-    pinned(Granularity::ALL, "batch one")?;
-    pinned(DecisionAction::ALL, "resume cancel")?;
-    pinned(DispatchStatus::ALL, "queued claimed acked cancelled superseded dead_letter")?;
+    expect_stored_names(Role::ALL, "system user assistant tool")?;
+    expect_stored_names(Visibility::ALL, "all internal aside")?;
+    expect_stored_names(RunPhase::ALL, "created running waiting done")?;
+    expect_stored_names(BodyKind::ALL, "message compaction checkpoint usage label rewind custom decision unknown")?;
+    expect_stored_names(Boundary::ALL, "interrupt next_step on_natural_end new_run resume_input")?;
+    expect_stored_names(Granularity::ALL, "batch one")?;
+    expect_stored_names(DecisionAction::ALL, "resume cancel")?;
+    expect_stored_names(DispatchStatus::ALL, "queued claimed acked cancelled superseded dead_letter")?;
     let ends = "acked retried snoozed released dead_lettered cancelled lease_expired superseded";
-    pinned(AttemptEnd::ALL, ends)?;
-    pinned(EventVisibility::ALL, "public internal audit sensitive")?;
-    pinned(OutboxStatus::ALL, "pending claimed delivered dead_letter")?;
-    pinned(WaitingReason::ALL, "tool_permission user_input background_tasks external_event rate_limit manual_pause")
+    expect_stored_names(AttemptEnd::ALL, ends)?;
+    expect_stored_names(EventVisibility::ALL, "public internal audit sensitive")?;
+    expect_stored_names(OutboxStatus::ALL, "pending claimed delivered dead_letter")?;
+    expect_stored_names(
+        WaitingReason::ALL,
+        "tool_permission user_input background_tasks external_event rate_limit manual_pause",
+    )
 }
 
 /// An unknown name is refused in an enum, which is a closed set. An unknown kind of body is kept, because that set is

@@ -8,7 +8,7 @@ use store_core::{
 use crate::{
     Failure, Given, Verdict,
     check::{expect_eq, expect_some},
-    given::{id, said},
+    given::{id, message_entry},
 };
 
 /// Texts that some stores cut, strip, normalise or re-encode.
@@ -51,7 +51,7 @@ const VALUES: [&str; 18] = [
     r#"{"a\u0000":"\u2028"}"#,
 ];
 
-async fn stored(given: &Given, entry: &str) -> Result<std::sync::Arc<Entry>, Failure> {
+async fn load_entry(given: &Given, entry: &str) -> Result<std::sync::Arc<Entry>, Failure> {
     expect_some(given.threads()?.load_entry(&id("t"), &id(entry)).await?, "entry")
 }
 
@@ -69,7 +69,7 @@ pub(super) async fn any_text_round_trips(given: &Given) -> Verdict {
         ];
         let commit = Commit::new(id(&thread)).expecting(Expect::Absent).creating(fields.clone());
         let state = StateChange::new().set(&text, Json::of(&text)?);
-        given.accept(commit.entries(bodies.map(NewEntry::new)).with_state(state)).await?;
+        given.expect_accepted(commit.entries(bodies.map(NewEntry::new)).with_state(state)).await?;
         let found = given.thread(&id(&thread)).await?;
         expect_eq((found.title, found.metadata), (fields.title, fields.metadata.clone()))?;
         let log = given.log(&id(&thread)).await?;
@@ -98,7 +98,7 @@ pub(super) async fn json_round_trips_byte_for_byte(given: &Given) -> Verdict {
         let commit = Commit::new(id(&thread)).expecting(Expect::Absent).creating(fields.clone()).with_run(run);
         let commit = commit.with_state(StateChange::new().set("k", value.clone()));
         let custom = NewEntry::new(Custom::new("kind", value.clone()));
-        given.accept(commit.entry(NewEntry::new(call.clone())).entry(custom)).await?;
+        given.expect_accepted(commit.entry(NewEntry::new(call.clone())).entry(custom)).await?;
         expect_eq(&given.thread(&id(&thread)).await?.metadata, &fields.metadata)?;
         let log = given.log(&id(&thread)).await?;
         expect_eq(log[0].message(), Some(&call))?;
@@ -112,21 +112,21 @@ pub(super) async fn json_round_trips_byte_for_byte(given: &Given) -> Verdict {
 }
 
 /// A message that a newer release wrote.
-const NEWER: &str = concat!(
+const MESSAGE_OF_NEWER_RELEASE: &str = concat!(
     r#"{"role":"assistant","blocks":[{"text":"hi","later":{"b":1.0,"a":[]}},{"hologram":{"x":1e2}}],"#,
     r#""usage":{"input":3,"spin":0.50},"mood":"\u0041"}"#
 );
 
 /// Fields, blocks and kinds that this release does not know are kept, and no read fails because of them.
 pub(super) async fn unknown_fields_blocks_and_kinds_are_kept(given: &Given) -> Verdict {
-    let newer = Message::read(NEWER).map_err(|error| Failure::new(error.to_string()))?;
+    let newer = Message::read(MESSAGE_OF_NEWER_RELEASE).map_err(|error| Failure::new(error.to_string()))?;
     let unknown = NewBody::Unknown { kind: "hologram".to_owned(), data: Json::parse(r#"{"x":1.50,"x":2}"#)? };
     let commit = Commit::new(id("t")).expecting(Expect::Absent);
     let entries = [NewEntry::new(newer.clone()).with_id(id("m")), NewEntry::new(unknown).with_id(id("u"))];
-    given.accept(commit.entries(entries).entry(said("after"))).await?;
-    let message = stored(given, "m").await?;
-    expect_eq(message.message().map(Codec::encode), Some(NEWER.to_owned()))?;
-    let Body::Unknown { kind, data } = &*stored(given, "u").await?.body else {
+    given.expect_accepted(commit.entries(entries).entry(message_entry("after"))).await?;
+    let message = load_entry(given, "m").await?;
+    expect_eq(message.message().map(Codec::encode), Some(MESSAGE_OF_NEWER_RELEASE.to_owned()))?;
+    let Body::Unknown { kind, data } = &*load_entry(given, "u").await?.body else {
         return Err(Failure::new("the body is no longer of an unknown kind"));
     };
     expect_eq((kind.as_str(), data.as_str()), ("hologram", r#"{"x":1.50,"x":2}"#))?;
@@ -137,15 +137,15 @@ pub(super) async fn unknown_fields_blocks_and_kinds_are_kept(given: &Given) -> V
 
 /// An unknown body whose kind has the name of a known kind is refused, or is read back as it was written. It never
 /// makes a log unreadable.
-pub(super) async fn an_unknown_kind_with_a_known_name_harms_nothing(given: &Given) -> Verdict {
-    given.a_log("t", &["before"]).await?;
+pub(super) async fn an_unknown_kind_with_a_known_name_keeps_the_log_readable(given: &Given) -> Verdict {
+    given.create_thread_with_messages("t", &["before"]).await?;
     let kinds = ["message", "compaction", "checkpoint", "usage", "label", "rewind", "custom", ""];
     for (kind, data) in kinds.into_iter().flat_map(|kind| ["1", "{}", "null"].map(|data| (kind, data))) {
         let (name, data) = (format!("{kind}-{data}"), Json::parse(data)?);
         let body = NewBody::Unknown { kind: kind.to_owned(), data: data.clone() };
         let commit = Commit::new(id("t")).with_key(id(&name)).entry(NewEntry::new(body).with_id(id(&name)));
         if given.commits()?.commit(commit).await.is_ok() {
-            let found = stored(given, &name).await.map_err(|failure| failure.about(&name))?;
+            let found = load_entry(given, &name).await.map_err(|failure| failure.about(&name))?;
             expect_eq(&*found.body, &Body::Unknown { kind: kind.to_owned(), data })?;
         }
     }
@@ -154,8 +154,8 @@ pub(super) async fn an_unknown_kind_with_a_known_name_harms_nothing(given: &Give
 
 /// An unknown block whose kind has the name of a known kind is refused, or is read back as it was written. The same
 /// holds for an opaque block that also carries opaque data of a provider. Such blocks never make a log unreadable.
-pub(super) async fn an_unknown_block_with_a_known_name_harms_nothing(given: &Given) -> Verdict {
-    given.a_log("t", &["before"]).await?;
+pub(super) async fn an_unknown_block_with_a_known_name_keeps_the_log_readable(given: &Given) -> Verdict {
+    given.create_thread_with_messages("t", &["before"]).await?;
     let opaque = || store_core::Opaque::new(store_core::Origin::new("provider"), Json::null());
     let unknown = |kind: &str| BlockKind::Unknown { kind: kind.to_owned(), data: Json::null() };
     let kinds = ["text", "thinking", "image", "tool_use", "tool_result", "opaque", ""].map(unknown);
@@ -169,7 +169,7 @@ pub(super) async fn an_unknown_block_with_a_known_name_harms_nothing(given: &Giv
             let commit = Commit::new(id("t")).with_key(id(&name));
             let entry = NewEntry::new(message.clone()).with_id(id(&name));
             if given.commits()?.commit(commit.entry(entry)).await.is_ok() {
-                let found = stored(given, &name).await.map_err(|failure| failure.about(&name))?;
+                let found = load_entry(given, &name).await.map_err(|failure| failure.about(&name))?;
                 expect_eq(found.message(), Some(&message)).map_err(|failure| failure.about(&name))?;
             }
         }

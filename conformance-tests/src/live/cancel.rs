@@ -3,11 +3,11 @@
 use store_core::{DeliverLive, Waited};
 use tokio::time::timeout;
 
-use super::draft::{MOMENT, expect_end, live, next, sending, target, wake_ups, word};
+use super::draft::{SHORT_PAUSE, begin_delivery, custom_command, expect_delivery, live, next, target, wake_ups};
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_some},
-    mailbox::draft::{ack, claim_next, put, settle, work},
+    mailbox::draft::{ack, claim_next, enqueue_all, new_dispatch, settle},
     sweep::{CALL_TIMEOUT, poll_then_drop},
 };
 
@@ -25,16 +25,20 @@ pub(super) async fn a_dropped_call_on_a_target_leaves_nothing_locked(given: &Giv
         drop(poll_then_drop(live.open_live(to.clone()), polls).await?);
         let opened = timeout(CALL_TIMEOUT, live.open_live(to.clone())).await;
         let mut receiver = opened.map_err(|_| Failure::new("the next opening does not return"))??;
-        poll_then_drop(live.deliver(DeliverLive::new(to.clone(), word("dropped")).within(MOMENT)), polls).await?;
-        let sent = sending(&live, &to, word("next")).await;
+        poll_then_drop(
+            live.deliver(DeliverLive::new(to.clone(), custom_command("dropped")).within(SHORT_PAUSE)),
+            polls,
+        )
+        .await?;
+        let sent = begin_delivery(&live, &to, custom_command("next")).await;
         let mut heard = Vec::new();
-        while heard.last() != Some(&word("next")) {
+        while heard.last() != Some(&custom_command("next")) {
             let received = expect_some(next(&mut receiver).await?, "command")?;
             heard.push(received.command().clone());
             let _accepted = received.accept();
         }
-        expect_end(sent, store_core::LiveDelivery::Delivered).await?;
-        let dropped = heard.iter().filter(|command| **command == word("dropped")).count();
+        expect_delivery(sent, store_core::LiveDelivery::Delivered).await?;
+        let dropped = heard.iter().filter(|command| **command == custom_command("dropped")).count();
         expect(dropped + 1 == heard.len() && dropped <= 1, format!("after {polls} polls the receiver got {heard:?}"))?;
     }
     Ok(())
@@ -44,8 +48,8 @@ pub(super) async fn a_dropped_call_on_a_target_leaves_nothing_locked(given: &Giv
 pub(super) async fn a_dropped_wait_leaves_nothing_locked(given: &Given) -> Verdict {
     let wake_ups = wake_ups(given)?;
     for polls in 0..POLLS {
-        poll_then_drop(wake_ups.wait(MOMENT), polls).await?;
-        put(given, [work("t", &format!("d-{polls}"))]).await?;
+        poll_then_drop(wake_ups.wait(SHORT_PAUSE), polls).await?;
+        enqueue_all(given, [new_dispatch("t", &format!("d-{polls}"))]).await?;
         let woken = timeout(CALL_TIMEOUT, wake_ups.wait(CALL_TIMEOUT)).await;
         expect_eq(woken.map_err(|_| Failure::new("the next wait does not return"))??, Waited::Woken)?;
         let held = expect_some(claim_next(given).await?, "dispatch")?;

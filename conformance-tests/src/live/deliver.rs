@@ -8,14 +8,15 @@ use store_core::{
 };
 
 use super::draft::{
-    MOMENT, PATIENCE, accept, end, expect_end, hears_nothing, input, live, live_of, next, sending, target, word,
+    DEADLINE, SHORT_PAUSE, accept_command, begin_delivery, custom_command, expect_delivery, expect_no_command,
+    join_task, live, live_input, live_of, next, target,
 };
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind, expect_some},
     given::{id, race},
     log::draft::json,
-    mailbox::draft::{claim, held, load, settle},
+    mailbox::draft::{claim, enqueue_and_claim, load, settle},
 };
 
 /// A receiver gets the commands for its target as they were sent, whatever their kind.
@@ -23,21 +24,21 @@ pub(super) async fn commands_arrive_as_they_were_sent(given: &Given) -> Verdict 
     let (live, to) = (live(given)?, target("t", 1));
     let mut receiver = live.open_live(to.clone()).await?;
     for command in [
-        LiveCommand::Input(vec![input("a"), input("b")]),
+        LiveCommand::Input(vec![live_input("a"), live_input("b")]),
         LiveCommand::PendingChanged,
         LiveCommand::Cancel,
         LiveCommand::Decision(Decision::new(id("r"), "ticket", DecisionAction::Resume)),
         LiveCommand::Custom(store_core::Custom::new("k", json("{\"n\":1e2,\"a\":\"\\u0000\"}"))),
     ] {
-        let task = sending(&live, &to, command.clone()).await;
-        accept(&mut receiver, &command).await?;
-        expect_end(task, LiveDelivery::Delivered).await?;
+        let task = begin_delivery(&live, &to, command.clone()).await;
+        accept_command(&mut receiver, &command).await?;
+        expect_delivery(task, LiveDelivery::Delivered).await?;
     }
     Ok(())
 }
 
 /// A receiver gets no command for a target that differs from its own in thread, run, dispatch or claim number.
-pub(super) async fn only_its_target_gets_a_command(given: &Given) -> Verdict {
+pub(super) async fn a_command_reaches_only_its_target(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
     let other =
         |thread: &str, run: &str, dispatch: &str, claim| LiveTarget::new(id(thread), id(run), id(dispatch), claim);
@@ -53,14 +54,14 @@ pub(super) async fn only_its_target_gets_a_command(given: &Given) -> Verdict {
     for other in others {
         receivers.push(live.open_live(other).await?);
     }
-    expect_end(sending(&live, &to, word("nobody")).await, LiveDelivery::NoReceiver).await?;
+    expect_delivery(begin_delivery(&live, &to, custom_command("nobody")).await, LiveDelivery::NoReceiver).await?;
     let mut own = live.open_live(to.clone()).await?;
-    let task = sending(&live, &to, word("own")).await;
+    let task = begin_delivery(&live, &to, custom_command("own")).await;
     for receiver in &mut receivers {
-        hears_nothing(receiver).await?;
+        expect_no_command(receiver).await?;
     }
-    accept(&mut own, &word("own")).await?;
-    expect_end(task, LiveDelivery::Delivered).await
+    accept_command(&mut own, &custom_command("own")).await?;
+    expect_delivery(task, LiveDelivery::Delivered).await
 }
 
 /// A delivery ends with `Delivered` when the receiver has accepted the command, and not before. It ends with
@@ -68,22 +69,22 @@ pub(super) async fn only_its_target_gets_a_command(given: &Given) -> Verdict {
 /// the target later does not get the command.
 pub(super) async fn delivered_means_accepted(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
-    expect_end(sending(&live, &to, word("early")).await, LiveDelivery::NoReceiver).await?;
+    expect_delivery(begin_delivery(&live, &to, custom_command("early")).await, LiveDelivery::NoReceiver).await?;
     let mut receiver = live.open_live(to.clone()).await?;
-    hears_nothing(&mut receiver).await?;
-    let task = sending(&live, &to, word("a")).await;
+    expect_no_command(&mut receiver).await?;
+    let task = begin_delivery(&live, &to, custom_command("a")).await;
     let received = expect_some(next(&mut receiver).await?, "command")?;
     expect(!task.is_finished(), "the delivery ended before the command was accepted")?;
-    expect_eq(received.accept(), Some(word("a")))?;
-    expect_end(task, LiveDelivery::Delivered).await?;
-    let task = sending(&live, &to, word("b")).await;
+    expect_eq(received.accept(), Some(custom_command("a")))?;
+    expect_delivery(task, LiveDelivery::Delivered).await?;
+    let task = begin_delivery(&live, &to, custom_command("b")).await;
     drop(next(&mut receiver).await?);
-    expect_end(task, LiveDelivery::NoReceiver).await?;
-    let task = sending(&live, &to, word("c")).await;
+    expect_delivery(task, LiveDelivery::NoReceiver).await?;
+    let task = begin_delivery(&live, &to, custom_command("c")).await;
     drop(receiver);
-    expect_end(task, LiveDelivery::NoReceiver).await?;
-    expect_end(sending(&live, &to, word("d")).await, LiveDelivery::NoReceiver).await?;
-    hears_nothing(&mut live.open_live(to).await?).await
+    expect_delivery(task, LiveDelivery::NoReceiver).await?;
+    expect_delivery(begin_delivery(&live, &to, custom_command("d")).await, LiveDelivery::NoReceiver).await?;
+    expect_no_command(&mut live.open_live(to).await?).await
 }
 
 /// A delivery whose command is not accepted before the deadline ends with `Unknown`, whether or not the receiver has
@@ -91,16 +92,16 @@ pub(super) async fn delivered_means_accepted(given: &Given) -> Verdict {
 pub(super) async fn a_delivery_without_a_timely_answer_is_unknown(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
     let mut receiver = live.open_live(to.clone()).await?;
-    let request = |name| DeliverLive::new(to.clone(), word(name)).within(MOMENT);
+    let request = |name| DeliverLive::new(to.clone(), custom_command(name)).within(SHORT_PAUSE);
     expect_eq(live.deliver(request("a")).await?, LiveDelivery::Unknown)?;
     let (_unanswered, ended) = tokio::join!(next(&mut receiver), live.deliver(request("b")));
     expect_eq(ended?, LiveDelivery::Unknown)?;
-    let task = sending(&live, &to, word("c")).await;
+    let task = begin_delivery(&live, &to, custom_command("c")).await;
     loop {
         let received = expect_some(next(&mut receiver).await?, "command")?;
-        if *received.command() == word("c") {
-            expect_eq(received.accept(), Some(word("c")))?;
-            return expect_end(task, LiveDelivery::Delivered).await;
+        if *received.command() == custom_command("c") {
+            expect_eq(received.accept(), Some(custom_command("c")))?;
+            return expect_delivery(task, LiveDelivery::Delivered).await;
         }
     }
 }
@@ -114,16 +115,16 @@ pub(super) async fn opening_again_ends_the_earlier_receiver(given: &Given) -> Ve
         let ended = next(&mut earlier).await;
         (earlier, ended)
     });
-    tokio::time::sleep(MOMENT).await;
+    tokio::time::sleep(SHORT_PAUSE).await;
     expect(!listening.is_finished(), "the receiver ended before another was opened")?;
     let mut later = live.open_live(to.clone()).await?;
     let (mut earlier, ended) = listening.await.map_err(|panic| Failure::new(panic.to_string()))?;
     expect(ended?.is_none(), "the earlier receiver got a command")?;
-    let task = sending(&live, &to, word("a")).await;
+    let task = begin_delivery(&live, &to, custom_command("a")).await;
     expect(next(&mut earlier).await?.is_none(), "the earlier receiver got a command")?;
     drop(earlier);
-    accept(&mut later, &word("a")).await?;
-    expect_end(task, LiveDelivery::Delivered).await
+    accept_command(&mut later, &custom_command("a")).await?;
+    expect_delivery(task, LiveDelivery::Delivered).await
 }
 
 /// The commands of one sender arrive in order, and only at their target, even if other senders send at the same time.
@@ -134,13 +135,13 @@ pub(super) async fn commands_of_a_sender_arrive_in_order(given: &Given) -> Verdi
         let (live, to) = (Arc::clone(&live), target(["t", "u"][task % 2], task as u64));
         async move {
             let mut receiver = live.open_live(to.clone()).await?;
-            let send = |at| DeliverLive::new(to.clone(), word(&format!("{task}-{at}"))).within(PATIENCE);
+            let send = |at| DeliverLive::new(to.clone(), custom_command(&format!("{task}-{at}"))).within(DEADLINE);
             // The deliveries begin one after the other, and then run at the same time.
             let sending = join_all((0..MANY).map(|at| live.deliver(send(at))));
             let receiving = async {
-                tokio::time::sleep(MOMENT).await;
+                tokio::time::sleep(SHORT_PAUSE).await;
                 for at in 0..MANY {
-                    accept(&mut receiver, &word(&format!("{task}-{at}"))).await?;
+                    accept_command(&mut receiver, &custom_command(&format!("{task}-{at}"))).await?;
                 }
                 Ok::<_, Failure>(())
             };
@@ -159,18 +160,18 @@ pub(super) async fn commands_of_a_sender_arrive_in_order(given: &Given) -> Verdi
 /// receiver.
 pub(super) async fn an_earlier_attempt_gets_nothing(given: &Given) -> Verdict {
     let live = live(given)?;
-    let first = held(given, "a").await?;
+    let first = enqueue_and_claim(given, "a").await?;
     let mut earlier = live.open_live(LiveTarget::from(&first)).await?;
     settle(given, &first, Settlement::Release).await?;
     expect_eq(LiveTarget::of(&load(given, "a").await?), None)?;
     let second = claim(given, "a").await?;
     let to = expect_some(LiveTarget::of(&load(given, "a").await?), "target")?;
-    expect_end(sending(&live, &to, word("nobody")).await, LiveDelivery::NoReceiver).await?;
+    expect_delivery(begin_delivery(&live, &to, custom_command("nobody")).await, LiveDelivery::NoReceiver).await?;
     let mut current = live.open_live(LiveTarget::from(&second)).await?;
-    let task = sending(&live, &to, word("a")).await;
-    hears_nothing(&mut earlier).await?;
-    accept(&mut current, &word("a")).await?;
-    expect_end(task, LiveDelivery::Delivered).await
+    let task = begin_delivery(&live, &to, custom_command("a")).await;
+    expect_no_command(&mut earlier).await?;
+    accept_command(&mut current, &custom_command("a")).await?;
+    expect_delivery(task, LiveDelivery::Delivered).await
 }
 
 /// If the receiver does not know the kind of a command, the delivery ends with an error. The receiver does not get this
@@ -179,11 +180,12 @@ pub(super) async fn an_unreadable_command_is_refused(given: &Given) -> Verdict {
     let (live, to) = (live(given)?, target("t", 1));
     let mut receiver = live.open_live(to.clone()).await?;
     let newer = LiveCommand::Unknown { kind: "pause".to_owned(), data: json("{}") };
-    let (refused, good) = (sending(&live, &to, newer).await, sending(&live, &to, word("a")).await);
-    accept(&mut receiver, &word("a")).await?;
-    let error = expect_kind(end(refused).await?, ErrorKind::Invalid)?;
+    let (refused, good) =
+        (begin_delivery(&live, &to, newer).await, begin_delivery(&live, &to, custom_command("a")).await);
+    accept_command(&mut receiver, &custom_command("a")).await?;
+    let error = expect_kind(join_task(refused).await?, ErrorKind::Invalid)?;
     expect(error.to_string().contains("pause"), "the error does not name the kind")?;
-    expect_end(good, LiveDelivery::Delivered).await
+    expect_delivery(good, LiveDelivery::Delivered).await
 }
 
 /// A command of one tenant never reaches a receiver of another tenant, even if their targets are equal.
@@ -191,10 +193,10 @@ pub(super) async fn tenants_have_their_own_targets(given: &Given) -> Verdict {
     let (one, two) = (live_of(&given.tenant("acme")?)?, live_of(&given.tenant("acm")?)?);
     let to = target("t", 1);
     let mut first = one.open_live(to.clone()).await?;
-    expect_end(sending(&two, &to, word("a")).await, LiveDelivery::NoReceiver).await?;
+    expect_delivery(begin_delivery(&two, &to, custom_command("a")).await, LiveDelivery::NoReceiver).await?;
     let mut second = two.open_live(to.clone()).await?;
-    let task = sending(&one, &to, word("b")).await;
-    hears_nothing(&mut second).await?;
-    accept(&mut first, &word("b")).await?;
-    expect_end(task, LiveDelivery::Delivered).await
+    let task = begin_delivery(&one, &to, custom_command("b")).await;
+    expect_no_command(&mut second).await?;
+    accept_command(&mut first, &custom_command("b")).await?;
+    expect_delivery(task, LiveDelivery::Delivered).await
 }

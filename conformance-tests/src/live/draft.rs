@@ -15,14 +15,14 @@ use crate::{
     check::{Failure, Verdict, expect, expect_eq, expect_some},
     given::{Given, id},
     log::draft::json,
-    mailbox::draft::nothing_to_claim,
+    mailbox::draft::expect_nothing_to_claim,
 };
 
 /// How long a case waits for something that must happen. It normally happens at once.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const DEADLINE: Duration = Duration::from_secs(5);
 
 /// How long a case waits to see that something does not happen.
-pub(super) const MOMENT: Duration = Duration::from_millis(20);
+pub(super) const SHORT_PAUSE: Duration = Duration::from_millis(20);
 
 /// A task that ends with the result of a call.
 pub(super) type Task<T> = JoinHandle<store_core::Result<T>>;
@@ -48,26 +48,30 @@ pub(super) fn target(thread: &str, counter: u64) -> LiveTarget {
 }
 
 /// A command that the application defines.
-pub(super) fn word(word: &str) -> LiveCommand {
+pub(super) fn custom_command(word: &str) -> LiveCommand {
     LiveCommand::Custom(store_core::Custom::new(word, json("null")))
 }
 
 /// Live input with this id. The text of its message is the id.
-pub(super) fn input(name: &str) -> LiveInput {
+pub(super) fn live_input(name: &str) -> LiveInput {
     LiveInput::new(id(name), Message::user(name))
 }
 
 /// Begins a delivery in a task, and waits briefly, so that the command can reach its receiver.
-pub(super) async fn sending(live: &Arc<dyn LiveChannel>, to: &LiveTarget, command: LiveCommand) -> Task<LiveDelivery> {
-    let (live, request) = (Arc::clone(live), DeliverLive::new(to.clone(), command).within(PATIENCE));
+pub(super) async fn begin_delivery(
+    live: &Arc<dyn LiveChannel>,
+    to: &LiveTarget,
+    command: LiveCommand,
+) -> Task<LiveDelivery> {
+    let (live, request) = (Arc::clone(live), DeliverLive::new(to.clone(), command).within(DEADLINE));
     let task = tokio::spawn(async move { live.deliver(request).await });
-    sleep(MOMENT).await;
+    sleep(SHORT_PAUSE).await;
     task
 }
 
 /// Waits until a task ends, and returns its result. Fails if the task does not end in time.
-pub(super) async fn end<T>(task: Task<T>) -> Result<store_core::Result<T>, Failure> {
-    match timeout(PATIENCE, task).await {
+pub(super) async fn join_task<T>(task: Task<T>) -> Result<store_core::Result<T>, Failure> {
+    match timeout(DEADLINE, task).await {
         Ok(Ok(ended)) => Ok(ended),
         Ok(Err(panic)) => Err(Failure::new(panic.to_string())),
         Err(_) => Err(Failure::new("the call does not return")),
@@ -75,39 +79,39 @@ pub(super) async fn end<T>(task: Task<T>) -> Result<store_core::Result<T>, Failu
 }
 
 /// Waits until a delivery ends, and checks that its result is `wanted`.
-pub(super) async fn expect_end(task: Task<LiveDelivery>, wanted: LiveDelivery) -> Verdict {
-    expect_eq(end(task).await??, wanted)
+pub(super) async fn expect_delivery(task: Task<LiveDelivery>, wanted: LiveDelivery) -> Verdict {
+    expect_eq(join_task(task).await??, wanted)
 }
 
 /// Waits for the next command of a receiver. Returns none if the receiver ended. Fails if neither happens in time.
 pub(super) async fn next(receiver: &mut LiveReceiver) -> Result<Option<ReceivedCommand>, Failure> {
-    let next = timeout(PATIENCE, receiver.next()).await;
+    let next = timeout(DEADLINE, receiver.next()).await;
     Ok(next.map_err(|_| Failure::new("the receiver got no command"))??)
 }
 
 /// Checks that the next command is `wanted`, and accepts it.
-pub(super) async fn accept(receiver: &mut LiveReceiver, wanted: &LiveCommand) -> Verdict {
+pub(super) async fn accept_command(receiver: &mut LiveReceiver, wanted: &LiveCommand) -> Verdict {
     let received = expect_some(next(receiver).await?, "command")?;
     expect_eq(received.command(), wanted)?;
     expect_eq(received.accept().as_ref(), Some(wanted))
 }
 
 /// Checks that a receiver gets no command within a short time.
-pub(super) async fn hears_nothing(receiver: &mut LiveReceiver) -> Verdict {
-    expect(timeout(MOMENT, receiver.next()).await.is_err(), "the receiver got a command")
+pub(super) async fn expect_no_command(receiver: &mut LiveReceiver) -> Verdict {
+    expect(timeout(SHORT_PAUSE, receiver.next()).await.is_err(), "the receiver got a command")
 }
 
 /// Checks that nothing can be claimed, and begins to wait for work in a task.
-pub(super) async fn waiting(given: &Given) -> Result<Task<Waited>, Failure> {
-    nothing_to_claim(given).await?;
+pub(super) async fn begin_wait(given: &Given) -> Result<Task<Waited>, Failure> {
+    expect_nothing_to_claim(given).await?;
     let wake_ups = wake_ups(given)?;
-    let task = tokio::spawn(async move { wake_ups.wait(PATIENCE).await });
-    sleep(MOMENT).await;
+    let task = tokio::spawn(async move { wake_ups.wait(DEADLINE).await });
+    sleep(SHORT_PAUSE).await;
     expect(!task.is_finished(), "the wait ended although there is nothing to claim")?;
     Ok(task)
 }
 
 /// Checks that a wait for work ends because it is woken.
 pub(super) async fn expect_woken(task: Task<Waited>) -> Verdict {
-    expect_eq(end(task).await??, Waited::Woken)
+    expect_eq(join_task(task).await??, Waited::Woken)
 }

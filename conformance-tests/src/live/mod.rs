@@ -1,21 +1,21 @@
 //! Cases about the live channel and wake-ups (promises LV of the contract).
 
 mod cancel;
+mod closing;
 mod deliver;
 mod draft;
-mod end;
 mod queue;
 mod wait;
 
-/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
-/// promises of the contract that the case shows, and what the case needs.
+/// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
+/// the promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! live {
-    ($then:ident $($with:tt)*) => {
-        $crate::$then! { [$($with)*] live
+    ($callback:ident $($arguments:tt)*) => {
+        $crate::$callback! { [$($arguments)*] live
             deliver: commands_arrive_as_they_were_sent ["LV-1"] [Live];
-            deliver: only_its_target_gets_a_command ["LV-1", "LV-4"] [Live];
+            deliver: a_command_reaches_only_its_target ["LV-1", "LV-4"] [Live];
             deliver: delivered_means_accepted ["LV-2"] [Live];
             deliver: a_delivery_without_a_timely_answer_is_unknown ["LV-2"] [Live];
             deliver: opening_again_ends_the_earlier_receiver ["LV-3"] [Live];
@@ -31,11 +31,11 @@ macro_rules! live {
             wait: a_wait_ends_at_its_timeout ["LV-8"] [WakeUps];
             wait: a_dispatch_that_becomes_due_wakes_waiting_workers ["LV-10"] [WakeUps, Time];
             wait: an_expired_lease_wakes_waiting_workers ["LV-10", "MB-29"] [WakeUps, Time];
-            wait: polling_alone_finds_everything ["LV-11"] [Time];
-            end: live_channel_and_wake_ups_exist_exactly_if_declared ["PR-1"] [];
-            end: closing_ends_receivers ["PR-8", "TN-8"] [Live];
-            end: closing_ends_waits ["PR-8", "TN-8"] [WakeUps];
-            end: a_dropped_call_loses_no_command_and_no_wake_up ["PR-11"] [Live, WakeUps];
+            wait: a_worker_that_never_waits_finds_all_work ["LV-11"] [Time];
+            closing: live_channel_and_wake_ups_exist_exactly_if_declared ["PR-1"] [];
+            closing: closing_ends_receivers ["PR-8", "TN-8"] [Live];
+            closing: closing_ends_waits ["PR-8", "TN-8"] [WakeUps];
+            closing: a_dropped_call_loses_no_command_and_no_wake_up ["PR-11"] [Live, WakeUps];
             cancel: a_dropped_call_on_a_target_leaves_nothing_locked ["PR-11", "PR-12"] [Live];
             cancel: a_dropped_wait_leaves_nothing_locked ["PR-11", "PR-12"] [WakeUps];
         }

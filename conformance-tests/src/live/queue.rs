@@ -8,7 +8,7 @@ use store_core::{
 };
 use tokio::time::sleep;
 
-use super::draft::{MOMENT, PATIENCE, input, live, next, target};
+use super::draft::{DEADLINE, SHORT_PAUSE, live, live_input, next, target};
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind, expect_some},
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The ids of the pending input of the thread `t`.
-async fn queued(given: &Given) -> Result<Vec<EntryId>, Failure> {
+async fn queued_ids(given: &Given) -> Result<Vec<EntryId>, Failure> {
     let queue = given.commits()?.pending().load_queue(&id("t")).await?;
     Ok(queue.inputs.into_iter().map(|input| input.id).collect())
 }
@@ -26,7 +26,7 @@ async fn queued(given: &Given) -> Result<Vec<EntryId>, Failure> {
 /// always refused.
 pub(super) async fn input_is_delivered_live_or_queued(given: &Given) -> Verdict {
     let (live, pending, to) = (live(given)?, given.commits()?.pending(), target("t", 1));
-    let send = |name: &str| DeliverOrQueue::new(id("t"), [input(name)]).to(to.clone());
+    let send = |name: &str| DeliverOrQueue::new(id("t"), [live_input(name)]).to(to.clone());
     let routed = pending.deliver_or_queue(Some(&*live), send("a")).await?;
     let Routed::Queued(appended) = routed else { return Err(Failure::new("delivered without a receiver")) };
     expect_eq(appended.inputs.iter().map(|input| input.id.as_str()).collect::<Vec<_>>(), vec!["a"])?;
@@ -34,14 +34,14 @@ pub(super) async fn input_is_delivered_live_or_queued(given: &Given) -> Verdict 
     let (routed, received) = tokio::join!(pending.deliver_or_queue(Some(&*live), send("b")), async {
         Ok::<_, Failure>(expect_some(next(&mut receiver).await?, "command")?.accept())
     });
-    expect_eq((routed?, received?), (Routed::Delivered, Some(LiveCommand::Input(vec![input("b")]))))?;
+    expect_eq((routed?, received?), (Routed::Delivered, Some(LiveCommand::Input(vec![live_input("b")]))))?;
     for (channel, request) in [(None, send("c")), (Some(&*live), send("d").to(None))] {
         let routed = pending.deliver_or_queue(channel, request).await?;
         expect(matches!(routed, Routed::Queued(_)), "delivered without a receiver")?;
     }
-    expect_eq(queued(given).await?, vec![id::<EntryId>("a"), id("c"), id("d")])?;
-    let elsewhere = DeliverOrQueue::new(id("u"), [input("e")]).to(to.clone());
-    let twice = DeliverOrQueue::new(id("t"), [input("e"), input("e")]).to(to.clone());
+    expect_eq(queued_ids(given).await?, vec![id::<EntryId>("a"), id("c"), id("d")])?;
+    let elsewhere = DeliverOrQueue::new(id("u"), [live_input("e")]).to(to.clone());
+    let twice = DeliverOrQueue::new(id("t"), [live_input("e"), live_input("e")]).to(to.clone());
     let nothing = DeliverOrQueue::new(id("t"), []).to(to.clone());
     expect_kind(pending.deliver_or_queue(Some(&*live), elsewhere).await, ErrorKind::Invalid)?;
     expect_kind(pending.deliver_or_queue(Some(&*live), twice).await, ErrorKind::AlreadyExists)?;
@@ -51,7 +51,7 @@ pub(super) async fn input_is_delivered_live_or_queued(given: &Given) -> Verdict 
 /// A worker that handles its commands in four different ways, in turn: it accepts and commits the command, drops it,
 /// accepts it after its sender has given up, or accepts it after it has opened the target again. The worker ends when
 /// it gets a command that is not input.
-async fn work(
+async fn run_worker(
     live: Arc<dyn LiveChannel>,
     commits: Arc<dyn CommitCoordinator>,
     (to, mut receiver): (LiveTarget, LiveReceiver),
@@ -63,15 +63,15 @@ async fn work(
             break;
         }
         match turn % 4 {
-            0 => take(&*commits, received.accept()).await?,
+            0 => commit_input(&*commits, received.accept()).await?,
             1 => drop(received),
             2 => {
-                sleep(MOMENT * 2).await;
-                take(&*commits, received.accept()).await?;
+                sleep(SHORT_PAUSE * 2).await;
+                commit_input(&*commits, received.accept()).await?;
             }
             _ => {
                 receiver = live.open_live(to.clone()).await?;
-                take(&*commits, received.accept()).await?;
+                commit_input(&*commits, received.accept()).await?;
             }
         }
     }
@@ -80,7 +80,7 @@ async fn work(
 
 /// Commits the input of an accepted command. The commit may be refused, because the sender has put the input into the
 /// queue meanwhile.
-async fn take(commits: &dyn CommitCoordinator, command: Option<LiveCommand>) -> Verdict {
+async fn commit_input(commits: &dyn CommitCoordinator, command: Option<LiveCommand>) -> Verdict {
     let Some(LiveCommand::Input(inputs)) = command else { return Ok(()) };
     let key = id(&format!("of {}", inputs[0].id));
     let entries = inputs.into_iter().map(|input| NewEntry::new(input.message).with_id(input.id));
@@ -91,10 +91,10 @@ async fn take(commits: &dyn CommitCoordinator, command: Option<LiveCommand>) -> 
 }
 
 /// Stops a worker. Sends a command that is not input, until the worker accepts it.
-async fn stop(live: &dyn LiveChannel, to: &LiveTarget) -> Verdict {
-    let stop = DeliverLive::new(to.clone(), LiveCommand::Cancel).within(PATIENCE);
+async fn stop_worker(live: &dyn LiveChannel, to: &LiveTarget) -> Verdict {
+    let stop = DeliverLive::new(to.clone(), LiveCommand::Cancel).within(DEADLINE);
     while live.deliver(stop.clone()).await? != LiveDelivery::Delivered {
-        sleep(MOMENT).await;
+        sleep(SHORT_PAUSE).await;
     }
     Ok(())
 }
@@ -104,22 +104,22 @@ async fn stop(live: &dyn LiveChannel, to: &LiveTarget) -> Verdict {
 pub(super) async fn input_enters_the_log_once(given: &Given) -> Verdict {
     let (live, commits, to) = (live(given)?, given.commits()?, target("t", 1));
     let receiver = live.open_live(to.clone()).await?;
-    let worker = tokio::spawn(work(Arc::clone(&live), Arc::clone(&commits), (to.clone(), receiver)));
+    let worker = tokio::spawn(run_worker(Arc::clone(&live), Arc::clone(&commits), (to.clone(), receiver)));
     let pending = commits.pending();
-    let batch = |at: usize| [input(&format!("{at}a")), input(&format!("{at}b"))];
+    let batch = |at: usize| [live_input(&format!("{at}a")), live_input(&format!("{at}b"))];
     for at in 0..24 {
         // The first deadline is long, so that at least one delivery succeeds on a slow store. Some of the other
         // deliveries end at their deadline.
-        let within = if at == 0 { PATIENCE } else { MOMENT };
+        let within = if at == 0 { DEADLINE } else { SHORT_PAUSE };
         let request = DeliverOrQueue::new(id("t"), batch(at)).to(to.clone()).within(within);
         let _either = pending.deliver_or_queue(Some(&*live), request).await?;
     }
-    stop(&*live, &to).await?;
+    stop_worker(&*live, &to).await?;
     worker.await.map_err(|panic| Failure::new(panic.to_string()))??;
     let queue = pending.load_queue(&id("t")).await?;
     expect(!queue.inputs.is_empty(), "no input was queued")?;
     let inputs = queue.inputs.iter().map(PendingInput::as_ref);
-    given.accept(Commit::new(id("t")).with_key(id("rest")).consuming(inputs)).await?;
+    given.expect_accepted(Commit::new(id("t")).with_key(id("rest")).consuming(inputs)).await?;
     let log = given.log(&id("t")).await?;
     expect(queue.inputs.len() < log.len(), "no input was delivered live")?;
     let mut found: Vec<_> = log.iter().map(|entry| entry.id.clone()).collect();

@@ -4,14 +4,14 @@ use std::{collections::BTreeSet, time::Duration};
 
 use store_core::{Interrupt, Requeue, Settlement, Waited};
 
-use super::draft::{MOMENT, PATIENCE, expect_woken, waiting, wake_ups};
+use super::draft::{DEADLINE, SHORT_PAUSE, begin_wait, expect_woken, wake_ups};
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq},
-    given::{id, say_keyed},
+    given::{id, keyed_commit_with_message},
     mailbox::draft::{
-        LEASE, TICK, ack, claim, claim_next, held, interrupt, later, mailbox, put, request, retry, settle, try_settle,
-        work,
+        LEASE, TICK, ack, claim, claim_next, claim_request, delayed_dispatch, enqueue_all, enqueue_and_claim,
+        interrupt, mailbox, new_dispatch, retry, settle, try_settle,
     },
 };
 
@@ -21,15 +21,15 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// if a dispatch can already be claimed.
 pub(super) async fn new_work_wakes_waiting_workers(given: &Given) -> Verdict {
     let store = mailbox(given)?;
-    let all = [waiting(given).await?, waiting(given).await?, waiting(given).await?];
-    put(given, [work("t", "a")]).await?;
+    let all = [begin_wait(given).await?, begin_wait(given).await?, begin_wait(given).await?];
+    enqueue_all(given, [new_dispatch("t", "a")]).await?;
     for task in all {
         expect_woken(task).await?;
     }
-    expect_eq(wake_ups(given)?.wait(PATIENCE).await?, Waited::Woken)?;
+    expect_eq(wake_ups(given)?.wait(DEADLINE).await?, Waited::Woken)?;
     let claimed = claim(given, "a").await?;
     settle(given, &claimed, Settlement::DeadLetter { error: "bad".to_owned() }).await?;
-    let task = waiting(given).await?;
+    let task = begin_wait(given).await?;
     for (_, requeued) in store.requeue(Requeue::ids([id("a")])).await? {
         requeued?;
     }
@@ -45,9 +45,9 @@ pub(super) async fn a_freed_thread_wakes_waiting_workers(given: &Given) -> Verdi
         ("c", ack()),
         ("d", Settlement::Cancel { reason: "no".to_owned() }),
     ] {
-        let held = held(given, name).await?;
-        put(given, [work("t", &format!("{name} then"))]).await?;
-        let task = waiting(given).await?;
+        let held = enqueue_and_claim(given, name).await?;
+        enqueue_all(given, [new_dispatch("t", &format!("{name} then"))]).await?;
+        let task = begin_wait(given).await?;
         settle(given, &held, settlement).await?;
         expect_woken(task).await.map_err(|failure| failure.about(name))?;
         while let Some(next) = claim_next(given).await? {
@@ -55,16 +55,16 @@ pub(super) async fn a_freed_thread_wakes_waiting_workers(given: &Given) -> Verdi
         }
     }
     // The first refused write after an interrupt supersedes the claimed dispatch, so that the next one can be claimed.
-    let stale = held(given, "e").await?;
+    let stale = enqueue_and_claim(given, "e").await?;
     interrupt(given).await?;
-    put(given, [work("t", "f")]).await?;
-    let task = waiting(given).await?;
+    enqueue_all(given, [new_dispatch("t", "f")]).await?;
+    let task = begin_wait(given).await?;
     expect(try_settle(given, &stale, ack()).await?.is_err(), "a stale claim was settled")?;
     expect_woken(task).await?;
     let taken_over = claim(given, "f").await?;
-    let task = waiting(given).await?;
+    let task = begin_wait(given).await?;
     mailbox(given)?.interrupt(Interrupt::new(id("t")).taking_over()).await?;
-    put(given, [work("t", "g")]).await?;
+    enqueue_all(given, [new_dispatch("t", "g")]).await?;
     expect_woken(task).await?;
     expect(try_settle(given, &taken_over, ack()).await?.is_err(), "a stale claim was settled")?;
     claim(given, "g").await.map(drop)
@@ -72,10 +72,10 @@ pub(super) async fn a_freed_thread_wakes_waiting_workers(given: &Given) -> Verdi
 
 /// A commit that settles its claim wakes waiting workers if the thread has another queued dispatch.
 pub(super) async fn a_settling_commit_wakes_waiting_workers(given: &Given) -> Verdict {
-    let held = held(given, "a").await?;
-    put(given, [work("t", "b")]).await?;
-    let task = waiting(given).await?;
-    given.accept(say_keyed(&id("t"), "k", "x").fenced(held.fence()).settling(ack())).await?;
+    let held = enqueue_and_claim(given, "a").await?;
+    enqueue_all(given, [new_dispatch("t", "b")]).await?;
+    let task = begin_wait(given).await?;
+    given.expect_accepted(keyed_commit_with_message(&id("t"), "k", "x").fenced(held.fence()).settling(ack())).await?;
     expect_woken(task).await?;
     claim(given, "b").await.map(drop)
 }
@@ -84,37 +84,37 @@ pub(super) async fn a_settling_commit_wakes_waiting_workers(given: &Given) -> Ve
 /// zero a wait ends at once.
 pub(super) async fn a_wait_ends_at_its_timeout(given: &Given) -> Verdict {
     let wake_ups = wake_ups(given)?;
-    for time in [Duration::ZERO, MOMENT] {
+    for time in [Duration::ZERO, SHORT_PAUSE] {
         expect_eq(wake_ups.wait(time).await?, Waited::TimedOut)?;
     }
-    put(given, [later("t", "a", MINUTE), work("u", "b")]).await?;
+    enqueue_all(given, [delayed_dispatch("t", "a", MINUTE), new_dispatch("u", "b")]).await?;
     expect_eq(wake_ups.wait(Duration::ZERO).await?, Waited::Woken)?;
     let held = claim(given, "b").await?;
-    expect_eq(wake_ups.wait(MOMENT).await?, Waited::TimedOut)?;
+    expect_eq(wake_ups.wait(SHORT_PAUSE).await?, Waited::TimedOut)?;
     settle(given, &held, ack()).await?;
-    expect_eq(wake_ups.wait(MOMENT).await?, Waited::TimedOut)
+    expect_eq(wake_ups.wait(SHORT_PAUSE).await?, Waited::TimedOut)
 }
 
 /// A waiting worker is woken when a dispatch becomes available, and not before. The dispatch may have been enqueued
 /// before the wait or during it, or may have been retried during the wait.
 pub(super) async fn a_dispatch_that_becomes_due_wakes_waiting_workers(given: &Given) -> Verdict {
-    put(given, [later("t", "a", MINUTE)]).await?;
-    let task = waiting(given).await?;
+    enqueue_all(given, [delayed_dispatch("t", "a", MINUTE)]).await?;
+    let task = begin_wait(given).await?;
     given.advance(MINUTE - TICK).await;
-    tokio::time::sleep(MOMENT).await;
+    tokio::time::sleep(SHORT_PAUSE).await;
     expect(!task.is_finished(), "the worker was woken before the dispatch was due")?;
     given.advance(TICK).await;
     expect_woken(task).await?;
     let held = claim(given, "a").await?;
     mailbox(given)?.extend(&held.claim(), MINUTE * 3).await?;
-    put(given, [later("u", "b", MINUTE * 2)]).await?;
-    let task = waiting(given).await?;
-    put(given, [later("v", "c", MINUTE / 2)]).await?;
+    enqueue_all(given, [delayed_dispatch("u", "b", MINUTE * 2)]).await?;
+    let task = begin_wait(given).await?;
+    enqueue_all(given, [delayed_dispatch("v", "c", MINUTE / 2)]).await?;
     given.advance(MINUTE / 2).await;
     expect_woken(task).await?;
     let other = claim(given, "c").await?;
     settle(given, &other, ack()).await?;
-    let task = waiting(given).await?;
+    let task = begin_wait(given).await?;
     settle(given, &held, retry(MINUTE / 4)).await?;
     given.advance(MINUTE / 4).await;
     expect_woken(task).await?;
@@ -123,15 +123,15 @@ pub(super) async fn a_dispatch_that_becomes_due_wakes_waiting_workers(given: &Gi
 
 /// A waiting worker is woken when a lease expires, even if the claim was made during the wait.
 pub(super) async fn an_expired_lease_wakes_waiting_workers(given: &Given) -> Verdict {
-    held(given, "a").await?;
-    let task = waiting(given).await?;
+    enqueue_and_claim(given, "a").await?;
+    let task = begin_wait(given).await?;
     given.advance(LEASE).await;
     expect_woken(task).await?;
     let first = claim(given, "a").await?;
     mailbox(given)?.extend(&first.claim(), LEASE * 3).await?;
-    put(given, [later("u", "b", MINUTE * 10)]).await?;
-    let task = waiting(given).await?;
-    let claims = mailbox(given)?.claim(request().of_dispatch(id("b"))).await?;
+    enqueue_all(given, [delayed_dispatch("u", "b", MINUTE * 10)]).await?;
+    let task = begin_wait(given).await?;
+    let claims = mailbox(given)?.claim(claim_request().of_dispatch(id("b"))).await?;
     expect_eq(claims.claimed.len(), 1)?;
     given.advance(LEASE).await;
     expect_woken(task).await?;
@@ -140,8 +140,12 @@ pub(super) async fn an_expired_lease_wakes_waiting_workers(given: &Given) -> Ver
 
 /// A worker that only claims, and never waits, finds all dispatches: new ones, those that become due, those that are
 /// retried, and those whose lease has expired.
-pub(super) async fn polling_alone_finds_everything(given: &Given) -> Verdict {
-    put(given, [work("t", "a"), later("u", "b", MINUTE), work("v", "c"), work("w", "d")]).await?;
+pub(super) async fn a_worker_that_never_waits_finds_all_work(given: &Given) -> Verdict {
+    enqueue_all(
+        given,
+        [new_dispatch("t", "a"), delayed_dispatch("u", "b", MINUTE), new_dispatch("v", "c"), new_dispatch("w", "d")],
+    )
+    .await?;
     let mut found = BTreeSet::new();
     for round in 0..4 {
         while let Some(claimed) = claim_next(given).await? {

@@ -5,20 +5,20 @@ use std::{collections::BTreeSet, sync::Arc};
 use store_core::{Commit, CommitCoordinator, ErrorKind, Json, Message, NewEntry, Receipt, StateChange, ThreadPatch};
 
 use super::{
-    draft::{clear, compaction, custom, label, note, rewind, user, users},
+    draft::{compaction, custom, label, rewind, rewind_to_start, side_note, user_entries, user_entry},
     writer::Writer,
 };
 use crate::{
     check::{Failure, Verdict, expect, expect_eq},
-    given::{Given, id, race, say_keyed},
+    given::{Given, id, keyed_commit_with_message, race},
 };
 
 /// Entries get consecutive sequence numbers, in the order in which the commit gives them. The receipt has the first of
 /// these numbers and the ids of all entries, both those that were given and those that the store generated.
 pub(crate) async fn entries_are_numbered_in_the_order_given(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
-    let first = writer.append(users(&["a", "b", "c"])).await?;
-    let second = writer.append([NewEntry::new(Message::user("generated")), note("d")]).await?;
+    let first = writer.append(user_entries(&["a", "b", "c"])).await?;
+    let second = writer.append([NewEntry::new(Message::user("generated")), side_note("d")]).await?;
     expect_eq((first.first_seq, first.version.number()), (Some(1), 3))?;
     expect_eq((second.first_seq, second.version.number()), (Some(4), 5))?;
     let log = given.log(&writer.thread).await?;
@@ -59,7 +59,7 @@ async fn write_rounds(
 ) -> Result<Vec<Receipt>, store_core::Error> {
     let mut receipts = Vec::new();
     for round in 0..rounds {
-        let commit = say_keyed(&id("t"), &format!("{task}-{round}"), "first");
+        let commit = keyed_commit_with_message(&id("t"), &format!("{task}-{round}"), "first");
         let more = (0..round % 3).map(|_| NewEntry::new(Message::assistant("more")));
         receipts.push(commits.commit(commit.entries(more)).await?);
     }
@@ -69,42 +69,47 @@ async fn write_rounds(
 /// The parent of an entry that names no parent is the entry before it in the commit. Side entries are not counted. The
 /// parent of the first entry is the head of the thread.
 pub(crate) async fn each_entry_is_the_parent_of_the_next(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a"), note("beside a"), user("b"), note("beside b")]).await?;
-    writer.accept([note("also beside b"), user("c")]).await?;
+    let writer = Writer::with_entries(
+        given,
+        "t",
+        [user_entry("a"), side_note("beside a"), user_entry("b"), side_note("beside b")],
+    )
+    .await?;
+    writer.accept([side_note("also beside b"), user_entry("c")]).await?;
     for (name, parent) in
         [("a", ""), ("beside a", "a"), ("b", "a"), ("beside b", "b"), ("also beside b", "b"), ("c", "b")]
     {
         expect_eq(writer.parent(name).await?, parent).map_err(|failure| failure.about(name))?;
     }
     // In a thread without a head neither a side entry nor the entry after it gets a parent.
-    let empty = Writer::having(given, "empty", [note("first"), user("root")]).await?;
+    let empty = Writer::with_entries(given, "empty", [side_note("first"), user_entry("root")]).await?;
     expect_eq((empty.parent("first").await?, empty.parent("root").await?), (String::new(), String::new()))
 }
 
 /// Every entry that is not a side entry becomes the head when it is committed, whatever its body and its parent are.
 pub(crate) async fn every_entry_but_a_side_entry_becomes_the_head(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b"])).await?;
     expect_eq(writer.head().await?, "b")?;
-    let receipt = writer.append([user("c").below(id("a"))]).await?;
+    let receipt = writer.append([user_entry("c").below(id("a"))]).await?;
     expect_eq((writer.head().await?, receipt.head), ("c".to_owned(), Some(id("c"))))?;
     for entry in [custom("d"), compaction("e", "a", "c"), label("a", Some("x")).with_id(id("f")).with_side(false)] {
         let name = entry.id.clone();
         writer.accept([entry]).await?;
         expect_eq(writer.load().await?.head, name)?;
     }
-    let receipt = writer.append([note("g"), label("a", None)]).await?;
+    let receipt = writer.append([side_note("g"), label("a", None)]).await?;
     expect_eq((writer.head().await?, receipt.head), ("f".to_owned(), Some(id("f"))))
 }
 
 /// No later commit or update changes an entry.
 pub(crate) async fn an_entry_never_changes(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
     let before = given.log(&writer.thread).await?;
-    writer.accept([label("b", Some("x")), note("d"), compaction("e", "a", "b")]).await?;
-    writer.accept([rewind("a"), user("f")]).await?;
-    writer.accept([user("g").below(id("b")), clear()]).await?;
+    writer.accept([label("b", Some("x")), side_note("d"), compaction("e", "a", "b")]).await?;
+    writer.accept([rewind("a"), user_entry("f")]).await?;
+    writer.accept([user_entry("g").below(id("b")), rewind_to_start()]).await?;
     let state = StateChange::new().set("k", Json::null());
-    given.accept(Commit::new(writer.thread.clone()).with_state(state)).await?;
+    given.expect_accepted(Commit::new(writer.thread.clone()).with_state(state)).await?;
     let patch = ThreadPatch::default().with_title("new");
     given.threads()?.update_thread(&writer.thread, patch, store_core::Expect::Any).await?;
     let after = given.log(&writer.thread).await?;
@@ -118,15 +123,21 @@ pub(crate) async fn an_entry_never_changes(given: &Given) -> Verdict {
 /// An entry id that the thread already has, or that occurs twice in a commit, is refused. The branches and the contents
 /// of the entries do not matter. Another thread may use the same id.
 pub(crate) async fn an_entry_id_is_used_once(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a"), user("b"), note("c"), rewind("a").with_id(id("d"))]).await?;
+    let writer = Writer::with_entries(
+        given,
+        "t",
+        [user_entry("a"), user_entry("b"), side_note("c"), rewind("a").with_id(id("d"))],
+    )
+    .await?;
     for name in ["a", "b", "c", "d"] {
-        let error = writer.refuse([user("new"), user(name)], ErrorKind::AlreadyExists).await?;
+        let error = writer.expect_refused([user_entry("new"), user_entry(name)], ErrorKind::AlreadyExists).await?;
         expect_eq(error.part(), Some("entries[1]"))?;
         expect(error.to_string().contains(name), format!("the message does not name the id: {error}"))?;
     }
-    let error = writer.refuse([user("new"), note("x"), user("new")], ErrorKind::AlreadyExists).await?;
+    let error =
+        writer.expect_refused([user_entry("new"), side_note("x"), user_entry("new")], ErrorKind::AlreadyExists).await?;
     expect_eq(error.part(), Some("entries[2]"))?;
-    let other = Writer::having(given, "other", users(&["a", "b"])).await?;
+    let other = Writer::with_entries(given, "other", user_entries(&["a", "b"])).await?;
     other.expect_log("a b").await
 }
 
@@ -136,11 +147,12 @@ pub(crate) async fn an_entry_id_has_one_winner(given: &Given) -> Verdict {
         let commits = given.commits()?;
         let results = race(4, |task| {
             let (commits, name) = (Arc::clone(&commits), format!("e{round}"));
-            let commit = say_keyed(&id("t"), &format!("{round}-{task}"), "before").entry(user(&name));
+            let commit =
+                keyed_commit_with_message(&id("t"), &format!("{round}-{task}"), "before").entry(user_entry(&name));
             async move { commits.commit(commit).await }
         })
         .await;
-        let (_, lost) = crate::check::exactly_one(results)?;
+        let (_, lost) = crate::check::expect_exactly_one(results)?;
         crate::check::expect_kinds(lost, ErrorKind::AlreadyExists)?;
     }
     let log = given.log(&id("t")).await?;

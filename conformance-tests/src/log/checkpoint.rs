@@ -5,7 +5,7 @@ use store_core::{
 };
 
 use super::{
-    draft::{checkpoint, clear, label, note, numbered, rewind, user, users},
+    draft::{checkpoint, label, numbered_checkpoint, rewind, rewind_to_start, side_note, user_entries, user_entry},
     writer::Writer,
 };
 use crate::{
@@ -13,16 +13,16 @@ use crate::{
     given::{Given, id},
 };
 
-fn to_number(number: u64) -> NewEntry {
+fn rewind_to_number(number: u64) -> NewEntry {
     NewEntry::new(RewindTo::Checkpoint(number))
 }
 
-fn to_label(name: &str) -> NewEntry {
+fn rewind_to_label(name: &str) -> NewEntry {
     NewEntry::new(RewindTo::Label(name.to_owned()))
 }
 
 /// Returns the number of the checkpoint with the id `name`.
-async fn number(writer: &Writer<'_>, name: &str) -> Result<u64, Failure> {
+async fn checkpoint_number(writer: &Writer<'_>, name: &str) -> Result<u64, Failure> {
     match &*writer.entry(name).await?.body {
         Body::Checkpoint(checkpoint) => Ok(checkpoint.number),
         other => Err(Failure::new(format!("`{name}` is not a checkpoint, but {other:?}"))),
@@ -32,12 +32,14 @@ async fn number(writer: &Writer<'_>, name: &str) -> Result<u64, Failure> {
 /// A checkpoint that is given no number gets the number that follows that of the nearest checkpoint above it, or 0 if
 /// there is none. A number that is given is kept.
 pub(crate) async fn checkpoints_are_numbered_along_their_path(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a"), checkpoint("zero", None), user("b")]).await?;
-    writer.accept([checkpoint("one", None), user("c"), checkpoint("two", Some("named"))]).await?;
+    let writer = Writer::with_entries(given, "t", [user_entry("a"), checkpoint("zero", None), user_entry("b")]).await?;
+    writer.accept([checkpoint("one", None), user_entry("c"), checkpoint("two", Some("named"))]).await?;
     writer.accept([checkpoint("other one", None).below(id("b"))]).await?;
-    writer.accept([checkpoint("other zero", None).below(id("a")), numbered("forty", 40), user("d")]).await?;
-    writer.accept([checkpoint("forty-one", None), numbered("seven", 7), checkpoint("eight", None)]).await?;
-    writer.accept([clear(), checkpoint("first of a new root", None)]).await?;
+    writer
+        .accept([checkpoint("other zero", None).below(id("a")), numbered_checkpoint("forty", 40), user_entry("d")])
+        .await?;
+    writer.accept([checkpoint("forty-one", None), numbered_checkpoint("seven", 7), checkpoint("eight", None)]).await?;
+    writer.accept([rewind_to_start(), checkpoint("first of a new root", None)]).await?;
     for (name, wanted) in [
         ("zero", 0),
         ("one", 1),
@@ -50,28 +52,30 @@ pub(crate) async fn checkpoints_are_numbered_along_their_path(given: &Given) -> 
         ("eight", 8),
         ("first of a new root", 0),
     ] {
-        expect_eq(number(&writer, name).await?, wanted).map_err(|failure| failure.about(name))?;
+        expect_eq(checkpoint_number(&writer, name).await?, wanted).map_err(|failure| failure.about(name))?;
     }
     Ok(())
 }
 
 /// The context of the head, or of any other entry, has the number that the next checkpoint below this entry would get.
 pub(crate) async fn a_context_has_the_next_checkpoint_number(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a"])).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&["a"])).await?;
     expect_eq(writer.context().await?.next_checkpoint, 0)?;
-    writer.accept([checkpoint("zero", None), numbered("nine", 9), note("beside"), user("b")]).await?;
+    writer
+        .accept([checkpoint("zero", None), numbered_checkpoint("nine", 9), side_note("beside"), user_entry("b")])
+        .await?;
     expect_eq(writer.context().await?.next_checkpoint, 10)?;
     for (name, next) in [("a", 0), ("zero", 1), ("nine", 10)] {
         let request = store_core::ContextRequest::at(id(name));
-        expect_eq(writer.context_by(request).await?.next_checkpoint, next)?;
+        expect_eq(writer.load_context(request).await?.next_checkpoint, next)?;
     }
-    writer.accept([clear()]).await?;
+    writer.accept([rewind_to_start()]).await?;
     expect_eq(writer.context().await?.next_checkpoint, 0)
 }
 
 /// A checkpoint and the message that announces it are written in one commit. The context then has that message.
 pub(crate) async fn an_announcement_is_written_with_its_checkpoint(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a"])).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&["a"])).await?;
     let before = writer.load().await?;
     let new = NewCheckpoint::new().with_label("saved").announced_by(Message::user("checkpoint 0"));
     let receipt = given.commits()?.checkpoint(Guard::from(&before), new).await?;
@@ -91,63 +95,71 @@ pub(crate) async fn an_announcement_is_written_with_its_checkpoint(given: &Given
 
 /// A rewind to a number finds the nearest checkpoint of this number on the path of the head. The entry before that
 /// checkpoint becomes the head.
-pub(crate) async fn a_rewind_finds_the_nearest_number(given: &Given) -> Verdict {
-    let first = [user("a"), numbered("far", 5), user("b"), numbered("near", 5), user("c"), numbered("six", 6)];
-    let writer = Writer::having(given, "t", first).await?;
-    writer.accept([numbered("elsewhere", 5).below(id("a")), rewind("six")]).await?;
+pub(crate) async fn a_rewind_by_number_finds_the_nearest_checkpoint(given: &Given) -> Verdict {
+    let first = [
+        user_entry("a"),
+        numbered_checkpoint("far", 5),
+        user_entry("b"),
+        numbered_checkpoint("near", 5),
+        user_entry("c"),
+        numbered_checkpoint("six", 6),
+    ];
+    let writer = Writer::with_entries(given, "t", first).await?;
+    writer.accept([numbered_checkpoint("elsewhere", 5).below(id("a")), rewind("six")]).await?;
     for (number, head) in [(6, "c"), (5, "b"), (5, "a")] {
-        let receipt = writer.append([to_number(number)]).await?;
+        let receipt = writer.append([rewind_to_number(number)]).await?;
         expect_eq(receipt.head, Some(id(head)))?;
     }
-    writer.refuse([to_number(5)], ErrorKind::NotFound).await?;
+    writer.expect_refused([rewind_to_number(5)], ErrorKind::NotFound).await?;
     writer.accept([rewind("six")]).await?;
-    writer.refuse([to_number(7)], ErrorKind::NotFound).await?;
+    writer.expect_refused([rewind_to_number(7)], ErrorKind::NotFound).await?;
     // If the checkpoint is a root, no entry is before it. After the rewind the thread has no head.
-    writer.accept([clear(), checkpoint("root", None), user("d")]).await?;
-    expect_eq(writer.append([to_number(0)]).await?.head, None)
+    writer.accept([rewind_to_start(), checkpoint("root", None), user_entry("d")]).await?;
+    expect_eq(writer.append([rewind_to_number(0)]).await?.head, None)
 }
 
 /// A rewind to a label finds the nearest checkpoint on the path of the head that currently has this name.
-pub(crate) async fn a_rewind_finds_the_nearest_label(given: &Given) -> Verdict {
-    let first = [user("a"), checkpoint("one", Some("x")), user("b"), checkpoint("two", Some("x")), user("c")];
-    let writer = Writer::having(given, "t", first).await?;
-    writer.accept([user("d").below(id("a")), checkpoint("three", Some("y")), rewind("c")]).await?;
-    writer.refuse([to_label("y")], ErrorKind::NotFound).await?;
-    expect_eq(writer.append([to_label("x")]).await?.head, Some(id("b")))?;
+pub(crate) async fn a_rewind_by_label_finds_the_nearest_checkpoint(given: &Given) -> Verdict {
+    let first =
+        [user_entry("a"), checkpoint("one", Some("x")), user_entry("b"), checkpoint("two", Some("x")), user_entry("c")];
+    let writer = Writer::with_entries(given, "t", first).await?;
+    writer.accept([user_entry("d").below(id("a")), checkpoint("three", Some("y")), rewind("c")]).await?;
+    writer.expect_refused([rewind_to_label("y")], ErrorKind::NotFound).await?;
+    expect_eq(writer.append([rewind_to_label("x")]).await?.head, Some(id("b")))?;
     writer.accept([rewind("c"), label("two", Some("z"))]).await?;
-    expect_eq(writer.append([to_label("z")]).await?.head, Some(id("b")))?;
+    expect_eq(writer.append([rewind_to_label("z")]).await?.head, Some(id("b")))?;
     writer.accept([rewind("c")]).await?;
-    expect_eq(writer.append([to_label("x")]).await?.head, Some(id("a")))?;
+    expect_eq(writer.append([rewind_to_label("x")]).await?.head, Some(id("a")))?;
     writer.accept([rewind("c"), label("one", None)]).await?;
-    writer.refuse([to_label("x")], ErrorKind::NotFound).await?;
+    writer.expect_refused([rewind_to_label("x")], ErrorKind::NotFound).await?;
     // A label on an entry that is not a checkpoint does not name a checkpoint.
     writer.accept([label("c", Some("message"))]).await?;
-    writer.refuse([to_label("message")], ErrorKind::NotFound).await.map(drop)
+    writer.expect_refused([rewind_to_label("message")], ErrorKind::NotFound).await.map(drop)
 }
 
 /// After a rewind to checkpoint n, the next checkpoint on that path gets the number n again.
 pub(crate) async fn a_checkpoint_number_is_reused_after_a_rewind(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a"), checkpoint("zero", None), user("b")]).await?;
-    writer.accept([checkpoint("one", None), user("c"), checkpoint("two", None), user("d")]).await?;
-    writer.accept([to_number(1)]).await?;
-    writer.accept([checkpoint("one again", None), user("e"), checkpoint("two again", None)]).await?;
-    expect_eq(number(&writer, "one again").await?, 1)?;
-    expect_eq(number(&writer, "two again").await?, 2)?;
+    let writer = Writer::with_entries(given, "t", [user_entry("a"), checkpoint("zero", None), user_entry("b")]).await?;
+    writer.accept([checkpoint("one", None), user_entry("c"), checkpoint("two", None), user_entry("d")]).await?;
+    writer.accept([rewind_to_number(1)]).await?;
+    writer.accept([checkpoint("one again", None), user_entry("e"), checkpoint("two again", None)]).await?;
+    expect_eq(checkpoint_number(&writer, "one again").await?, 1)?;
+    expect_eq(checkpoint_number(&writer, "two again").await?, 2)?;
     expect_eq(writer.path("two again").await?, "a zero b one again e two again")?;
     expect_eq(writer.path("two").await?, "a zero b one c two")
 }
 
 /// After a checkpoint with the largest possible number, a checkpoint that is given no number is refused. Nothing
 /// panics, and the thread still accepts other entries.
-pub(crate) async fn numbers_end(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a"), numbered("last", u64::MAX)]).await?;
-    expect_eq(number(&writer, "last").await?, u64::MAX)?;
+pub(crate) async fn no_checkpoint_number_follows_the_largest(given: &Given) -> Verdict {
+    let writer = Writer::with_entries(given, "t", [user_entry("a"), numbered_checkpoint("last", u64::MAX)]).await?;
+    expect_eq(checkpoint_number(&writer, "last").await?, u64::MAX)?;
     writer.context().await?;
     let commit = writer.commit().await?.entry(checkpoint("next", None));
     match given.commits()?.commit(commit).await {
         Ok(_) => return Err(Failure::new("a checkpoint got a number after the largest one")),
         Err(error) => expect(error.outcome() == Outcome::NotApplied, format!("{error:?}"))?,
     }
-    writer.accept([user("b"), to_number(u64::MAX)]).await?;
+    writer.accept([user_entry("b"), rewind_to_number(u64::MAX)]).await?;
     expect_eq(writer.head().await?, "a")
 }

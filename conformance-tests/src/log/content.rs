@@ -9,8 +9,8 @@ use store_core::{
 };
 
 use super::{
-    draft::{entry, json, user},
-    writer::{Writer, reopen},
+    draft::{entry, json, user_entry},
+    writer::{Writer, reopen_if},
 };
 use crate::{
     check::{Verdict, expect_eq},
@@ -26,13 +26,13 @@ fn origin() -> Origin {
     origin
 }
 
-fn attached(kind: BlockKind) -> Block {
+fn block_with_opaque_data(kind: BlockKind) -> Block {
     let mut block = Block::new(kind);
     block.opaque = Some(Opaque::new(origin(), json(DOCUMENT)));
     block
 }
 
-fn medium(source: MediaSource) -> Media {
+fn titled_media(source: MediaSource) -> Media {
     let mut media = Media::new(Some("image/png".to_owned()), source);
     media.title = Some(TEXT.to_owned());
     media
@@ -48,22 +48,23 @@ fn blocks() -> Vec<Block> {
     vec![
         Block::text(TEXT),
         Block::text(""),
-        attached(BlockKind::Text(TEXT.to_owned())),
-        attached(BlockKind::Thinking(thinking)),
+        block_with_opaque_data(BlockKind::Text(TEXT.to_owned())),
+        block_with_opaque_data(BlockKind::Thinking(thinking)),
         Block::new(BlockKind::Thinking(Thinking::new(""))),
-        attached(BlockKind::Image(medium(MediaSource::Base64("AAEC/w==".to_owned())))),
-        Block::new(BlockKind::Document(medium(MediaSource::Url("https://example.org/ä?b=%00".to_owned())))),
-        Block::new(BlockKind::Audio(medium(MediaSource::Blob("00ff".to_owned())))),
+        block_with_opaque_data(BlockKind::Image(titled_media(MediaSource::Base64("AAEC/w==".to_owned())))),
+        Block::new(BlockKind::Document(titled_media(MediaSource::Url("https://example.org/ä?b=%00".to_owned())))),
+        Block::new(BlockKind::Audio(titled_media(MediaSource::Blob("00ff".to_owned())))),
         Block::new(BlockKind::Video(Media::new(None, MediaSource::Url(String::new())))),
-        attached(BlockKind::ToolUse(call)),
+        block_with_opaque_data(BlockKind::ToolUse(call)),
         Block::new(BlockKind::Opaque(Opaque::new(Origin::new("p"), json(DOCUMENT)))),
-        attached(BlockKind::Unknown { kind: "hologram".to_owned(), data: json(DOCUMENT) }),
+        block_with_opaque_data(BlockKind::Unknown { kind: "hologram".to_owned(), data: json(DOCUMENT) }),
     ]
 }
 
 fn results() -> Vec<Block> {
     let answer = |is_error: Option<bool>| {
-        let mut result = ToolResult::new("call", vec![Block::text(TEXT), attached(BlockKind::Text(String::new()))]);
+        let mut result =
+            ToolResult::new("call", vec![Block::text(TEXT), block_with_opaque_data(BlockKind::Text(String::new()))]);
         result.is_error = is_error;
         result.details = is_error.map(|_| json(DOCUMENT));
         Block::new(BlockKind::ToolResult(result))
@@ -94,19 +95,19 @@ fn message(role: Role, blocks: Vec<Block>) -> Message {
 /// Every block is read back exactly as it was written. This includes opaque data of a provider and blocks of unknown
 /// kinds.
 pub(crate) async fn every_block_round_trips(given: &Given) -> Verdict {
-    blocks_come_back(given, false).await
+    expect_blocks_unchanged(given, false).await
 }
 
 /// After the store is closed and reopened, every block is read back exactly as it was written.
 pub(crate) async fn every_block_survives_a_reopen(given: &Given) -> Verdict {
-    blocks_come_back(given, true).await
+    expect_blocks_unchanged(given, true).await
 }
 
-async fn blocks_come_back(given: &Given, reopened: bool) -> Verdict {
+async fn expect_blocks_unchanged(given: &Given, reopened: bool) -> Verdict {
     let messages = [message(Role::Assistant, blocks()), message(Role::Tool, results())];
     let drafts = messages.iter().enumerate().map(|(at, message)| entry(&at.to_string(), message.clone()));
-    let writer = Writer::having(given, "t", drafts.collect::<Vec<_>>()).await?;
-    reopen(given, reopened).await?;
+    let writer = Writer::with_entries(given, "t", drafts.collect::<Vec<_>>()).await?;
+    reopen_if(given, reopened).await?;
     for (at, message) in messages.iter().enumerate() {
         let found = writer.entry(&at.to_string()).await?;
         expect_eq(found.message(), Some(message))?;
@@ -142,18 +143,19 @@ fn bodies() -> Vec<(NewBody, Body)> {
 
 /// Every body is read back exactly as it was written, including bodies of kinds that this release does not know.
 pub(crate) async fn every_body_round_trips(given: &Given) -> Verdict {
-    bodies_come_back(given, false).await
+    expect_bodies_unchanged(given, false).await
 }
 
 /// After the store is closed and reopened, every body is read back exactly as it was written.
 pub(crate) async fn every_body_survives_a_reopen(given: &Given) -> Verdict {
-    bodies_come_back(given, true).await
+    expect_bodies_unchanged(given, true).await
 }
 
-async fn bodies_come_back(given: &Given, reopened: bool) -> Verdict {
+async fn expect_bodies_unchanged(given: &Given, reopened: bool) -> Verdict {
     let drafts = bodies().into_iter().enumerate().map(|(at, (body, _))| entry(&at.to_string(), body));
-    let writer = Writer::having(given, "t", [user("first")].into_iter().chain(drafts).collect::<Vec<_>>()).await?;
-    reopen(given, reopened).await?;
+    let writer =
+        Writer::with_entries(given, "t", [user_entry("first")].into_iter().chain(drafts).collect::<Vec<_>>()).await?;
+    reopen_if(given, reopened).await?;
     for (at, (_, body)) in bodies().into_iter().enumerate() {
         expect_eq(&*writer.entry(&at.to_string()).await?.body, &body)?;
     }
@@ -161,17 +163,17 @@ async fn bodies_come_back(given: &Given, reopened: bool) -> Verdict {
 }
 
 /// Texts, tool results and custom data of hundreds of KiB are read back without loss.
-pub(crate) async fn large_payloads_round_trip(given: &Given) -> Verdict {
-    payloads_come_back(given, false).await
+pub(crate) async fn large_contents_round_trip(given: &Given) -> Verdict {
+    expect_large_contents_unchanged(given, false).await
 }
 
 /// After the store is closed and reopened, texts, tool results and custom data of hundreds of KiB are read back without
 /// loss.
-pub(crate) async fn large_payloads_survive_a_reopen(given: &Given) -> Verdict {
-    payloads_come_back(given, true).await
+pub(crate) async fn large_contents_survive_a_reopen(given: &Given) -> Verdict {
+    expect_large_contents_unchanged(given, true).await
 }
 
-async fn payloads_come_back(given: &Given, reopened: bool) -> Verdict {
+async fn expect_large_contents_unchanged(given: &Given, reopened: bool) -> Verdict {
     let text: String = TEXT.chars().cycle().take(400_000).collect();
     let data = json(&format!("[{}1]", "1.50,".repeat(60_000)));
     let result = Block::tool_result("c", vec![Block::text(text.clone()), Block::text(text.clone())]);
@@ -181,8 +183,8 @@ async fn payloads_come_back(given: &Given, reopened: bool) -> Verdict {
         entry("data", Custom::new("large", data)),
     ];
     let bodies: Vec<_> = drafts.iter().map(|draft| draft.body.clone()).collect();
-    let writer = Writer::having(given, "t", drafts).await?;
-    reopen(given, reopened).await?;
+    let writer = Writer::with_entries(given, "t", drafts).await?;
+    reopen_if(given, reopened).await?;
     let after = given.log(&writer.thread).await?;
     for (found, given) in after.iter().zip(&bodies) {
         let same = match (&*found.body, given) {
@@ -200,11 +202,12 @@ async fn payloads_come_back(given: &Given, reopened: bool) -> Verdict {
 pub(crate) async fn given_fields_are_kept_and_none_are_invented(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     let run = RunChange::new(id("r"), RunStatus::Running).with_agent(id("agent"));
-    given.accept(writer.commit().await?.with_run(run)).await?;
+    given.expect_accepted(writer.commit().await?.with_run(run)).await?;
     let raw = vec![0xff, 0, b'{', 0xfe];
     let mut full = entry("full", message(Role::User, vec![])).with_run(id("r"), Some(u32::MAX));
     full = full.with_timestamp(Timestamp::MAX).with_origin(ImportOrigin::new("pi-v3", 7).with_raw(raw.into()));
-    let receipt = writer.append([full.clone(), user("bare"), user("old").with_timestamp(Timestamp::MIN)]).await?;
+    let receipt =
+        writer.append([full.clone(), user_entry("bare"), user_entry("old").with_timestamp(Timestamp::MIN)]).await?;
     let found: Arc<Entry> = writer.entry("full").await?;
     expect_eq((found.timestamp, &found.run, found.step), (Timestamp::MAX, &full.run, full.step))?;
     expect_eq(&found.origin, &full.origin)?;

@@ -13,28 +13,28 @@ pub(crate) fn entry(name: &str, body: impl Into<NewBody>) -> NewEntry {
 }
 
 /// Returns a user message. `name` is both its id and its text.
-pub(crate) fn user(name: &str) -> NewEntry {
+pub(crate) fn user_entry(name: &str) -> NewEntry {
     entry(name, Message::user(name))
 }
 
 /// Returns a user message for each name. The name is both the id and the text of the message.
-pub(crate) fn users(names: &[&str]) -> Vec<NewEntry> {
-    names.iter().map(|name| user(name)).collect()
+pub(crate) fn user_entries(names: &[&str]) -> Vec<NewEntry> {
+    names.iter().map(|name| user_entry(name)).collect()
 }
 
 /// Returns an assistant message. `name` is both its id and its text.
-pub(crate) fn assistant(name: &str) -> NewEntry {
+pub(crate) fn assistant_entry(name: &str) -> NewEntry {
     entry(name, Message::assistant(name))
 }
 
 /// Returns an assistant message that calls a tool once for each of these call ids. `name` is both its id and its text.
-pub(crate) fn calling(name: &str, calls: &[&str]) -> NewEntry {
+pub(crate) fn tool_calls(name: &str, calls: &[&str]) -> NewEntry {
     let calls = calls.iter().map(|call| Block::tool_use(*call, "tool", json("{}")));
     entry(name, Message::new(Role::Assistant, [Block::text(name)].into_iter().chain(calls).collect()))
 }
 
 /// Returns a tool message with one result for each of these call ids. `name` is its id and the text of each result.
-pub(crate) fn answering(name: &str, calls: &[&str]) -> NewEntry {
+pub(crate) fn tool_results(name: &str, calls: &[&str]) -> NewEntry {
     let results = calls.iter().map(|call| Block::tool_result(*call, vec![Block::text(name)]));
     entry(name, Message::new(Role::Tool, results.collect()))
 }
@@ -45,7 +45,7 @@ pub(crate) fn checkpoint(name: &str, label: Option<&str>) -> NewEntry {
 }
 
 /// Returns a checkpoint with this number.
-pub(crate) fn numbered(name: &str, number: u64) -> NewEntry {
+pub(crate) fn numbered_checkpoint(name: &str, number: u64) -> NewEntry {
     entry(name, NewBody::Checkpoint { number: Some(number), label: None })
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn rewind(target: &str) -> NewEntry {
 }
 
 /// Returns a rewind to before the first entry.
-pub(crate) fn clear() -> NewEntry {
+pub(crate) fn rewind_to_start() -> NewEntry {
     NewEntry::new(RewindTo::Start)
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn label(target: &str, text: Option<&str>) -> NewEntry {
 }
 
 /// Returns a side entry with a custom body.
-pub(crate) fn note(name: &str) -> NewEntry {
+pub(crate) fn side_note(name: &str) -> NewEntry {
     custom(name).with_side(true)
 }
 
@@ -83,14 +83,14 @@ pub(crate) fn custom(name: &str) -> NewEntry {
 }
 
 /// Returns a usage record that reports the size of the context, in tokens.
-pub(crate) fn sized(name: &str, size: u64) -> NewEntry {
+pub(crate) fn usage_with_context_size(name: &str, size: u64) -> NewEntry {
     let mut usage = UsageRecord::default();
     usage.context_size = Some(size);
     entry(name, usage)
 }
 
 /// Returns a usage record that reports how many input and output tokens were spent.
-pub(crate) fn spent(input: u64, output: u64) -> NewEntry {
+pub(crate) fn usage_entry(input: u64, output: u64) -> NewEntry {
     let mut usage = UsageRecord::default();
     usage.spent = Some(TokenCounts::new(input, output));
     NewEntry::new(usage)

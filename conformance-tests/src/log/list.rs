@@ -9,8 +9,10 @@ use store_core::{
 };
 
 use super::{
-    draft::{answering, assistant, checkpoint, custom, entry, label, note, rewind, user, users},
-    writer::{Writer, names},
+    draft::{
+        assistant_entry, checkpoint, custom, entry, label, rewind, side_note, tool_results, user_entries, user_entry,
+    },
+    writer::{Writer, joined_ids},
 };
 use crate::{
     check::{Failure, Verdict, expect, expect_eq, expect_kind, expect_some},
@@ -20,14 +22,14 @@ use crate::{
 /// The path of an entry is listed page by page, from the root or from the entry. The path of an unknown entry is
 /// empty.
 pub(crate) async fn a_path_is_listed_from_either_end(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e", "f", "g", "h", "i"])).await?;
-    writer.accept([user("x").below(id("c")), note("beside"), user("y"), user("z")]).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b", "c", "d", "e", "f", "g", "h", "i"])).await?;
+    writer.accept([user_entry("x").below(id("c")), side_note("beside"), user_entry("y"), user_entry("z")]).await?;
     let threads = given.threads()?;
     for (direction, path) in [(Direction::Forward, "a b c x y z"), (Direction::Backward, "z y x c b a")] {
         for limit in [1, 2, 3, 5, 6, 7] {
             let query = EntryQuery::path_of(id("z")).with_direction(direction);
             let list = |page| threads.list_entries(&writer.thread, query.clone().with_page(page));
-            expect_eq(names(&walk(PageRequest::first(limit), list).await?), path)?;
+            expect_eq(joined_ids(&walk(PageRequest::first(limit), list).await?), path)?;
         }
     }
     expect_eq(writer.path("unknown").await?, "")?;
@@ -38,19 +40,19 @@ pub(crate) async fn a_path_is_listed_from_either_end(given: &Given) -> Verdict {
 /// A long path is listed completely in one page, from either end.
 pub(crate) async fn a_long_path_is_listed_whole(given: &Given) -> Verdict {
     let all: Vec<_> = (0..200).map(|at| format!("{at}")).collect();
-    let writer = Writer::having(given, "t", all.iter().map(|name| user(name))).await?;
+    let writer = Writer::with_entries(given, "t", all.iter().map(|name| user_entry(name))).await?;
     let query = EntryQuery::path_of(id("199")).with_page(PageRequest::first(1_000));
     let threads = given.threads()?;
     let page = threads.list_entries(&writer.thread, query.clone()).await?;
-    expect_eq((names(&page.items), page.next), (all.join(" "), None))?;
+    expect_eq((joined_ids(&page.items), page.next), (all.join(" "), None))?;
     let page = threads.list_entries(&writer.thread, query.with_direction(Direction::Backward)).await?;
     let back: Vec<_> = all.iter().rev().map(String::as_str).collect();
-    expect_eq((names(&page.items), page.next), (back.join(" "), None))
+    expect_eq((joined_ids(&page.items), page.next), (back.join(" "), None))
 }
 
 /// Whatever is committed between two pages, the list of a path continues along the same path.
 pub(crate) async fn a_path_is_stable_while_it_is_listed(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a", "b", "c", "d"])).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b", "c", "d"])).await?;
     for direction in [Direction::Forward, Direction::Backward] {
         let query = EntryQuery::path_of(id("d")).with_direction(direction);
         let first = PageRequest::first(2);
@@ -59,7 +61,7 @@ pub(crate) async fn a_path_is_stable_while_it_is_listed(given: &Given) -> Verdic
         writer.accept([NewEntry::new(Message::user("new")).below(id("a")), rewind("b")]).await?;
         let next = first.after(expect_some(page.next, "cursor")?);
         let rest = threads.list_entries(&writer.thread, query.with_page(next)).await?;
-        let mut path = names(&page.items) + " " + &names(&rest.items);
+        let mut path = joined_ids(&page.items) + " " + &joined_ids(&rest.items);
         if direction == Direction::Backward {
             path = path.split(' ').rev().collect::<Vec<_>>().join(" ");
         }
@@ -70,16 +72,22 @@ pub(crate) async fn a_path_is_stable_while_it_is_listed(given: &Given) -> Verdic
 
 /// Creates a thread with the entries `a` to `l`. Among them are all kinds, roles and visibilities that the filters of
 /// these cases distinguish.
-async fn with_a_bit_of_everything(given: &Given) -> Result<Writer<'_>, Failure> {
+async fn create_thread_with_varied_entries(given: &Given) -> Result<Writer<'_>, Failure> {
     let writer = Writer::new(given, "t");
     let run = RunChange::new(id("r"), RunStatus::Running).with_agent(id("agent"));
-    given.accept(writer.commit().await?.with_run(run)).await?;
+    given.expect_accepted(writer.commit().await?.with_run(run)).await?;
     let internal = entry("c", Message::user("c").with_visibility(Visibility::Internal));
     let aside = entry("d", Message::assistant("d").with_visibility(Visibility::Aside));
-    writer.accept([user("a"), assistant("b").with_run(id("r"), Some(1)), internal, aside, note("e")]).await?;
-    writer.accept([answering("f", &["x"]).with_run(id("r"), None), checkpoint("g", None), custom("h")]).await?;
     writer
-        .accept([label("a", Some("x")).with_id(id("i")), user("j").below(id("b")), user("k").with_side(true)])
+        .accept([user_entry("a"), assistant_entry("b").with_run(id("r"), Some(1)), internal, aside, side_note("e")])
+        .await?;
+    writer.accept([tool_results("f", &["x"]).with_run(id("r"), None), checkpoint("g", None), custom("h")]).await?;
+    writer
+        .accept([
+            label("a", Some("x")).with_id(id("i")),
+            user_entry("j").below(id("b")),
+            user_entry("k").with_side(true),
+        ])
         .await?;
     writer.accept([rewind("d").with_id(id("l"))]).await?;
     Ok(writer)
@@ -94,7 +102,7 @@ fn query(change: impl FnOnce(&mut EntryQuery)) -> EntryQuery {
 
 /// Entries are filtered by parent, kind, role, visibility, run and side. An empty list of kinds matches nothing.
 pub(crate) async fn entries_are_filtered(given: &Given) -> Verdict {
-    let writer = with_a_bit_of_everything(given).await?;
+    let writer = create_thread_with_varied_entries(given).await?;
     let kinds = |kinds: &[BodyKind]| Some(kinds.to_vec());
     for (query, ids) in [
         (EntryQuery::all(), "a b c d e f g h i j k l"),
@@ -112,14 +120,14 @@ pub(crate) async fn entries_are_filtered(given: &Given) -> Verdict {
         (query(|query| query.kinds = kinds(&[BodyKind::Rewind, BodyKind::Label])), "i l"),
         (query(|query| query.kinds = kinds(&[])), ""),
     ] {
-        both_orders(&writer, query, ids).await?;
+        expect_in_both_directions(&writer, query, ids).await?;
     }
     Ok(())
 }
 
 /// If a query has several filters, it finds only the entries that match all of them.
 pub(crate) async fn filters_combine(given: &Given) -> Verdict {
-    let writer = with_a_bit_of_everything(given).await?;
+    let writer = create_thread_with_varied_entries(given).await?;
     let of_path = |query: &mut EntryQuery| (query.path_of, query.role) = (Some(id("h")), Some(Role::User));
     let below = |query: &mut EntryQuery| (query.children_of, query.side) = (Some(id("d")), Some(true));
     let of_run = |query: &mut EntryQuery| (query.run, query.role) = (Some(id("r")), Some(Role::User));
@@ -135,7 +143,7 @@ pub(crate) async fn filters_combine(given: &Given) -> Verdict {
         (path_below("d"), "f"),
         (path_below("j"), ""),
     ] {
-        both_orders(&writer, query, ids).await?;
+        expect_in_both_directions(&writer, query, ids).await?;
     }
     Ok(())
 }
@@ -143,7 +151,7 @@ pub(crate) async fn filters_combine(given: &Given) -> Verdict {
 /// A window of sequence numbers includes both ends, whether or not the query also names a path. An empty window matches
 /// nothing.
 pub(crate) async fn a_window_includes_its_bounds(given: &Given) -> Verdict {
-    let writer = with_a_bit_of_everything(given).await?;
+    let writer = create_thread_with_varied_entries(given).await?;
     for (from, to, ids, on_path) in [
         (Some(1), Some(1), "a", "a"),
         (Some(3), Some(6), "c d e f", "c d f"),
@@ -157,15 +165,15 @@ pub(crate) async fn a_window_includes_its_bounds(given: &Given) -> Verdict {
         (Some(5), Some(5), "e", ""),
     ] {
         let mut query = query(|query| (query.from_seq, query.to_seq) = (from, to));
-        both_orders(&writer, query.clone(), ids).await?;
+        expect_in_both_directions(&writer, query.clone(), ids).await?;
         query.path_of = Some(id("h"));
-        both_orders(&writer, query, on_path).await?;
+        expect_in_both_directions(&writer, query, on_path).await?;
     }
     Ok(())
 }
 
 /// Checks that a query finds the entries with these ids, in both directions.
-async fn both_orders(writer: &Writer<'_>, query: EntryQuery, ids: &str) -> Verdict {
+async fn expect_in_both_directions(writer: &Writer<'_>, query: EntryQuery, ids: &str) -> Verdict {
     let about = format!("{query:?}");
     expect_eq(writer.ids(query.clone()).await?, ids).map_err(|failure| failure.about(&about))?;
     let backward = writer.ids(query.with_direction(Direction::Backward)).await?;
@@ -175,8 +183,9 @@ async fn both_orders(writer: &Writer<'_>, query: EntryQuery, ids: &str) -> Verdi
 
 /// An entry is found by its id in its own thread. For an unknown id or an unknown thread, no entry is returned.
 pub(crate) async fn an_entry_is_found_by_its_id(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a"), note("beside"), user("b"), rewind("a")]).await?;
-    Writer::having(given, "other", users(&["foreign", "a"])).await?;
+    let writer =
+        Writer::with_entries(given, "t", [user_entry("a"), side_note("beside"), user_entry("b"), rewind("a")]).await?;
+    Writer::with_entries(given, "other", user_entries(&["foreign", "a"])).await?;
     for listed in given.log(&writer.thread).await? {
         expect_eq(writer.entry(listed.id.as_str()).await?, listed)?;
     }
@@ -191,37 +200,37 @@ pub(crate) async fn an_entry_is_found_by_its_id(given: &Given) -> Verdict {
 /// any entry.
 pub(crate) async fn entries_stream_in_order(given: &Given) -> Verdict {
     let all = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    let writer = Writer::having(given, "t", users(&all)).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&all)).await?;
     let log = given.log(&writer.thread).await?;
     for (direction, order) in
         [(Direction::Forward, all), (Direction::Backward, ["h", "g", "f", "e", "d", "c", "b", "a"])]
     {
         let query = EntryQuery::path_of(id("h")).with_direction(direction).with_page(PageRequest::first(3));
-        expect_eq(stream(&writer, query.clone()).await?, order.join(" "))?;
+        expect_eq(streamed_ids(&writer, query.clone()).await?, order.join(" "))?;
         for (at, name) in order.iter().enumerate() {
             let entry = log.iter().find(|entry| entry.id.as_str() == *name);
-            let rest = query.clone().behind(expect_some(entry, "entry")?);
-            expect_eq(stream(&writer, rest).await?, order[at + 1..].join(" "))?;
+            let rest = query.clone().after_entry(expect_some(entry, "entry")?);
+            expect_eq(streamed_ids(&writer, rest).await?, order[at + 1..].join(" "))?;
         }
     }
     Ok(())
 }
 
 /// Returns the ids of the entries that a stream returns, separated by blanks.
-async fn stream(writer: &Writer<'_>, query: EntryQuery) -> Result<String, Failure> {
+async fn streamed_ids(writer: &Writer<'_>, query: EntryQuery) -> Result<String, Failure> {
     let threads = writer.given.threads()?;
     let mut entries = pin!(threads.stream_entries(&writer.thread, query));
     let mut found = Vec::new();
     while let Some(entry) = poll_fn(|cx| entries.as_mut().poll_next(cx)).await {
         found.push(entry?);
     }
-    Ok(names(&found))
+    Ok(joined_ids(&found))
 }
 
 /// The cursor of one path is refused for another path, for another thread and for another list.
 pub(crate) async fn a_cursor_belongs_to_its_path(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
-    Writer::having(given, "other", users(&["a", "b", "c"])).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
+    Writer::with_entries(given, "other", user_entries(&["a", "b", "c"])).await?;
     let threads = given.threads()?;
     let first = PageRequest::first(1);
     let page = threads.list_entries(&writer.thread, EntryQuery::path_of(id("c")).with_page(first.clone())).await?;
@@ -231,5 +240,5 @@ pub(crate) async fn a_cursor_belongs_to_its_path(given: &Given) -> Verdict {
     expect_kind(threads.list_entries(&id("other"), along("c")).await, ErrorKind::InvalidCursor)?;
     let leaves = threads.list_leaves(&writer.thread, next.clone()).await;
     expect_kind(leaves, ErrorKind::InvalidCursor)?;
-    expect_eq(names(&threads.list_entries(&writer.thread, along("c")).await?.items), "b")
+    expect_eq(joined_ids(&threads.list_entries(&writer.thread, along("c")).await?.items), "b")
 }

@@ -3,7 +3,7 @@
 use store_core::{Block, BlockKind, Compaction, ErrorKind, Message, NewBody, NewEntry, Role};
 
 use super::{
-    draft::{answering, calling, json, user},
+    draft::{json, tool_calls, tool_results, user_entry},
     writer::Writer,
 };
 use crate::{
@@ -11,66 +11,68 @@ use crate::{
     given::Given,
 };
 
-fn call(id: &str, name: &str) -> Block {
+fn call_block(id: &str, name: &str) -> Block {
     Block::tool_use(id, name, json("{}"))
 }
 
-fn result(id: &str) -> Block {
+fn result_block(id: &str) -> Block {
     Block::tool_result(id, vec![Block::text("ok")])
 }
 
 /// Tool calls occur only in assistant messages. Each has an id and a name that are not blank, and no id occurs twice
 /// in a message.
 pub(crate) async fn tool_calls_occur_only_in_assistant_messages(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a")]).await?;
+    let writer = Writer::with_entries(given, "t", [user_entry("a")]).await?;
     for (role, blocks) in [
-        (Role::System, vec![call("c", "n")]),
-        (Role::User, vec![Block::text("x"), call("c", "n")]),
-        (Role::Tool, vec![result("c"), call("c", "n")]),
-        (Role::Assistant, vec![call("", "n")]),
-        (Role::Assistant, vec![call(" \t", "n")]),
-        (Role::Assistant, vec![call("c", "")]),
-        (Role::Assistant, vec![call("c", "\u{2003}")]),
-        (Role::Assistant, vec![call("c", "n"), call("d", "n"), call("c", "m")]),
+        (Role::System, vec![call_block("c", "n")]),
+        (Role::User, vec![Block::text("x"), call_block("c", "n")]),
+        (Role::Tool, vec![result_block("c"), call_block("c", "n")]),
+        (Role::Assistant, vec![call_block("", "n")]),
+        (Role::Assistant, vec![call_block(" \t", "n")]),
+        (Role::Assistant, vec![call_block("c", "")]),
+        (Role::Assistant, vec![call_block("c", "\u{2003}")]),
+        (Role::Assistant, vec![call_block("c", "n"), call_block("d", "n"), call_block("c", "m")]),
     ] {
-        refuse(&writer, role, blocks).await?;
+        expect_message_refused(&writer, role, blocks).await?;
     }
-    let fits = Message::new(Role::Assistant, vec![call("c", "n"), Block::text("x"), call("C", "n")]);
+    let fits = Message::new(Role::Assistant, vec![call_block("c", "n"), Block::text("x"), call_block("C", "n")]);
     writer.accept([NewEntry::new(fits.clone()), NewEntry::new(fits)]).await
 }
 
 /// Tool results occur only in tool messages, and name a call by an id that is not blank. A tool message has at least
 /// one result.
 pub(crate) async fn tool_results_occur_only_in_tool_messages(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a")]).await?;
+    let writer = Writer::with_entries(given, "t", [user_entry("a")]).await?;
     for (role, blocks) in [
-        (Role::System, vec![result("c")]),
-        (Role::User, vec![result("c")]),
-        (Role::Assistant, vec![call("c", "n"), result("c")]),
-        (Role::Tool, vec![result("")]),
-        (Role::Tool, vec![result("c"), result("  ")]),
+        (Role::System, vec![result_block("c")]),
+        (Role::User, vec![result_block("c")]),
+        (Role::Assistant, vec![call_block("c", "n"), result_block("c")]),
+        (Role::Tool, vec![result_block("")]),
+        (Role::Tool, vec![result_block("c"), result_block("  ")]),
         (Role::Tool, vec![]),
         (Role::Tool, vec![Block::text("x")]),
     ] {
-        refuse(&writer, role, blocks).await?;
+        expect_message_refused(&writer, role, blocks).await?;
     }
-    let fits = Message::new(Role::Tool, vec![Block::text("x"), result("c"), result("c")]);
+    let fits = Message::new(Role::Tool, vec![Block::text("x"), result_block("c"), result_block("c")]);
     writer.accept([NewEntry::new(fits)]).await?;
     let empty = [Role::System, Role::User, Role::Assistant].map(|role| NewEntry::new(Message::new(role, vec![])));
     writer.accept(empty).await
 }
 
-async fn refuse(writer: &Writer<'_>, role: Role, blocks: Vec<Block>) -> Verdict {
+async fn expect_message_refused(writer: &Writer<'_>, role: Role, blocks: Vec<Block>) -> Verdict {
     let what = format!("{role}: {blocks:?}");
-    let entries = [user("before"), NewEntry::new(Message::new(role, blocks))];
-    let error = writer.refuse(entries, ErrorKind::Invalid).await.map_err(|failure| failure.about(what))?;
+    let entries = [user_entry("before"), NewEntry::new(Message::new(role, blocks))];
+    let error = writer.expect_refused(entries, ErrorKind::Invalid).await.map_err(|failure| failure.about(what))?;
     expect_eq(error.part(), Some("entries[1]"))
 }
 
 /// A result without its call, and a call without its result, are accepted, because a log records what really happened.
 pub(crate) async fn unpaired_calls_and_results_are_accepted(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [answering("answer", &["nobody asked"]), calling("ask", &["c"])]).await?;
-    writer.accept([user("b"), answering("twice", &["c", "c"]), calling("ask again", &["c"])]).await?;
+    let writer =
+        Writer::with_entries(given, "t", [tool_results("answer", &["nobody asked"]), tool_calls("ask", &["c"])])
+            .await?;
+    writer.accept([user_entry("b"), tool_results("twice", &["c", "c"]), tool_calls("ask again", &["c"])]).await?;
     writer.expect_log("answer ask b twice ask again").await?;
     expect_eq(writer.path("ask again").await?, "answer ask b twice ask again")
 }
@@ -78,19 +80,25 @@ pub(crate) async fn unpaired_calls_and_results_are_accepted(given: &Given) -> Ve
 /// A body or a block of an unknown kind is refused if that kind has the name of a known kind. Otherwise it would be
 /// read back as a body or a block of the known kind.
 pub(crate) async fn an_unknown_kind_with_a_known_name_is_refused(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a")]).await?;
+    let writer = Writer::with_entries(given, "t", [user_entry("a")]).await?;
     for kind in ["message", "compaction", "checkpoint", "usage", "label", "rewind", "custom"] {
         let body = NewBody::Unknown { kind: kind.to_owned(), data: json("1") };
-        writer.refuse([NewEntry::new(body)], ErrorKind::Invalid).await.map_err(|failure| failure.about(kind))?;
+        writer
+            .expect_refused([NewEntry::new(body)], ErrorKind::Invalid)
+            .await
+            .map_err(|failure| failure.about(kind))?;
     }
     for kind in ["text", "thinking", "image", "document", "audio", "video", "tool_use", "tool_result", "opaque"] {
         let block = || Block::new(BlockKind::Unknown { kind: kind.to_owned(), data: json("1") });
         let inside = Block::tool_result("c", vec![block()]);
-        refuse(&writer, Role::Assistant, vec![Block::text("x"), block()]).await?;
-        refuse(&writer, Role::Tool, vec![inside]).await?;
+        expect_message_refused(&writer, Role::Assistant, vec![Block::text("x"), block()]).await?;
+        expect_message_refused(&writer, Role::Tool, vec![inside]).await?;
         let mut summary = Compaction::default();
         summary.summary = vec![block()];
-        writer.refuse([NewEntry::new(summary)], ErrorKind::Invalid).await.map_err(|failure| failure.about(kind))?;
+        writer
+            .expect_refused([NewEntry::new(summary)], ErrorKind::Invalid)
+            .await
+            .map_err(|failure| failure.about(kind))?;
     }
     let unknown = BlockKind::Unknown { kind: "unknown".to_owned(), data: json("1") };
     writer.accept([NewEntry::new(Message::new(Role::User, vec![Block::new(unknown)]))]).await

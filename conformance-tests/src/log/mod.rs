@@ -13,13 +13,13 @@ mod tree;
 mod usage;
 pub(crate) mod writer;
 
-/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
-/// promises of the contract that the case shows, and what the case needs.
+/// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
+/// the promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! log {
-    ($then:ident $($with:tt)*) => {
-        $crate::$then! { [$($with)*] log
+    ($callback:ident $($arguments:tt)*) => {
+        $crate::$callback! { [$($arguments)*] log
             append: entries_are_numbered_in_the_order_given ["EN-1"] [];
             append: concurrent_writers_leave_no_gap ["EN-1", "CM-6"] [Race];
             append: each_entry_is_the_parent_of_the_next ["EN-3"] [];
@@ -39,18 +39,18 @@ macro_rules! log {
             rewind: a_rewind_and_the_entries_after_it_take_effect_together ["EN-3"] [];
             rewind: an_abandoned_branch_stays_as_it_was ["EN-8"] [];
             rewind: a_rewind_is_always_a_side_entry ["EN-7"] [];
-            rewind: clearing_keeps_the_log ["EN-28"] [];
+            rewind: a_rewind_to_the_start_keeps_the_log ["EN-28"] [];
             rewind: convenience_methods_make_single_commits ["EN-7", "EN-9", "EN-28"] [];
             checkpoint: checkpoints_are_numbered_along_their_path ["EN-21"] [];
             checkpoint: a_context_has_the_next_checkpoint_number ["EN-33"] [];
             checkpoint: an_announcement_is_written_with_its_checkpoint ["EN-33"] [];
-            checkpoint: a_rewind_finds_the_nearest_number ["EN-22"] [];
-            checkpoint: a_rewind_finds_the_nearest_label ["EN-22"] [];
+            checkpoint: a_rewind_by_number_finds_the_nearest_checkpoint ["EN-22"] [];
+            checkpoint: a_rewind_by_label_finds_the_nearest_checkpoint ["EN-22"] [];
             checkpoint: a_checkpoint_number_is_reused_after_a_rewind ["EN-23"] [];
-            checkpoint: numbers_end ["EN-21", "ER-8"] [];
+            checkpoint: no_checkpoint_number_follows_the_largest ["EN-21", "ER-8"] [];
             snapshot: snapshots_are_listed_by_name ["EN-30"] [];
             snapshot: a_label_renames_a_snapshot ["EN-25", "EN-30"] [];
-            snapshot: a_name_is_restored_from_any_branch ["EN-30"] [];
+            snapshot: a_snapshot_is_restored_from_any_branch ["EN-30"] [];
             snapshot: a_label_needs_an_existing_target ["EN-25"] [];
             compaction: an_interval_lies_on_the_path ["EN-24"] [];
             compaction: intervals_do_not_partially_overlap ["EN-24"] [];
@@ -63,8 +63,8 @@ macro_rules! log {
             content: every_block_survives_a_reopen ["EN-17", "EN-20"] [Reopen];
             content: every_body_round_trips ["EN-17"] [];
             content: every_body_survives_a_reopen ["EN-17"] [Reopen];
-            content: large_payloads_round_trip ["EN-17"] [];
-            content: large_payloads_survive_a_reopen ["EN-17"] [Reopen];
+            content: large_contents_round_trip ["EN-17"] [];
+            content: large_contents_survive_a_reopen ["EN-17"] [Reopen];
             content: given_fields_are_kept_and_none_are_invented ["EN-27"] [];
             usage: token_usage_is_summed ["EN-26"] [];
             usage: sums_are_exact_under_concurrent_writers ["EN-26"] [Race];

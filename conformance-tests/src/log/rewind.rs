@@ -3,7 +3,7 @@
 use store_core::{CommitCoordinatorExt, ContextRequest, ErrorKind, Fork, Guard, Label, NewEntry, RewindTo};
 
 use super::{
-    draft::{checkpoint, clear, note, rewind, user, users},
+    draft::{checkpoint, rewind, rewind_to_start, side_note, user_entries, user_entry},
     writer::Writer,
 };
 use crate::{
@@ -14,14 +14,14 @@ use crate::{
 /// A rewind moves the head to its target: to an earlier entry, to a later one, or to another branch. Every entry can
 /// still be read.
 pub(crate) async fn a_rewind_moves_the_head(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
     for target in ["a", "c", "b"] {
         let receipt = writer.append([rewind(target)]).await?;
         expect_eq((receipt.head, writer.head().await?), (Some(id(target)), target.to_owned()))?;
     }
-    writer.accept([user("d")]).await?;
+    writer.accept([user_entry("d")]).await?;
     writer.accept([rewind("c")]).await?;
-    let receipt = writer.append([clear()]).await?;
+    let receipt = writer.append([rewind_to_start()]).await?;
     expect_eq((receipt.head, writer.head().await?), (None, String::new()))?;
     expect_eq(receipt.version.number(), 9)?;
     for (name, path) in [("c", "a b c"), ("d", "a b d")] {
@@ -34,10 +34,12 @@ pub(crate) async fn a_rewind_moves_the_head(given: &Given) -> Verdict {
 /// A rewind is refused if its target does not exist, belongs to another thread, comes later in the commit, or is a
 /// side entry.
 pub(crate) async fn a_rewind_needs_a_valid_target(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a"), note("beside"), rewind("a").with_id(id("back"))]).await?;
-    Writer::having(given, "other", users(&["foreign"])).await?;
+    let writer =
+        Writer::with_entries(given, "t", [user_entry("a"), side_note("beside"), rewind("a").with_id(id("back"))])
+            .await?;
+    Writer::with_entries(given, "other", user_entries(&["foreign"])).await?;
     for target in ["unknown", "foreign", "beside", "back", "later"] {
-        let error = writer.refuse([rewind(target), user("later")], ErrorKind::Invalid).await;
+        let error = writer.expect_refused([rewind(target), user_entry("later")], ErrorKind::Invalid).await;
         let error = error.map_err(|failure| failure.about(target))?;
         expect_eq(error.part(), Some("entries[0]"))?;
     }
@@ -47,28 +49,38 @@ pub(crate) async fn a_rewind_needs_a_valid_target(given: &Given) -> Verdict {
 /// A rewind and the entries after it in the same commit take effect together. The parent of the first of these entries
 /// is the target of the rewind.
 pub(crate) async fn a_rewind_and_the_entries_after_it_take_effect_together(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
-    writer.accept([user("c"), rewind("a"), note("beside a"), user("d"), clear(), user("e"), user("f")]).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b"])).await?;
+    writer
+        .accept([
+            user_entry("c"),
+            rewind("a"),
+            side_note("beside a"),
+            user_entry("d"),
+            rewind_to_start(),
+            user_entry("e"),
+            user_entry("f"),
+        ])
+        .await?;
     for (name, parent) in [("c", "b"), ("beside a", "a"), ("d", "a"), ("e", ""), ("f", "e")] {
         expect_eq(writer.parent(name).await?, parent).map_err(|failure| failure.about(name))?;
     }
     // The target of a rewind may be in the same commit, and a rewind may be the last entry of a commit.
-    writer.accept([user("g"), user("h"), rewind("g"), user("i"), rewind("h")]).await?;
+    writer.accept([user_entry("g"), user_entry("h"), rewind("g"), user_entry("i"), rewind("h")]).await?;
     expect_eq((writer.parent("i").await?, writer.head().await?), ("g".to_owned(), "h".to_owned()))
 }
 
 /// After a rewind and new entries, the entries of the abandoned branch keep their ids, sequence numbers, path and
 /// context.
 pub(crate) async fn an_abandoned_branch_stays_as_it_was(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
     let (log, context) = (given.log(&writer.thread).await?, writer.context().await?.context);
     writer.accept([rewind("a")]).await?;
-    writer.accept(users(&["d", "e"])).await?;
+    writer.accept(user_entries(&["d", "e"])).await?;
     expect_eq(given.log(&writer.thread).await?.get(..3), Some(&log[..]))?;
     expect_eq(writer.path("c").await?, "a b c")?;
     expect_eq(writer.path("e").await?, "a d e")?;
     expect_eq(writer.leaves().await?, "c e")?;
-    expect_eq(writer.context_by(ContextRequest::at(id("c"))).await?.context, context)
+    expect_eq(writer.load_context(ContextRequest::at(id("c"))).await?.context, context)
 }
 
 /// A rewind is always a side entry. A draft that says otherwise is refused, or is stored as a side entry.
@@ -80,7 +92,8 @@ pub(crate) async fn a_rewind_is_always_a_side_entry(given: &Given) -> Verdict {
         RewindTo::Label("name".to_owned()),
         RewindTo::Snapshot("name".to_owned()),
     ];
-    let writer = Writer::having(given, "t", [user("a"), checkpoint("b", Some("name")), user("c")]).await?;
+    let writer =
+        Writer::with_entries(given, "t", [user_entry("a"), checkpoint("b", Some("name")), user_entry("c")]).await?;
     for (at, target) in targets.into_iter().enumerate() {
         writer.accept([rewind("c")]).await?;
         let name = format!("rewind {at}");
@@ -95,13 +108,13 @@ pub(crate) async fn a_rewind_is_always_a_side_entry(given: &Given) -> Verdict {
 }
 
 /// After a rewind to before the first entry the context is empty, and the log still has every entry.
-pub(crate) async fn clearing_keeps_the_log(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
-    writer.accept([clear().with_id(id("cleared"))]).await?;
+pub(crate) async fn a_rewind_to_the_start_keeps_the_log(given: &Given) -> Verdict {
+    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b"])).await?;
+    writer.accept([rewind_to_start().with_id(id("cleared"))]).await?;
     let context = writer.context().await?;
     expect_eq((context.at, context.context.messages.len()), (None, 0))?;
     writer.expect_log("a b cleared").await?;
-    writer.accept(users(&["c"])).await?;
+    writer.accept(user_entries(&["c"])).await?;
     expect_eq(writer.path("c").await?, "c")?;
     expect_eq(writer.context().await?.context.messages.len(), 1)?;
     writer.accept([rewind("b")]).await?;
@@ -111,9 +124,9 @@ pub(crate) async fn clearing_keeps_the_log(given: &Given) -> Verdict {
 /// Each of the methods `fork`, `rewind`, `clear` and `label` makes exactly one commit, under the guard that the caller
 /// gives.
 pub(crate) async fn convenience_methods_make_single_commits(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b"])).await?;
     let (commits, first) = (given.commits()?, writer.load().await?);
-    let fork = Fork::below(id("a")).entries(users(&["c", "d"]));
+    let fork = Fork::below(id("a")).entries(user_entries(&["c", "d"]));
     let receipt = commits.fork(Guard::from(&first), fork.clone()).await?;
     expect_eq((writer.path("d").await?.as_str(), writer.path("b").await?.as_str()), ("a c d", "a b"))?;
     let receipt = commits.rewind(Guard::from(&receipt), RewindTo::Entry(id("c"))).await?;
@@ -121,7 +134,7 @@ pub(crate) async fn convenience_methods_make_single_commits(given: &Given) -> Ve
     let receipt = commits.label(Guard::from(&receipt), Label::new(id("b"), Some("x".to_owned()))).await?;
     let receipt = commits.clear(Guard::from(&receipt)).await?;
     expect_eq((receipt.head.clone(), receipt.version.number()), (None, 7))?;
-    let receipt = commits.fork(Guard::from(&receipt), Fork::root().entries(users(&["e", "f"]))).await?;
+    let receipt = commits.fork(Guard::from(&receipt), Fork::root().entries(user_entries(&["e", "f"]))).await?;
     expect_eq((writer.path("f").await?, receipt.version.number()), ("e f".to_owned(), 9))?;
     expect_kind(commits.fork(Guard::from(&first), fork).await, ErrorKind::Conflict)?;
     expect_kind(commits.clear(Guard::from(&first)).await, ErrorKind::Conflict).map(drop)

@@ -3,7 +3,7 @@
 use store_core::{ErrorKind, NewEntry, PageRequest, RewindTo};
 
 use super::{
-    draft::{checkpoint, clear, label, note, numbered, rewind, user, users},
+    draft::{checkpoint, label, numbered_checkpoint, rewind, rewind_to_start, side_note, user_entries, user_entry},
     writer::Writer,
 };
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Returns a rewind to the newest snapshot with this name.
-fn restore(name: &str) -> NewEntry {
+fn rewind_to_snapshot(name: &str) -> NewEntry {
     NewEntry::new(RewindTo::Snapshot(name.to_owned()))
 }
 
@@ -26,9 +26,18 @@ async fn snapshots(writer: &Writer<'_>) -> Result<String, Failure> {
 /// Checkpoints that have a name are listed by name, then by sequence number, each with its entry, number, time and
 /// path length.
 pub(crate) async fn snapshots_are_listed_by_name(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a"), checkpoint("c1", Some("b")), checkpoint("c2", None)]).await?;
-    writer.accept([numbered("c3", 9), checkpoint("c4", Some("a")), user("x"), checkpoint("c5", Some("b"))]).await?;
-    writer.accept([clear(), checkpoint("c6", Some("B"))]).await?;
+    let writer =
+        Writer::with_entries(given, "t", [user_entry("a"), checkpoint("c1", Some("b")), checkpoint("c2", None)])
+            .await?;
+    writer
+        .accept([
+            numbered_checkpoint("c3", 9),
+            checkpoint("c4", Some("a")),
+            user_entry("x"),
+            checkpoint("c5", Some("b")),
+        ])
+        .await?;
+    writer.accept([rewind_to_start(), checkpoint("c6", Some("B"))]).await?;
     expect_eq(snapshots(&writer).await?, "B=c6 a=c4 b=c1 b=c5")?;
     let threads = given.threads()?;
     let all = threads.list_snapshots(&writer.thread, PageRequest::default()).await?.items;
@@ -43,7 +52,9 @@ pub(crate) async fn snapshots_are_listed_by_name(given: &Given) -> Verdict {
 /// A label on a checkpoint names or renames it, and a label without text removes the name. Of several labels the newest
 /// one applies. The entries themselves do not change.
 pub(crate) async fn a_label_renames_a_snapshot(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a"), checkpoint("c1", Some("old")), checkpoint("c2", None)]).await?;
+    let writer =
+        Writer::with_entries(given, "t", [user_entry("a"), checkpoint("c1", Some("old")), checkpoint("c2", None)])
+            .await?;
     let log = given.log(&writer.thread).await?;
     writer.accept([label("c1", Some("new")), label("c2", Some("late"))]).await?;
     expect_eq(snapshots(&writer).await?, "late=c2 new=c1")?;
@@ -51,8 +62,8 @@ pub(crate) async fn a_label_renames_a_snapshot(given: &Given) -> Verdict {
     expect_eq(snapshots(&writer).await?, "late=c2 y=c1")?;
     writer.accept([label("c1", None)]).await?;
     expect_eq(snapshots(&writer).await?, "late=c2")?;
-    writer.refuse([restore("y")], ErrorKind::NotFound).await?;
-    writer.refuse([restore("old")], ErrorKind::NotFound).await?;
+    writer.expect_refused([rewind_to_snapshot("y")], ErrorKind::NotFound).await?;
+    writer.expect_refused([rewind_to_snapshot("old")], ErrorKind::NotFound).await?;
     writer.accept([label("c1", Some("back"))]).await?;
     expect_eq(snapshots(&writer).await?, "back=c1 late=c2")?;
     expect_eq(given.log(&writer.thread).await?.get(..3), Some(&log[..]))
@@ -60,25 +71,27 @@ pub(crate) async fn a_label_renames_a_snapshot(given: &Given) -> Verdict {
 
 /// Restoring a name rewinds to the newest checkpoint with that name, whatever branch the checkpoint is on. The entry
 /// before the checkpoint becomes the head.
-pub(crate) async fn a_name_is_restored_from_any_branch(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a"), checkpoint("c1", Some("x")), user("b")]).await?;
-    writer.accept([user("c").below(id("a")), checkpoint("c2", Some("x")), user("d"), rewind("b")]).await?;
-    expect_eq(writer.append([restore("x")]).await?.head, Some(id("c")))?;
+pub(crate) async fn a_snapshot_is_restored_from_any_branch(given: &Given) -> Verdict {
+    let writer =
+        Writer::with_entries(given, "t", [user_entry("a"), checkpoint("c1", Some("x")), user_entry("b")]).await?;
+    writer.accept([user_entry("c").below(id("a")), checkpoint("c2", Some("x")), user_entry("d"), rewind("b")]).await?;
+    expect_eq(writer.append([rewind_to_snapshot("x")]).await?.head, Some(id("c")))?;
     writer.accept([rewind("b"), label("c2", Some("y"))]).await?;
-    expect_eq(writer.append([restore("x")]).await?.head, Some(id("a")))?;
-    expect_eq(writer.append([restore("y")]).await?.head, Some(id("c")))?;
-    writer.accept([user("e"), clear(), checkpoint("c3", Some("x")), user("f")]).await?;
-    expect_eq(writer.append([restore("x")]).await?.head, None)?;
-    writer.refuse([restore("unknown")], ErrorKind::NotFound).await.map(drop)
+    expect_eq(writer.append([rewind_to_snapshot("x")]).await?.head, Some(id("a")))?;
+    expect_eq(writer.append([rewind_to_snapshot("y")]).await?.head, Some(id("c")))?;
+    writer.accept([user_entry("e"), rewind_to_start(), checkpoint("c3", Some("x")), user_entry("f")]).await?;
+    expect_eq(writer.append([rewind_to_snapshot("x")]).await?.head, None)?;
+    writer.expect_refused([rewind_to_snapshot("unknown")], ErrorKind::NotFound).await.map(drop)
 }
 
 /// The target of a label must be an earlier entry of the thread or of the commit. It may be on any branch, and may be a
 /// side entry.
 pub(crate) async fn a_label_needs_an_existing_target(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a"), note("beside"), user("b"), rewind("a")]).await?;
-    Writer::having(given, "other", users(&["foreign"])).await?;
+    let writer =
+        Writer::with_entries(given, "t", [user_entry("a"), side_note("beside"), user_entry("b"), rewind("a")]).await?;
+    Writer::with_entries(given, "other", user_entries(&["foreign"])).await?;
     for target in ["unknown", "foreign", "later"] {
-        let error = writer.refuse([label(target, Some("x")), user("later")], ErrorKind::Invalid).await;
+        let error = writer.expect_refused([label(target, Some("x")), user_entry("later")], ErrorKind::Invalid).await;
         expect_eq(error.map_err(|failure| failure.about(target))?.part(), Some("entries[0]"))?;
     }
     let receipt = writer.append([label("beside", Some("x")), label("b", None), label("a", Some("y"))]).await?;

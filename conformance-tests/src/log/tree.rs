@@ -3,7 +3,7 @@
 use store_core::{BranchPoint, EntryQuery, ErrorKind, Leaf, PageRequest, ParentRef, Timestamp};
 
 use super::{
-    draft::{clear, note, rewind, user, users},
+    draft::{rewind, rewind_to_start, side_note, user_entries, user_entry},
     writer::Writer,
 };
 use crate::{
@@ -14,17 +14,19 @@ use crate::{
 /// The parent of an entry must be an earlier entry of the thread or of the commit, and must not be a side entry. Any
 /// other parent is refused with `Invalid`, and the error names the parent.
 pub(crate) async fn a_parent_is_an_earlier_entry(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a"), note("beside"), user("b")]).await?;
-    Writer::having(given, "other", users(&["foreign"])).await?;
+    let writer = Writer::with_entries(given, "t", [user_entry("a"), side_note("beside"), user_entry("b")]).await?;
+    Writer::with_entries(given, "other", user_entries(&["foreign"])).await?;
     for parent in ["unknown", "beside", "foreign", "x", "later"] {
-        let entries = [user("first"), user("x").below(id(parent)), user("later")];
-        let error = writer.refuse(entries, ErrorKind::Invalid).await.map_err(|f| f.about(parent))?;
+        let entries = [user_entry("first"), user_entry("x").below(id(parent)), user_entry("later")];
+        let error = writer.expect_refused(entries, ErrorKind::Invalid).await.map_err(|f| f.about(parent))?;
         expect_eq(error.part(), Some("entries[1]"))?;
         expect(error.to_string().contains(parent), format!("the message does not name the parent: {error}"))?;
     }
-    let side = [note("mine"), user("x").below(id("mine"))];
-    writer.refuse(side, ErrorKind::Invalid).await?;
-    writer.accept([user("c").below(id("a")), user("d").below(id("c")), user("e").below(id("c"))]).await?;
+    let side = [side_note("mine"), user_entry("x").below(id("mine"))];
+    writer.expect_refused(side, ErrorKind::Invalid).await?;
+    writer
+        .accept([user_entry("c").below(id("a")), user_entry("d").below(id("c")), user_entry("e").below(id("c"))])
+        .await?;
     for (name, parent) in [("c", "a"), ("d", "c"), ("e", "c")] {
         expect_eq(writer.parent(name).await?, parent)?;
     }
@@ -33,8 +35,8 @@ pub(crate) async fn a_parent_is_an_earlier_entry(given: &Given) -> Verdict {
 
 /// The parent `Root` makes the entry a new root, even if the log already has a root.
 pub(crate) async fn a_new_root_can_be_started(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
-    writer.accept([user("c").with_parent(ParentRef::Root), user("d")]).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b"])).await?;
+    writer.accept([user_entry("c").with_parent(ParentRef::Root), user_entry("d")]).await?;
     expect_eq(writer.entry("c").await?.parent.clone(), None)?;
     expect_eq(writer.path("d").await?, "c d")?;
     expect_eq(writer.path("b").await?, "a b")?;
@@ -43,8 +45,9 @@ pub(crate) async fn a_new_root_can_be_started(given: &Given) -> Verdict {
 
 /// A side entry has a parent, does not move the head, and is not a leaf. No path contains it.
 pub(crate) async fn a_side_entry_is_on_no_path(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
-    let receipt = writer.append([note("x"), user("y").with_side(true), note("z").below(id("a"))]).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b"])).await?;
+    let receipt =
+        writer.append([side_note("x"), user_entry("y").with_side(true), side_note("z").below(id("a"))]).await?;
     expect_eq(receipt.head, Some(id("b")))?;
     expect_eq(receipt.version.number(), 5)?;
     for (name, parent) in [("x", "b"), ("y", "b"), ("z", "a")] {
@@ -52,7 +55,7 @@ pub(crate) async fn a_side_entry_is_on_no_path(given: &Given) -> Verdict {
         expect_eq(writer.parent(name).await?, parent)?;
     }
     expect_eq(writer.leaves().await?, "b")?;
-    writer.accept(users(&["c"])).await?;
+    writer.accept(user_entries(&["c"])).await?;
     expect_eq(writer.path("c").await?, "a b c")?;
     expect_eq(writer.leaves().await?, "c")?;
     expect_eq(writer.load().await?.leaves, 1)
@@ -60,25 +63,33 @@ pub(crate) async fn a_side_entry_is_on_no_path(given: &Given) -> Verdict {
 
 /// A fork does not change the entries, sequence numbers, paths, leaves or contexts of other branches.
 pub(crate) async fn a_fork_leaves_other_branches_alone(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
     let before = given.log(&writer.thread).await?;
-    let context = writer.context_by(store_core::ContextRequest::at(id("c"))).await?.context;
-    writer.accept([user("d").below(id("a")), user("e"), user("f").below(id("b"))]).await?;
+    let context = writer.load_context(store_core::ContextRequest::at(id("c"))).await?.context;
+    writer.accept([user_entry("d").below(id("a")), user_entry("e"), user_entry("f").below(id("b"))]).await?;
     expect_eq(given.log(&writer.thread).await?.get(..3), Some(&before[..]))?;
     for (leaf, path) in [("c", "a b c"), ("e", "a d e"), ("f", "a b f")] {
         expect_eq(writer.path(leaf).await?, path)?;
     }
     expect_eq(writer.leaves().await?, "c e f")?;
-    expect_eq(writer.context_by(store_core::ContextRequest::at(id("c"))).await?.context, context)
+    expect_eq(writer.load_context(store_core::ContextRequest::at(id("c"))).await?.context, context)
 }
 
 /// A leaf is an entry that is not a side entry and has no children except side entries. Leaves are listed by sequence
 /// number, each with the length of its path and its time.
 pub(crate) async fn leaves_are_listed_by_sequence(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
     let time = Timestamp::from_millis(1_234)?;
-    writer.accept([user("d").below(id("b")).with_timestamp(time), note("beside"), user("e").below(id("a"))]).await?;
-    writer.accept([user("f").with_parent(ParentRef::Root), rewind("e"), user("g"), clear()]).await?;
+    writer
+        .accept([
+            user_entry("d").below(id("b")).with_timestamp(time),
+            side_note("beside"),
+            user_entry("e").below(id("a")),
+        ])
+        .await?;
+    writer
+        .accept([user_entry("f").with_parent(ParentRef::Root), rewind("e"), user_entry("g"), rewind_to_start()])
+        .await?;
     let threads = given.threads()?;
     let leaves = walk(PageRequest::first(2), |page| threads.list_leaves(&writer.thread, page)).await?;
     let mut wanted = Vec::new();
@@ -95,15 +106,24 @@ pub(crate) async fn leaves_are_listed_by_sequence(given: &Given) -> Verdict {
 /// Branch points are the entries with at least two children that are not side entries. They are listed by sequence
 /// number. If the log has several roots, the list begins with a branch point that names no entry.
 pub(crate) async fn branch_points_are_listed_by_sequence(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a"), user("b"), user("c"), note("beside b").below(id("b"))]).await?;
+    let writer = Writer::with_entries(
+        given,
+        "t",
+        [user_entry("a"), user_entry("b"), user_entry("c"), side_note("beside b").below(id("b"))],
+    )
+    .await?;
     let threads = given.threads()?;
     let list = || walk(PageRequest::first(1), |page| threads.list_branch_points(&writer.thread, page));
     expect_eq(list().await?, vec![])?;
-    writer.accept([user("d").below(id("b")), user("e").below(id("a")), user("f").below(id("b"))]).await?;
+    writer
+        .accept([user_entry("d").below(id("b")), user_entry("e").below(id("a")), user_entry("f").below(id("b"))])
+        .await?;
     let point = |name: &str, children| BranchPoint::new(Some(id(name)), children);
     expect_eq(list().await?, vec![point("a", 2), point("b", 3)])?;
-    writer.accept([user("g").with_parent(ParentRef::Root), note("root beside").with_parent(ParentRef::Root)]).await?;
-    writer.accept([clear(), user("h")]).await?;
+    writer
+        .accept([user_entry("g").with_parent(ParentRef::Root), side_note("root beside").with_parent(ParentRef::Root)])
+        .await?;
+    writer.accept([rewind_to_start(), user_entry("h")]).await?;
     expect_eq(list().await?, vec![BranchPoint::new(None, 3), point("a", 2), point("b", 3)])?;
     expect_eq(threads.list_branch_points(&id("unknown"), PageRequest::default()).await?.items, vec![])
 }
@@ -114,12 +134,12 @@ pub(crate) async fn paths_of_a_large_tree_follow_the_parents(given: &Given) -> V
     const SIZE: usize = 400;
     let writer = Writer::new(given, "t");
     let mut parents = vec![None];
-    let mut entries = vec![user("0")];
+    let mut entries = vec![user_entry("0")];
     for at in 1..SIZE {
         // The parent of most entries is the previous entry. Every 17th entry begins a branch at an entry further up.
         let parent = if at % 17 == 0 { at * 7 / 17 } else { at - 1 };
         parents.push(Some(parent));
-        entries.push(user(&at.to_string()).below(id(&parent.to_string())));
+        entries.push(user_entry(&at.to_string()).below(id(&parent.to_string())));
     }
     while !entries.is_empty() {
         let more = entries.split_off(entries.len().min(90));

@@ -26,7 +26,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Creates the thread `name` with these entries, and returns a writer for it.
-    pub(crate) async fn having(
+    pub(crate) async fn with_entries(
         given: &'a Given,
         name: &str,
         entries: impl IntoIterator<Item = NewEntry> + Send,
@@ -56,17 +56,17 @@ impl<'a> Writer<'a> {
     }
 
     /// Checks that a commit of these entries is refused and changes nothing. Returns the error.
-    pub(crate) async fn refuse(
+    pub(crate) async fn expect_refused(
         &self,
         entries: impl IntoIterator<Item = NewEntry> + Send,
         kind: ErrorKind,
     ) -> Result<Error, Failure> {
         let commit = self.commit().await?.entries(entries);
-        self.refuse_commit(commit, kind).await
+        self.expect_commit_refused(commit, kind).await
     }
 
     /// Checks that a commit is refused and changes nothing. Returns the error.
-    pub(crate) async fn refuse_commit(&self, commit: Commit, kind: ErrorKind) -> Result<Error, Failure> {
+    pub(crate) async fn expect_commit_refused(&self, commit: Commit, kind: ErrorKind) -> Result<Error, Failure> {
         let before = self.given.threads()?.load_thread(&self.thread).await?;
         let log = self.given.log(&self.thread).await?;
         let error = expect_kind(self.given.commits()?.commit(commit).await, kind)?;
@@ -100,7 +100,7 @@ impl<'a> Writer<'a> {
     pub(crate) async fn ids(&self, query: EntryQuery) -> Result<String, Failure> {
         let threads = &self.given.threads()?;
         let list = |page: PageRequest| threads.list_entries(&self.thread, query.clone().with_page(page));
-        Ok(names(&walk(PageRequest::first(7), list).await?))
+        Ok(joined_ids(&walk(PageRequest::first(7), list).await?))
     }
 
     /// Returns the ids of the path of an entry, from its root, separated by blanks.
@@ -117,27 +117,27 @@ impl<'a> Writer<'a> {
 
     /// Loads the context of the head.
     pub(crate) async fn context(&self) -> Result<ThreadContext, Failure> {
-        self.context_by(ContextRequest::head()).await
+        self.load_context(ContextRequest::head()).await
     }
 
     /// Loads a context.
-    pub(crate) async fn context_by(&self, request: ContextRequest) -> Result<ThreadContext, Failure> {
+    pub(crate) async fn load_context(&self, request: ContextRequest) -> Result<ThreadContext, Failure> {
         Ok(self.given.threads()?.load_context(&self.thread, request).await?)
     }
 
     /// Checks that the log has these entries, in this order.
     pub(crate) async fn expect_log(&self, ids: &str) -> Verdict {
-        expect_eq(names(&self.given.log(&self.thread).await?), ids)
+        expect_eq(joined_ids(&self.given.log(&self.thread).await?), ids)
     }
 }
 
 /// Closes the store and opens it again, if `wanted`.
-pub(crate) async fn reopen(given: &Given, wanted: bool) -> Verdict {
+pub(crate) async fn reopen_if(given: &Given, wanted: bool) -> Verdict {
     if wanted { given.reopen().await } else { Ok(()) }
 }
 
 /// Returns the ids of entries, separated by blanks.
-pub(crate) fn names(entries: &[Arc<Entry>]) -> String {
+pub(crate) fn joined_ids(entries: &[Arc<Entry>]) -> String {
     join(entries.iter().map(|entry| entry.id.as_str()))
 }
 

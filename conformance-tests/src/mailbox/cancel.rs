@@ -8,31 +8,33 @@ use store_core::{
     MailboxStore, PageRequest, Purge, Requeue, Settlement, ThreadId, Timestamp,
 };
 
-use super::draft::{LEASE, ack, claim, mailbox, nothing_to_claim, put, request, settle, work};
+use super::draft::{
+    LEASE, ack, claim, claim_request, enqueue_all, expect_nothing_to_claim, mailbox, new_dispatch, settle,
+};
 use crate::{
     Failure, Given, Verdict,
     call::{Calls, call},
     check::{expect_eq, expect_some},
     given::id,
-    sweep::{SETTLE_DELAY, Sweep, Target, poll_then_drop},
-    unknown::{Resolution, ResolveOutcome, undocumented, unknown_outcomes_can_be_resolved},
+    sweep::{SETTLE_DELAY, Sweep, SweepTarget, poll_then_drop},
+    unknown_outcome::{Resolution, ResolveOutcome, check_unknown_outcomes, missing_resolution},
 };
 
 /// The number of claims that the case drops, each after one, two or three polls.
-const CLAIMS: usize = 30;
+const DROPPED_CLAIMS: usize = 30;
 /// How often the case tries to claim the dispatch of a dropped claim. With the delay after each try, this takes 10 s.
 const MAX_CHECKS: usize = 500;
 
 /// If the future of a claim is dropped before it returns, the claim is released within 10 s. The number of attempts of
 /// the dispatch does not change.
 pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> Verdict {
-    put(given, [work("t", "a")]).await?;
-    for claim in 0..CLAIMS {
+    enqueue_all(given, [new_dispatch("t", "a")]).await?;
+    for claim in 0..DROPPED_CLAIMS {
         let store = mailbox(given)?;
-        let answer = poll_then_drop(Box::pin(store.claim(request())), 1 + claim % 3).await?;
+        let answer = poll_then_drop(Box::pin(store.claim(claim_request())), 1 + claim % 3).await?;
         let held = match answer.map(|claims| claims.claimed).unwrap_or_default().pop() {
             Some(received) => received,
-            None => given_back(given).await?,
+            None => claim_after_release(given).await?,
         };
         expect_eq((held.dispatch.id.as_str(), held.dispatch.attempts), ("a", 0))?;
         settle(given, &held, Settlement::Release).await?;
@@ -40,9 +42,9 @@ pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> 
     Ok(())
 }
 
-async fn given_back(given: &Given) -> Result<ClaimedDispatch, Failure> {
+async fn claim_after_release(given: &Given) -> Result<ClaimedDispatch, Failure> {
     for _ in 0..MAX_CHECKS {
-        if let Some(held) = mailbox(given)?.claim(request()).await?.claimed.pop() {
+        if let Some(held) = mailbox(given)?.claim(claim_request()).await?.claimed.pop() {
             return Ok(held);
         }
         tokio::time::sleep(SETTLE_DELAY).await;
@@ -50,7 +52,7 @@ async fn given_back(given: &Given) -> Result<ClaimedDispatch, Failure> {
     Err(Failure::new("the dispatch of a dropped claim was not released within 10 s"))
 }
 
-/// The calls of [`Work`] that change something.
+/// The calls of [`MailboxSweepTarget`] that change something.
 const CHANGING: [&str; 10] = [
     "enqueue",
     "cancel",
@@ -66,40 +68,41 @@ const CHANGING: [&str; 10] = [
 
 /// A mailbox in which the thread `t` has a dead letter, a claimed dispatch and a queued one. For each `t` there is a
 /// second thread with a dispatch that can be claimed.
-struct Work(Arc<dyn MailboxStore>);
+struct MailboxSweepTarget(Arc<dyn MailboxStore>);
 
 /// Returns the second thread for `t`, which has no claim.
-fn free(t: &ThreadId) -> ThreadId {
+fn free_thread(t: &ThreadId) -> ThreadId {
     id(&format!("{t} free"))
 }
 
-fn keyed(t: &ThreadId) -> Interrupt {
+fn keyed_interrupt(t: &ThreadId) -> Interrupt {
     Interrupt::new(t.clone()).with_key(id("dropped"))
 }
 
-fn name(what: &str, t: &ThreadId) -> DispatchId {
+fn dispatch_id(what: &str, t: &ThreadId) -> DispatchId {
     id(&format!("{what} {t}"))
 }
 
-impl Work {
-    async fn claimed(&self, what: &str, t: &ThreadId) -> Result<ClaimedDispatch, Failure> {
-        let new = work(t.as_str(), name(what, t).as_str());
+impl MailboxSweepTarget {
+    async fn enqueue_and_claim(&self, what: &str, t: &ThreadId) -> Result<ClaimedDispatch, Failure> {
+        let new = new_dispatch(t.as_str(), dispatch_id(what, t).as_str());
         self.0.enqueue(vec![new]).await?.remove(0)?;
-        let claims = self.0.claim(request().of_dispatch(name(what, t))).await?;
+        let claims = self.0.claim(claim_request().of_dispatch(dispatch_id(what, t))).await?;
         expect_some(claims.claimed.into_iter().next(), "dispatch")
     }
 }
 
 #[async_trait]
-impl Target for Work {
+impl SweepTarget for MailboxSweepTarget {
     type Prepared = ClaimedDispatch;
 
     async fn prepare(&self, _given: &Given, t: &ThreadId) -> Result<ClaimedDispatch, Failure> {
-        let (dead, end) = (self.claimed("dead", t).await?, Settlement::DeadLetter { error: "gone".to_owned() });
+        let (dead, end) =
+            (self.enqueue_and_claim("dead", t).await?, Settlement::DeadLetter { error: "gone".to_owned() });
         self.0.settle(vec![(dead.claim(), end)]).await?.remove(0)?;
-        let held = self.claimed("held", t).await?;
-        let free = work(free(t).as_str(), name("free", t).as_str());
-        for answer in self.0.enqueue(vec![work(t.as_str(), name("queued", t).as_str()), free]).await? {
+        let held = self.enqueue_and_claim("held", t).await?;
+        let free = new_dispatch(free_thread(t).as_str(), dispatch_id("free", t).as_str());
+        for answer in self.0.enqueue(vec![new_dispatch(t.as_str(), dispatch_id("queued", t).as_str()), free]).await? {
             answer?;
         }
         Ok(held)
@@ -107,34 +110,34 @@ impl Target for Work {
 
     fn calls<'a>(&'a self, t: &'a ThreadId, held: &'a ClaimedDispatch) -> Calls<'a> {
         let store = &self.0;
-        let new = work(t.as_str(), name("new", t).as_str());
+        let new = new_dispatch(t.as_str(), dispatch_id("new", t).as_str());
         let of_thread = DispatchQuery::new(DispatchFilter::of_thread(t.clone()));
         vec![
             ("enqueue", call(store.enqueue(vec![new]))),
-            ("cancel", call(async move { store.cancel(&name("queued", t)).await })),
+            ("cancel", call(async move { store.cancel(&dispatch_id("queued", t)).await })),
             ("interrupt", call(store.interrupt(Interrupt::new(t.clone())))),
-            ("interrupt with a key", call(store.interrupt(keyed(t)))),
-            ("claim", call(store.claim(request().of_thread(free(t))))),
-            ("claim of a busy thread", call(store.claim(request().of_thread(t.clone())))),
+            ("interrupt with a key", call(store.interrupt(keyed_interrupt(t)))),
+            ("claim", call(store.claim(claim_request().of_thread(free_thread(t))))),
+            ("claim of a busy thread", call(store.claim(claim_request().of_thread(t.clone())))),
             ("extend", call(async move { store.extend(&held.claim(), LEASE * 10).await })),
             ("start", call(async move { store.start(&held.claim(), id("i")).await })),
             ("settle", call(store.settle(vec![(held.claim(), ack())]))),
-            ("load_dispatch", call(async move { store.load_dispatch(&name("held", t)).await })),
+            ("load_dispatch", call(async move { store.load_dispatch(&dispatch_id("held", t)).await })),
             ("list_dispatches", call(store.list_dispatches(of_thread))),
             ("count_dispatches", call(store.count_dispatches(Some(t)))),
             ("list_ready_threads", call(store.list_ready_threads(PageRequest::default()))),
             ("load_epoch", call(store.load_epoch(t))),
             ("reclaim", call(store.reclaim(10))),
             ("purge", call(store.purge(Purge::new(Timestamp::MAX)))),
-            ("requeue", call(store.requeue(Requeue::ids([name("dead", t)])))),
+            ("requeue", call(store.requeue(Requeue::ids([dispatch_id("dead", t)])))),
         ]
     }
 
-    async fn look(&self, t: &ThreadId) -> Result<String, Failure> {
+    async fn describe(&self, t: &ThreadId) -> Result<String, Failure> {
         let mut seen = format!("epoch {}", self.0.load_epoch(t).await?);
         let list = |thread| self.0.list_dispatches(DispatchQuery::new(DispatchFilter::of_thread(thread)));
-        let (own, behind) = (list(t.clone()).await?.items, list(free(t)).await?.items);
-        for found in own.into_iter().chain(behind) {
+        let (own, of_free_thread) = (list(t.clone()).await?.items, list(free_thread(t)).await?.items);
+        for found in own.into_iter().chain(of_free_thread) {
             let what = found.id.as_str().split(' ').next().unwrap_or_default().to_owned();
             seen += &format!(", {what} {:?} {} of {}", found.status, found.attempts, found.epoch);
             if let Some(claim) = found.claim {
@@ -145,43 +148,45 @@ impl Target for Work {
         Ok(seen + &format!(", {:?}", self.0.count_dispatches(Some(t)).await?))
     }
 
-    async fn interfere(&self, t: &ThreadId) {
-        let claim = ClaimRef::new(name("held", t), ClaimToken::new("another"));
+    async fn make_refused_calls(&self, t: &ThreadId) {
+        let claim = ClaimRef::new(dispatch_id("held", t), ClaimToken::new("another"));
         let unknown: DispatchId = id("unknown");
         let _refused = tokio::join!(
             self.0.settle(vec![(claim.clone(), ack())]),
             self.0.extend(&claim, LEASE),
             self.0.cancel(&unknown),
-            self.0.claim(request().of_dispatch(unknown.clone()))
+            self.0.claim(claim_request().of_dispatch(unknown.clone()))
         );
     }
 
     async fn write(&self, t: &ThreadId) -> Verdict {
         for thread in [t.as_str(), "another"] {
-            self.0.enqueue(vec![work(thread, name(thread, t).as_str())]).await?.remove(0)?;
+            self.0.enqueue(vec![new_dispatch(thread, dispatch_id(thread, t).as_str())]).await?.remove(0)?;
         }
         Ok(self.0.purge(Purge::new(Timestamp::MAX)).await.map(drop)?)
     }
 }
 
 #[async_trait]
-impl ResolveOutcome for Work {
+impl ResolveOutcome for MailboxSweepTarget {
     async fn resolve_outcome(&self, call: &str, t: &ThreadId, held: &ClaimedDispatch) -> Result<Resolution, Failure> {
         let store = &self.0;
         let status = async |what: &str| {
-            let found = store.load_dispatch(&name(what, t)).await?;
+            let found = store.load_dispatch(&dispatch_id(what, t)).await?;
             Ok::<_, Failure>(expect_some(found, "dispatch")?.status)
         };
         Ok(match call {
             "enqueue" => {
-                let again = work(t.as_str(), name("new", t).as_str());
+                let again = new_dispatch(t.as_str(), dispatch_id("new", t).as_str());
                 Resolution::ByRepeat(store.enqueue(vec![again]).await?.remove(0)?.deduplicated)
             }
             "cancel" => Resolution::ByRead(status("queued").await? == DispatchStatus::Cancelled),
             "interrupt" => Resolution::ByRead(store.load_epoch(t).await? > held.dispatch.epoch),
-            "interrupt with a key" => Resolution::ByRepeat(store.interrupt(keyed(t)).await?.deduplicated),
+            "interrupt with a key" => Resolution::ByRepeat(store.interrupt(keyed_interrupt(t)).await?.deduplicated),
             // If the claim took effect, its dispatch cannot be claimed again before the lease has expired.
-            "claim" => Resolution::ByRepeat(store.claim(request().of_thread(free(t))).await?.claimed.is_empty()),
+            "claim" => {
+                Resolution::ByRepeat(store.claim(claim_request().of_thread(free_thread(t))).await?.claimed.is_empty())
+            }
             "extend" => {
                 store.extend(&held.claim(), LEASE * 10).await?;
                 Resolution::Idempotent
@@ -196,20 +201,20 @@ impl ResolveOutcome for Work {
                 Resolution::Idempotent
             }
             "requeue" => Resolution::ByRead(status("dead").await? == DispatchStatus::Queued),
-            _ => return Err(undocumented(call)),
+            _ => return Err(missing_resolution(call)),
         })
     }
 }
 
 /// A mailbox in which the thread `t` has a claimed dispatch whose lease has expired.
-struct Lapsed(Arc<dyn MailboxStore>);
+struct ExpiredLeaseSweepTarget(Arc<dyn MailboxStore>);
 
 #[async_trait]
-impl Target for Lapsed {
+impl SweepTarget for ExpiredLeaseSweepTarget {
     type Prepared = ();
 
     async fn prepare(&self, given: &Given, t: &ThreadId) -> Verdict {
-        Work(Arc::clone(&self.0)).claimed("lapsed", t).await?;
+        MailboxSweepTarget(Arc::clone(&self.0)).enqueue_and_claim("lapsed", t).await?;
         given.advance(LEASE).await;
         Ok(())
     }
@@ -218,26 +223,26 @@ impl Target for Lapsed {
         vec![("reclaim", call(self.0.reclaim(1_000)))]
     }
 
-    async fn look(&self, t: &ThreadId) -> Result<String, Failure> {
-        let found = expect_some(self.0.load_dispatch(&name("lapsed", t)).await?, "dispatch")?;
+    async fn describe(&self, t: &ThreadId) -> Result<String, Failure> {
+        let found = expect_some(self.0.load_dispatch(&dispatch_id("lapsed", t)).await?, "dispatch")?;
         Ok(format!("{:?} {} {}", found.status, found.attempts, found.claim.is_some()))
     }
 
-    async fn interfere(&self, t: &ThreadId) {
-        let claim = ClaimRef::new(name("lapsed", t), ClaimToken::new("another"));
+    async fn make_refused_calls(&self, t: &ThreadId) {
+        let claim = ClaimRef::new(dispatch_id("lapsed", t), ClaimToken::new("another"));
         let _refused = tokio::join!(self.0.settle(vec![(claim.clone(), ack())]), self.0.extend(&claim, LEASE));
     }
 
     async fn write(&self, t: &ThreadId) -> Verdict {
-        Work(Arc::clone(&self.0)).write(t).await
+        MailboxSweepTarget(Arc::clone(&self.0)).write(t).await
     }
 }
 
 #[async_trait]
-impl ResolveOutcome for Lapsed {
+impl ResolveOutcome for ExpiredLeaseSweepTarget {
     async fn resolve_outcome(&self, call: &str, _t: &ThreadId, (): &()) -> Result<Resolution, Failure> {
         if call != "reclaim" {
-            return Err(undocumented(call));
+            return Err(missing_resolution(call));
         }
         self.0.reclaim(1_000).await?;
         Ok(Resolution::Idempotent)
@@ -247,35 +252,35 @@ impl ResolveOutcome for Lapsed {
 /// If a call on a mailbox is dropped at any await, it takes effect in full before the next call of the same handle, or
 /// never. A dropped claim is released.
 pub(super) async fn a_dropped_call_on_a_mailbox_is_all_or_nothing(given: &Given) -> Verdict {
-    Sweep::new(Work(mailbox(given)?)).run(given, &CHANGING).await
+    Sweep::new(MailboxSweepTarget(mailbox(given)?)).run(given, &CHANGING).await
 }
 
 /// If a `reclaim` is dropped at any await, it takes effect in full before the next call of the same handle, or never.
 pub(super) async fn a_dropped_reclaim_is_all_or_nothing(given: &Given) -> Verdict {
-    Sweep::new(Lapsed(mailbox(given)?)).run(given, &["reclaim"]).await
+    Sweep::new(ExpiredLeaseSweepTarget(mailbox(given)?)).run(given, &["reclaim"]).await
 }
 
 /// If the answer of a call on a mailbox is lost, the caller can find out whether the call took effect, as the
 /// documentation of the method says.
 pub(super) async fn an_unknown_outcome_on_a_mailbox_can_be_resolved(given: &Given) -> Verdict {
-    unknown_outcomes_can_be_resolved(given, Work(mailbox(given)?), &CHANGING).await
+    check_unknown_outcomes(given, MailboxSweepTarget(mailbox(given)?), &CHANGING).await
 }
 
 /// If the answer of a `reclaim` is lost, the caller can repeat the call.
 pub(super) async fn an_unknown_outcome_of_a_reclaim_can_be_resolved(given: &Given) -> Verdict {
-    unknown_outcomes_can_be_resolved(given, Lapsed(mailbox(given)?), &["reclaim"]).await
+    check_unknown_outcomes(given, ExpiredLeaseSweepTarget(mailbox(given)?), &["reclaim"]).await
 }
 
 /// If the answer of a claim is lost, its dispatch can be claimed again, once, after the lease has expired. The lost
 /// attempt is counted.
 pub(super) async fn an_unknown_claim_becomes_claimable_when_its_lease_expires(given: &Given) -> Verdict {
-    put(given, [work("t", "a"), work("u", "b")]).await?;
+    enqueue_all(given, [new_dispatch("t", "a"), new_dispatch("u", "b")]).await?;
     let store = mailbox(given)?;
-    drop(store.claim(request()).await?);
+    drop(store.claim(claim_request()).await?);
     let other = claim(given, "b").await?;
-    nothing_to_claim(given).await?;
+    expect_nothing_to_claim(given).await?;
     settle(given, &other, ack()).await?;
     given.advance(LEASE).await;
     expect_eq(claim(given, "a").await?.dispatch.attempts, 1)?;
-    nothing_to_claim(given).await
+    expect_nothing_to_claim(given).await
 }

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, time::Duration};
 use store_core::{ClaimRequest, DispatchStatus, ErrorKind, Missed, Settlement};
 
 use super::draft::{
-    LEASE, TICK, ack, claim, drain, held, ids, interrupt, is_now, later, load, mailbox, nothing_to_claim, put, request,
-    settle, work,
+    LEASE, TICK, ack, claim, claim_and_ack_all, claim_request, claimed_ids, delayed_dispatch, enqueue_all,
+    enqueue_and_claim, expect_nothing_to_claim, expect_status, interrupt, load, mailbox, new_dispatch, settle,
 };
 use crate::{
     Given, Verdict,
@@ -18,45 +18,48 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// A claim returns at most as many dispatches as it asks for, each of a different thread and each with its own token.
 pub(super) async fn a_claim_returns_at_most_one_dispatch_per_thread(given: &Given) -> Verdict {
-    let drafts = ["a1", "a2", "b1", "b2", "c1"].map(|name| work(&name[..1], name));
-    put(given, drafts).await?;
+    let drafts = ["a1", "a2", "b1", "b2", "c1"].map(|name| new_dispatch(&name[..1], name));
+    enqueue_all(given, drafts).await?;
     let store = mailbox(given)?;
-    expect_kind(store.claim(request().up_to(0)).await, ErrorKind::Invalid)?;
-    expect_kind(store.claim(request().up_to(1_001)).await, ErrorKind::Invalid)?;
-    let two = store.claim(request().up_to(2)).await?;
-    expect_eq(ids(&two), "a1 b1")?;
-    let rest = store.claim(request().up_to(100)).await?;
-    expect_eq(ids(&rest), "c1")?;
+    expect_kind(store.claim(claim_request().up_to(0)).await, ErrorKind::Invalid)?;
+    expect_kind(store.claim(claim_request().up_to(1_001)).await, ErrorKind::Invalid)?;
+    let two = store.claim(claim_request().up_to(2)).await?;
+    expect_eq(claimed_ids(&two), "a1 b1")?;
+    let rest = store.claim(claim_request().up_to(100)).await?;
+    expect_eq(claimed_ids(&rest), "c1")?;
     let claimed: Vec<_> = two.claimed.iter().chain(&rest.claimed).collect();
     let tokens: BTreeSet<_> = claimed.iter().map(|claimed| claimed.token.as_str()).collect();
     expect_eq(tokens.len(), 3)?;
     for claimed in &claimed {
-        expect_eq(&claimed.dispatch, &is_now(given, claimed.dispatch.id.as_str(), DispatchStatus::Claimed).await?)?;
+        expect_eq(
+            &claimed.dispatch,
+            &expect_status(given, claimed.dispatch.id.as_str(), DispatchStatus::Claimed).await?,
+        )?;
     }
-    nothing_to_claim(given).await
+    expect_nothing_to_claim(given).await
 }
 
 /// A claim that names a thread returns a dispatch of that thread. It returns nothing if the thread is unknown or
 /// already has a claim.
 pub(super) async fn a_claim_may_name_a_thread(given: &Given) -> Verdict {
-    put(given, [work("t", "a"), work("u", "b"), later("u", "c", MINUTE)]).await?;
+    enqueue_all(given, [new_dispatch("t", "a"), new_dispatch("u", "b"), delayed_dispatch("u", "c", MINUTE)]).await?;
     let store = mailbox(given)?;
-    expect_eq(ids(&store.claim(request().of_thread(id("unknown"))).await?), "")?;
-    expect_eq(ids(&store.claim(request().up_to(9).of_thread(id("u"))).await?), "b")?;
-    expect_eq(ids(&store.claim(request().of_thread(id("u"))).await?), "")?;
+    expect_eq(claimed_ids(&store.claim(claim_request().of_thread(id("unknown"))).await?), "")?;
+    expect_eq(claimed_ids(&store.claim(claim_request().up_to(9).of_thread(id("u"))).await?), "b")?;
+    expect_eq(claimed_ids(&store.claim(claim_request().of_thread(id("u"))).await?), "")?;
     claim(given, "a").await.map(drop)
 }
 
 /// A dispatch cannot be claimed before its `available_at`. From then on it can be claimed.
 pub(super) async fn no_dispatch_is_claimed_before_it_is_available(given: &Given) -> Verdict {
-    put(given, [later("t", "a", MINUTE), later("u", "b", MINUTE + TICK)]).await?;
-    nothing_to_claim(given).await?;
+    enqueue_all(given, [delayed_dispatch("t", "a", MINUTE), delayed_dispatch("u", "b", MINUTE + TICK)]).await?;
+    expect_nothing_to_claim(given).await?;
     given.advance(MINUTE - TICK).await;
-    nothing_to_claim(given).await?;
+    expect_nothing_to_claim(given).await?;
     expect_eq(mailbox(given)?.list_ready_threads(store_core::PageRequest::default()).await?.items.len(), 0)?;
     given.advance(TICK).await;
     claim(given, "a").await?;
-    nothing_to_claim(given).await?;
+    expect_nothing_to_claim(given).await?;
     given.advance(TICK).await;
     claim(given, "b").await.map(drop)
 }
@@ -64,13 +67,13 @@ pub(super) async fn no_dispatch_is_claimed_before_it_is_available(given: &Given)
 /// If a dispatch was available but was not claimed, and store time then goes back, the dispatch cannot be claimed until
 /// store time reaches its `available_at` again.
 pub(super) async fn nothing_is_claimed_early_after_the_clock_goes_back(given: &Given) -> Verdict {
-    put(given, [later("t", "a", MINUTE), later("u", "b", MINUTE)]).await?;
+    enqueue_all(given, [delayed_dispatch("t", "a", MINUTE), delayed_dispatch("u", "b", MINUTE)]).await?;
     given.advance(MINUTE).await;
     claim(given, "a").await?;
     given.set_back(MINUTE).await;
-    nothing_to_claim(given).await?;
+    expect_nothing_to_claim(given).await?;
     given.advance(MINUTE - TICK).await;
-    nothing_to_claim(given).await?;
+    expect_nothing_to_claim(given).await?;
     given.advance(TICK).await;
     claim(given, "b").await.map(drop)
 }
@@ -78,12 +81,12 @@ pub(super) async fn nothing_is_claimed_early_after_the_clock_goes_back(given: &G
 /// Within a thread, the dispatch with the lowest priority number is claimed first. Of dispatches with equal priority,
 /// the one that was enqueued first is claimed first. A dispatch that is not yet available does not block others.
 pub(super) async fn priority_decides_within_a_thread(given: &Given) -> Verdict {
-    let of = |name: &str, priority: u8| work("t", name).with_priority(priority);
-    put(given, [of("c", 128), of("e", 255), later("t", "late", MINUTE).with_priority(0)]).await?;
-    put(given, [of("d", 128), of("b", 1), of("a", 0), of("f", 255)]).await?;
-    expect_eq(drain(given).await?, "a b c d e f")?;
+    let of = |name: &str, priority: u8| new_dispatch("t", name).with_priority(priority);
+    enqueue_all(given, [of("c", 128), of("e", 255), delayed_dispatch("t", "late", MINUTE).with_priority(0)]).await?;
+    enqueue_all(given, [of("d", 128), of("b", 1), of("a", 0), of("f", 255)]).await?;
+    expect_eq(claim_and_ack_all(given).await?, "a b c d e f")?;
     given.advance(MINUTE).await;
-    expect_eq(drain(given).await?, "late")
+    expect_eq(claim_and_ack_all(given).await?, "late")
 }
 
 /// Threads are ordered by the priority of their first available dispatch. Of threads with equal priority, the one that
@@ -91,21 +94,25 @@ pub(super) async fn priority_decides_within_a_thread(given: &Given) -> Verdict {
 pub(super) async fn priority_decides_among_threads(given: &Given) -> Verdict {
     let drafts = [("a", "a1", 128), ("b", "b1", 128), ("c", "c1", 0), ("d", "d1", 200), ("e", "e1", 0)];
     for (thread, name, priority) in drafts {
-        put(given, [work(thread, name).with_priority(priority)]).await?;
+        enqueue_all(given, [new_dispatch(thread, name).with_priority(priority)]).await?;
         given.advance(Duration::from_secs(2)).await;
     }
-    put(given, [work("d", "d0").with_priority(0), work("a", "a2").with_priority(128)]).await?;
-    let claims = mailbox(given)?.claim(request().up_to(9)).await?;
+    enqueue_all(given, [new_dispatch("d", "d0").with_priority(0), new_dispatch("a", "a2").with_priority(128)]).await?;
+    let claims = mailbox(given)?.claim(claim_request().up_to(9)).await?;
     // The thread `d` has waited since `d1` was enqueued, and therefore longer than `e`.
-    expect_eq(ids(&claims), "c1 d0 e1 a1 b1")
+    expect_eq(claimed_ids(&claims), "c1 d0 e1 a1 b1")
 }
 
 /// A thread waits as long as it has an available dispatch and no claim. After a dispatch of a thread was settled, the
 /// thread therefore comes after all threads that were ready before.
 pub(super) async fn the_thread_that_waited_longest_comes_first(given: &Given) -> Verdict {
-    put(given, [work("a", "a1"), work("a", "a2"), work("a", "a3")]).await?;
+    enqueue_all(given, [new_dispatch("a", "a1"), new_dispatch("a", "a2"), new_dispatch("a", "a3")]).await?;
     given.advance(Duration::from_secs(2)).await;
-    put(given, [work("b", "b1"), later("c", "c1", Duration::from_secs(1)), work("b", "b2")]).await?;
+    enqueue_all(
+        given,
+        [new_dispatch("b", "b1"), delayed_dispatch("c", "c1", Duration::from_secs(1)), new_dispatch("b", "b2")],
+    )
+    .await?;
     let mut order = Vec::new();
     for _ in 0..5 {
         let claimed = expect_some(super::draft::claim_next(given).await?, "dispatch")?;
@@ -118,15 +125,15 @@ pub(super) async fn the_thread_that_waited_longest_comes_first(given: &Given) ->
 
 /// A claim by id returns the dispatch if the thread has no claim, even before its `available_at` and before other
 /// dispatches. Otherwise the answer says why the dispatch was not claimed.
-pub(super) async fn a_claim_by_id_says_why_not(given: &Given) -> Verdict {
+pub(super) async fn a_claim_by_id_reports_why_it_returned_nothing(given: &Given) -> Verdict {
     let store = mailbox(given)?;
-    let named = |name: &str| store.claim(request().of_dispatch(id(name)));
-    put(given, [work("t", "a"), later("t", "b", MINUTE)]).await?;
+    let named = |name: &str| store.claim(claim_request().of_dispatch(id(name)));
+    enqueue_all(given, [new_dispatch("t", "a"), delayed_dispatch("t", "b", MINUTE)]).await?;
     expect_eq(named("unknown").await?.missed, Some(Missed::Unknown))?;
-    let elsewhere = request().of_dispatch(id("a")).of_thread(id("u"));
+    let elsewhere = claim_request().of_dispatch(id("a")).of_thread(id("u"));
     expect_eq(store.claim(elsewhere).await?.missed, Some(Missed::Unknown))?;
     let early = named("b").await?;
-    expect_eq((ids(&early), early.missed), ("b".to_owned(), None))?;
+    expect_eq((claimed_ids(&early), early.missed), ("b".to_owned(), None))?;
     expect_eq(named("a").await?.missed, Some(Missed::Busy(id("b"))))?;
     expect_eq(named("b").await?.missed, Some(Missed::NotQueued(DispatchStatus::Claimed)))?;
     settle(given, &early.claimed[0], Settlement::Release).await?;
@@ -142,7 +149,7 @@ pub(super) async fn a_claim_by_id_says_why_not(given: &Given) -> Verdict {
 /// more than 24 hours.
 pub(super) async fn a_lease_has_the_requested_length(given: &Given) -> Verdict {
     const DAY: Duration = Duration::from_hours(24);
-    put(given, [work("t", "a"), work("u", "b")]).await?;
+    enqueue_all(given, [new_dispatch("t", "a"), new_dispatch("u", "b")]).await?;
     let store = mailbox(given)?;
     for lease in [Duration::ZERO, DAY + TICK] {
         expect_kind(store.claim(ClaimRequest::new(id("w"), lease)).await, ErrorKind::Invalid)?;
@@ -165,7 +172,7 @@ pub(super) async fn a_lease_has_the_requested_length(given: &Given) -> Verdict {
 pub(super) async fn claim_numbers_grow(given: &Given) -> Verdict {
     let (store, mut last) = (mailbox(given)?, None);
     for round in 0..5 {
-        let claimed = held(given, &format!("d{round}")).await?;
+        let claimed = enqueue_and_claim(given, &format!("d{round}")).await?;
         expect(last.is_none_or(|last| last < claimed.number), format!("claim {} follows {last:?}", claimed.number))?;
         last = Some(claimed.number);
         let settlement = if round % 2 == 0 { ack() } else { Settlement::Cancel { reason: "no".to_owned() } };
@@ -180,25 +187,25 @@ pub(super) async fn claim_numbers_grow(given: &Given) -> Verdict {
 
 /// If a tenant is deleted and its name is used again, the new claim numbers are higher than the earlier ones.
 pub(super) async fn claim_numbers_continue_to_grow_in_a_recreated_tenant(given: &Given) -> Verdict {
-    let first = held(given, "a").await?;
+    let first = enqueue_and_claim(given, "a").await?;
     settle(given, &first, Settlement::Release).await?;
     let second = claim(given, "a").await?;
     given.store().delete_tenant(&id("default")).await?;
-    let anew = held(given, "a").await?;
+    let anew = enqueue_and_claim(given, "a").await?;
     expect(anew.number > second.number, format!("claim {} follows {}", anew.number, second.number))?;
     expect(anew.number.incarnation > first.number.incarnation, "the incarnation did not increase")
 }
 
 /// A claim returns at once and without a dispatch if the mailbox is empty, if the thread is unknown, or if an interrupt
 /// superseded all dispatches.
-pub(super) async fn an_empty_mailbox_gives_nothing(given: &Given) -> Verdict {
-    nothing_to_claim(given).await?;
-    expect_eq(ids(&mailbox(given)?.claim(request().of_thread(id("unknown"))).await?), "")?;
-    put(given, [work("t", "a"), work("t", "b")]).await?;
+pub(super) async fn a_claim_of_an_empty_mailbox_returns_nothing(given: &Given) -> Verdict {
+    expect_nothing_to_claim(given).await?;
+    expect_eq(claimed_ids(&mailbox(given)?.claim(claim_request().of_thread(id("unknown"))).await?), "")?;
+    enqueue_all(given, [new_dispatch("t", "a"), new_dispatch("t", "b")]).await?;
     interrupt(given).await?;
-    nothing_to_claim(given).await?;
-    expect_eq(ids(&mailbox(given)?.claim(request().of_thread(id("t"))).await?), "")?;
-    is_now(given, "a", DispatchStatus::Superseded).await?;
+    expect_nothing_to_claim(given).await?;
+    expect_eq(claimed_ids(&mailbox(given)?.claim(claim_request().of_thread(id("t"))).await?), "")?;
+    expect_status(given, "a", DispatchStatus::Superseded).await?;
     given.advance(LEASE).await;
-    nothing_to_claim(given).await
+    expect_nothing_to_claim(given).await
 }

@@ -26,22 +26,22 @@ pub(crate) fn mailbox(given: &Given) -> Result<Arc<dyn MailboxStore>, Failure> {
 }
 
 /// Returns a dispatch with this id, for a thread and the run `r`.
-pub(crate) fn work(thread: &str, name: &str) -> NewDispatch {
+pub(crate) fn new_dispatch(thread: &str, name: &str) -> NewDispatch {
     NewDispatch::new(id(thread), id("r")).with_id(id(name))
 }
 
 /// Returns a dispatch with this id that becomes available after `delay`.
-pub(crate) fn later(thread: &str, name: &str, delay: Duration) -> NewDispatch {
-    work(thread, name).available(When::In(delay))
+pub(crate) fn delayed_dispatch(thread: &str, name: &str, delay: Duration) -> NewDispatch {
+    new_dispatch(thread, name).available(When::In(delay))
 }
 
 /// Returns a dispatch with this id and this dedupe key.
-pub(super) fn keyed(thread: &str, name: &str, key: &str) -> NewDispatch {
-    work(thread, name).with_dedupe_key(id(key))
+pub(super) fn keyed_dispatch(thread: &str, name: &str, key: &str) -> NewDispatch {
+    new_dispatch(thread, name).with_dedupe_key(id(key))
 }
 
 /// Enqueues dispatches in one call. Fails if one of them is refused.
-pub(crate) async fn put(
+pub(crate) async fn enqueue_all(
     given: &Given,
     drafts: impl IntoIterator<Item = NewDispatch>,
 ) -> Result<Vec<Enqueued>, Failure> {
@@ -50,33 +50,33 @@ pub(crate) async fn put(
 }
 
 /// Enqueues one dispatch, and returns the answer for it.
-pub(super) async fn try_put(given: &Given, draft: NewDispatch) -> Result<store_core::Result<Enqueued>, Failure> {
+pub(super) async fn try_enqueue(given: &Given, draft: NewDispatch) -> Result<store_core::Result<Enqueued>, Failure> {
     let answers = mailbox(given)?.enqueue(vec![draft]).await?;
     expect_some(answers.into_iter().next(), "answer")
 }
 
 /// Checks that an enqueue is refused because the dispatch `other` already has the id or the dedupe key of `draft`. The
 /// error must name that dispatch, and the key if the key is the cause.
-pub(super) async fn taken_by(given: &Given, draft: NewDispatch, other: &str) -> Verdict {
+pub(super) async fn expect_taken_by(given: &Given, draft: NewDispatch, other: &str) -> Verdict {
     let is_other = draft.id.as_ref().is_none_or(|id| id.as_str() != other);
     let key = draft.dedupe_key.as_ref().filter(|_| is_other).map(|key| key.as_str().to_owned());
-    let error = expect_kind(try_put(given, draft).await?, ErrorKind::AlreadyExists)?;
+    let error = expect_kind(try_enqueue(given, draft).await?, ErrorKind::AlreadyExists)?;
     expect_eq(error.detail(), &Detail::AlreadyExists { what: Subject::new("dispatch", other), key })
 }
 
 /// Returns a claim request of the worker `w`.
-pub(crate) fn request() -> ClaimRequest {
+pub(crate) fn claim_request() -> ClaimRequest {
     ClaimRequest::new(id("w"), LEASE)
 }
 
 /// Returns the ids of the claimed dispatches, separated by spaces.
-pub(super) fn ids(claims: &Claims) -> String {
+pub(super) fn claimed_ids(claims: &Claims) -> String {
     join(claims.claimed.iter().map(|claimed| claimed.dispatch.id.as_str()))
 }
 
 /// Claims the next dispatch. Returns none if nothing can be claimed.
 pub(crate) async fn claim_next(given: &Given) -> Result<Option<ClaimedDispatch>, Failure> {
-    Ok(mailbox(given)?.claim(request()).await?.claimed.pop())
+    Ok(mailbox(given)?.claim(claim_request()).await?.claimed.pop())
 }
 
 /// Claims the next dispatch, and checks that it has this id.
@@ -87,19 +87,19 @@ pub(crate) async fn claim(given: &Given, name: &str) -> Result<ClaimedDispatch, 
 }
 
 /// Enqueues one dispatch for the thread `t`, and claims it.
-pub(crate) async fn held(given: &Given, name: &str) -> Result<ClaimedDispatch, Failure> {
-    put(given, [work("t", name)]).await?;
+pub(crate) async fn enqueue_and_claim(given: &Given, name: &str) -> Result<ClaimedDispatch, Failure> {
+    enqueue_all(given, [new_dispatch("t", name)]).await?;
     claim(given, name).await
 }
 
 /// Checks that nothing can be claimed.
-pub(crate) async fn nothing_to_claim(given: &Given) -> Verdict {
-    expect_eq(ids(&mailbox(given)?.claim(request().up_to(100)).await?), "")
+pub(crate) async fn expect_nothing_to_claim(given: &Given) -> Verdict {
+    expect_eq(claimed_ids(&mailbox(given)?.claim(claim_request().up_to(100)).await?), "")
 }
 
 /// Claims and acknowledges dispatches one by one until nothing can be claimed. Returns their ids in this order,
 /// separated by spaces.
-pub(super) async fn drain(given: &Given) -> Result<String, Failure> {
+pub(super) async fn claim_and_ack_all(given: &Given) -> Result<String, Failure> {
     let mut order = Vec::new();
     while let Some(claimed) = claim_next(given).await? {
         settle(given, &claimed, ack()).await?;
@@ -139,7 +139,7 @@ pub(crate) async fn settle(
 
 /// Checks that every write of a holder is refused, and changes nothing. The first refused write may supersede the
 /// dispatch (MB-33), so the dispatch is compared only after the settlements.
-pub(super) async fn refuse_holder(given: &Given, claimed: &ClaimedDispatch, kind: ErrorKind) -> Verdict {
+pub(super) async fn expect_holder_refused(given: &Given, claimed: &ClaimedDispatch, kind: ErrorKind) -> Verdict {
     let (store, name) = (mailbox(given)?, claimed.dispatch.id.as_str());
     for settlement in [ack(), retry(Duration::ZERO), Settlement::Release, Settlement::Snooze { after: TICK }] {
         expect_kind(try_settle(given, claimed, settlement).await?, kind)?;
@@ -157,7 +157,7 @@ pub(crate) async fn load(given: &Given, name: &str) -> Result<Dispatch, Failure>
 }
 
 /// Checks that a dispatch has this status, and returns the dispatch.
-pub(crate) async fn is_now(given: &Given, name: &str, status: DispatchStatus) -> Result<Dispatch, Failure> {
+pub(crate) async fn expect_status(given: &Given, name: &str, status: DispatchStatus) -> Result<Dispatch, Failure> {
     let dispatch = load(given, name).await?;
     expect_eq(dispatch.status, status).map_err(|failure| failure.about(name))?;
     expect_eq(dispatch.finished_at.is_some(), status.is_final())?;
@@ -173,11 +173,11 @@ pub(crate) async fn interrupt(given: &Given) -> Result<Interrupted, Failure> {
 /// Checks how many dispatches of the thread `t` are queued, claimed, acked, cancelled, superseded and dead letters.
 pub(super) async fn expect_counts(given: &Given, wanted: [u64; 6]) -> Verdict {
     let thread: ThreadId = id("t");
-    expect_eq(numbers(&mailbox(given)?.count_dispatches(Some(&thread)).await?), wanted)
+    expect_eq(counts_by_status(&mailbox(given)?.count_dispatches(Some(&thread)).await?), wanted)
 }
 
 /// Returns the counts in the order of [`DispatchStatus::ALL`].
-pub(super) fn numbers(counts: &DispatchCounts) -> [u64; 6] {
+pub(super) fn counts_by_status(counts: &DispatchCounts) -> [u64; 6] {
     let mut numbers = [0; 6];
     for (at, status) in DispatchStatus::ALL.iter().enumerate() {
         numbers[at] = counts.of(*status);
@@ -186,7 +186,7 @@ pub(super) fn numbers(counts: &DispatchCounts) -> [u64; 6] {
 }
 
 /// Lists dispatches in small pages, and returns their ids, separated by spaces.
-pub(super) async fn listed(given: &Given, query: DispatchQuery) -> Result<String, Failure> {
+pub(super) async fn list_ids(given: &Given, query: DispatchQuery) -> Result<String, Failure> {
     let store = &mailbox(given)?;
     let page = |page| store.list_dispatches(query.clone().with_page(page));
     let all = walk(PageRequest::first(2), page).await?;
@@ -194,21 +194,25 @@ pub(super) async fn listed(given: &Given, query: DispatchQuery) -> Result<String
 }
 
 /// Lists the dispatches that match a filter, in this order, and returns their ids, separated by spaces.
-pub(super) async fn in_order(given: &Given, filter: DispatchFilter, order: DispatchOrder) -> Result<String, Failure> {
-    listed(given, DispatchQuery::new(filter).ordered(order, store_core::Direction::Forward)).await
+pub(super) async fn list_ids_in_order(
+    given: &Given,
+    filter: DispatchFilter,
+    order: DispatchOrder,
+) -> Result<String, Failure> {
+    list_ids(given, DispatchQuery::new(filter).ordered(order, store_core::Direction::Forward)).await
 }
 
 /// Returns a filter for the dispatches of the thread `t`.
-pub(super) fn of_t() -> DispatchFilter {
+pub(super) fn filter_of_t() -> DispatchFilter {
     DispatchFilter::of_thread(id("t"))
 }
 
 /// Returns the dispatch ids with these texts.
-pub(super) fn names<const N: usize>(names: [&str; N]) -> Vec<DispatchId> {
+pub(super) fn dispatch_ids<const N: usize>(names: [&str; N]) -> Vec<DispatchId> {
     names.into_iter().map(id).collect()
 }
 
 /// Returns the kind of the error, or none if the call succeeded.
-pub(super) fn kind<T>(result: &store_core::Result<T>) -> Option<ErrorKind> {
+pub(super) fn error_kind<T>(result: &store_core::Result<T>) -> Option<ErrorKind> {
     result.as_ref().err().map(Error::kind)
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use store_core::{DispatchStatus, ErrorKind, NewDispatch, Timestamp, When};
 
 use super::draft::{
-    TICK, ack, claim, expect_counts, held, is_now, keyed, kind, later, load, mailbox, put, settle, taken_by, try_put,
-    work,
+    TICK, ack, claim, delayed_dispatch, enqueue_all, enqueue_and_claim, error_kind, expect_counts, expect_status,
+    expect_taken_by, keyed_dispatch, load, mailbox, new_dispatch, settle, try_enqueue,
 };
 use crate::{
     Given, Verdict,
@@ -16,9 +16,9 @@ use crate::{
 };
 
 /// Returns a dispatch in which every field is set that a caller can set.
-fn full() -> NewDispatch {
+fn dispatch_with_all_fields() -> NewDispatch {
     let at = Timestamp::from_millis(1_900_000_000_000).unwrap_or_default();
-    keyed("t", "full", "k")
+    keyed_dispatch("t", "full", "k")
         .with_payload(json("{\"a\":1.50}"))
         .with_priority(7)
         .available(When::At(at))
@@ -29,30 +29,31 @@ fn full() -> NewDispatch {
 /// gave.
 pub(super) async fn an_enqueued_dispatch_has_the_given_fields(given: &Given) -> Verdict {
     super::draft::interrupt(given).await?;
-    let answers = put(given, [full(), work("t", "plain")]).await?;
-    let (found, new) = (is_now(given, "full", DispatchStatus::Queued).await?, full());
+    let answers = enqueue_all(given, [dispatch_with_all_fields(), new_dispatch("t", "plain")]).await?;
+    let (found, new) = (expect_status(given, "full", DispatchStatus::Queued).await?, dispatch_with_all_fields());
     expect_eq((&found.thread, &found.run, &found.payload), (&new.thread, &new.run, &new.payload))?;
     expect_eq((found.priority, &found.dedupe_key, found.max_attempts), (7, &new.dedupe_key, 3))?;
     expect_eq((found.attempts, found.epoch, found.history.len()), (0, 1, 0))?;
     expect_eq(When::At(found.available_at), new.available)?;
     expect_eq((answers[0].number, answers[0].available_at), (found.number, found.available_at))?;
-    let plain = is_now(given, "plain", DispatchStatus::Queued).await?;
+    let plain = expect_status(given, "plain", DispatchStatus::Queued).await?;
     expect_eq((plain.priority, plain.max_attempts, plain.payload), (128, 5, None))?;
     expect_eq((plain.available_at, plain.updated_at), (plain.created_at, plain.created_at))?;
     expect(plain.number > found.number, "the numbers of dispatches do not increase")?;
-    let unnamed = put(given, [NewDispatch::new(id("t"), id("r"))]).await?;
+    let unnamed = enqueue_all(given, [NewDispatch::new(id("t"), id("r"))]).await?;
     load(given, unnamed[0].id.as_str()).await.map(drop)
 }
 
 /// Each dispatch of an enqueue has its own answer, in the order given. Whether one is accepted does not affect the
 /// others.
-pub(super) async fn answers_are_independent(given: &Given) -> Verdict {
-    put(given, [work("t", "a")]).await?;
-    let other = work("t", "a").with_priority(1);
-    let drafts = vec![work("t", "b"), other, work("u", "c").with_max_attempts(0), keyed("u", "d", "k")];
-    let drafts = drafts.into_iter().chain([keyed("u", "e", "k"), work("t", "b")]).collect();
+pub(super) async fn each_enqueued_dispatch_has_its_own_answer(given: &Given) -> Verdict {
+    enqueue_all(given, [new_dispatch("t", "a")]).await?;
+    let other = new_dispatch("t", "a").with_priority(1);
+    let drafts =
+        vec![new_dispatch("t", "b"), other, new_dispatch("u", "c").with_max_attempts(0), keyed_dispatch("u", "d", "k")];
+    let drafts = drafts.into_iter().chain([keyed_dispatch("u", "e", "k"), new_dispatch("t", "b")]).collect();
     let answers = mailbox(given)?.enqueue(drafts).await?;
-    let kinds: Vec<_> = answers.iter().map(kind).collect();
+    let kinds: Vec<_> = answers.iter().map(error_kind).collect();
     let taken = Some(ErrorKind::AlreadyExists);
     expect_eq(kinds, vec![None, taken, Some(ErrorKind::Invalid), None, taken, None])?;
     let again = answers.into_iter().last().and_then(Result::ok);
@@ -64,24 +65,24 @@ pub(super) async fn answers_are_independent(given: &Given) -> Verdict {
 /// A dispatch id can be used once. If an enqueue is repeated with the same id and content, it returns the first answer,
 /// whatever happened to the dispatch since then. An enqueue with that id and other content is refused.
 pub(super) async fn a_repeated_enqueue_returns_the_first_answer(given: &Given) -> Verdict {
-    let draft = || keyed("t", "a", "k").available(When::In(Duration::ZERO));
-    let first = put(given, [draft()]).await?.remove(0);
+    let draft = || keyed_dispatch("t", "a", "k").available(When::In(Duration::ZERO));
+    let first = enqueue_all(given, [draft()]).await?.remove(0);
     expect(!first.deduplicated, "the first enqueue was deduplicated")?;
     let claimed = claim(given, "a").await?;
     let mut wanted = first.clone();
     wanted.deduplicated = true;
-    expect_eq(&put(given, [draft()]).await?[0], &wanted)?;
+    expect_eq(&enqueue_all(given, [draft()]).await?[0], &wanted)?;
     settle(given, &claimed, ack()).await?;
-    expect_eq(&put(given, [draft()]).await?[0], &wanted)?;
+    expect_eq(&enqueue_all(given, [draft()]).await?[0], &wanted)?;
     for other in [
         draft().with_priority(1),
         draft().with_max_attempts(1),
         draft().with_payload(json("1")),
         draft().available(When::Now),
-        work("t", "a").available(When::In(Duration::ZERO)),
-        keyed("u", "a", "k").available(When::In(Duration::ZERO)),
+        new_dispatch("t", "a").available(When::In(Duration::ZERO)),
+        keyed_dispatch("u", "a", "k").available(When::In(Duration::ZERO)),
     ] {
-        taken_by(given, other, "a").await?;
+        expect_taken_by(given, other, "a").await?;
     }
     expect_counts(given, [0, 0, 1, 0, 0, 0]).await
 }
@@ -89,33 +90,33 @@ pub(super) async fn a_repeated_enqueue_returns_the_first_answer(given: &Given) -
 /// A dedupe key is taken while a queued or claimed dispatch of the thread has it. Another thread can use the same key
 /// at the same time.
 pub(super) async fn a_key_is_taken_until_its_dispatch_ends(given: &Given) -> Verdict {
-    put(given, [keyed("t", "a", "k")]).await?;
-    taken_by(given, keyed("t", "b", "k"), "a").await?;
-    put(given, [keyed("u", "other", "k"), keyed("t", "c", "other")]).await?;
+    enqueue_all(given, [keyed_dispatch("t", "a", "k")]).await?;
+    expect_taken_by(given, keyed_dispatch("t", "b", "k"), "a").await?;
+    enqueue_all(given, [keyed_dispatch("u", "other", "k"), keyed_dispatch("t", "c", "other")]).await?;
     let claimed = claim(given, "a").await?;
-    taken_by(given, keyed("t", "b", "k"), "a").await?;
+    expect_taken_by(given, keyed_dispatch("t", "b", "k"), "a").await?;
     settle(given, &claimed, store_core::Settlement::Release).await?;
-    taken_by(given, keyed("t", "b", "k"), "a").await?;
+    expect_taken_by(given, keyed_dispatch("t", "b", "k"), "a").await?;
     let claimed = claim(given, "a").await?;
     settle(given, &claimed, ack()).await?;
-    put(given, [keyed("t", "b", "k")]).await?;
-    taken_by(given, keyed("t", "d", "k"), "b").await?;
+    enqueue_all(given, [keyed_dispatch("t", "b", "k")]).await?;
+    expect_taken_by(given, keyed_dispatch("t", "d", "k"), "b").await?;
     mailbox(given)?.cancel(&id("b")).await?;
-    put(given, [keyed("t", "d", "k")]).await.map(drop)
+    enqueue_all(given, [keyed_dispatch("t", "d", "k")]).await.map(drop)
 }
 
 /// An interrupt frees the dedupe keys of the queued dispatches, which it supersedes, but not that of the claimed
 /// dispatch.
 pub(super) async fn an_interrupt_frees_the_keys_of_queued_dispatches(given: &Given) -> Verdict {
-    put(given, [keyed("t", "held", "h")]).await?;
+    enqueue_all(given, [keyed_dispatch("t", "held", "h")]).await?;
     let held = claim(given, "held").await?;
-    put(given, [keyed("t", "a", "k")]).await?;
+    enqueue_all(given, [keyed_dispatch("t", "a", "k")]).await?;
     super::draft::interrupt(given).await?;
-    taken_by(given, keyed("t", "b", "h"), "held").await?;
-    put(given, [keyed("t", "b", "k")]).await?;
-    taken_by(given, keyed("t", "c", "k"), "b").await?;
+    expect_taken_by(given, keyed_dispatch("t", "b", "h"), "held").await?;
+    enqueue_all(given, [keyed_dispatch("t", "b", "k")]).await?;
+    expect_taken_by(given, keyed_dispatch("t", "c", "k"), "b").await?;
     expect_kind(super::draft::try_settle(given, &held, ack()).await?, ErrorKind::StaleEpoch)?;
-    put(given, [keyed("t", "c", "h")]).await.map(drop)
+    enqueue_all(given, [keyed_dispatch("t", "c", "h")]).await.map(drop)
 }
 
 /// If the dispatch that has a dedupe key was claimed and its lease has expired, an enqueue with the same key first ends
@@ -123,27 +124,27 @@ pub(super) async fn an_interrupt_frees_the_keys_of_queued_dispatches(given: &Giv
 /// keeps its key.
 pub(super) async fn a_lost_lease_frees_its_key_only_with_the_last_attempt(given: &Given) -> Verdict {
     for (name, attempts) in [("more", 2), ("last", 1)] {
-        put(given, [keyed(name, name, "k").with_max_attempts(attempts)]).await?;
+        enqueue_all(given, [keyed_dispatch(name, name, "k").with_max_attempts(attempts)]).await?;
         claim(given, name).await?;
     }
     given.advance(super::draft::LEASE - TICK).await;
     for name in ["more", "last"] {
-        taken_by(given, keyed(name, "new", "k"), name).await?;
+        expect_taken_by(given, keyed_dispatch(name, "new", "k"), name).await?;
     }
     given.advance(TICK).await;
-    taken_by(given, keyed("more", "new", "k"), "more").await?;
-    put(given, [keyed("last", "new", "k")]).await?;
-    let lost = is_now(given, "last", DispatchStatus::DeadLetter).await?;
+    expect_taken_by(given, keyed_dispatch("more", "new", "k"), "more").await?;
+    enqueue_all(given, [keyed_dispatch("last", "new", "k")]).await?;
+    let lost = expect_status(given, "last", DispatchStatus::DeadLetter).await?;
     expect_eq((lost.attempts, lost.last_error.as_deref()), (1, Some("lease expired")))?;
-    let again = mailbox(given)?.claim(super::draft::request().of_thread(id("more"))).await?;
-    expect_eq(super::draft::ids(&again), "more")
+    let again = mailbox(given)?.claim(super::draft::claim_request().of_thread(id("more"))).await?;
+    expect_eq(super::draft::claimed_ids(&again), "more")
 }
 
 /// A dispatch with a `max_attempts` of 0 is refused. The thread and the run of a dispatch need not exist.
-pub(super) async fn a_dispatch_needs_an_attempt_but_no_thread(given: &Given) -> Verdict {
-    expect_kind(try_put(given, work("t", "a").with_max_attempts(0)).await?, ErrorKind::Invalid)?;
+pub(super) async fn a_dispatch_needs_an_attempt_but_no_existing_thread(given: &Given) -> Verdict {
+    expect_kind(try_enqueue(given, new_dispatch("t", "a").with_max_attempts(0)).await?, ErrorKind::Invalid)?;
     expect_eq(mailbox(given)?.load_dispatch(&id("a")).await?, None)?;
-    put(given, [work("no such thread", "a").with_max_attempts(1)]).await?;
+    enqueue_all(given, [new_dispatch("no such thread", "a").with_max_attempts(1)]).await?;
     claim(given, "a").await.map(drop)
 }
 
@@ -152,12 +153,12 @@ pub(super) async fn a_dispatch_needs_an_attempt_but_no_thread(given: &Given) -> 
 pub(super) async fn only_a_queued_dispatch_can_be_cancelled(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     expect_kind(store.cancel(&id("unknown")).await, ErrorKind::NotFound)?;
-    put(given, [work("t", "a"), later("t", "b", LATER)]).await?;
+    enqueue_all(given, [new_dispatch("t", "a"), delayed_dispatch("t", "b", LATER)]).await?;
     for name in ["a", "b"] {
         let gone = store.cancel(&id(name)).await?;
-        expect_eq(&gone, &is_now(given, name, DispatchStatus::Cancelled).await?)?;
+        expect_eq(&gone, &expect_status(given, name, DispatchStatus::Cancelled).await?)?;
     }
-    let claimed = held(given, "c").await?;
+    let claimed = enqueue_and_claim(given, "c").await?;
     let error = expect_kind(store.cancel(&id("c")).await, ErrorKind::InvalidTransition)?;
     expect_eq(error.to_string(), "dispatch `c` cannot go from claimed to cancelled".to_owned())?;
     settle(given, &claimed, ack()).await?;
@@ -189,8 +190,11 @@ pub(super) async fn a_call_has_a_thousand_dispatches_at_most(given: &Given) -> V
 pub(super) async fn a_payload_has_a_limit(given: &Given) -> Verdict {
     let given = given.with_limits(|limits| limits.record_bytes = 2_000).await?;
     let text = |bytes: usize| json(&format!("\"{}\"", "x".repeat(bytes - 2)));
-    expect_kind(try_put(&given, work("t", "b").with_payload(text(2_001))).await?, ErrorKind::LimitExceeded)?;
-    put(&given, [work("t", "a").with_payload(text(2_000))]).await?;
+    expect_kind(
+        try_enqueue(&given, new_dispatch("t", "b").with_payload(text(2_001))).await?,
+        ErrorKind::LimitExceeded,
+    )?;
+    enqueue_all(&given, [new_dispatch("t", "a").with_payload(text(2_000))]).await?;
     let claimed = claim(&given, "a").await?;
     let result = |bytes| store_core::Settlement::Ack { result: Some(text(bytes)) };
     expect_kind(super::draft::try_settle(&given, &claimed, result(2_001)).await?, ErrorKind::LimitExceeded)?;

@@ -5,26 +5,28 @@ use store_core::{
 };
 
 use super::draft::{
-    LEASE, TICK, ack, claim, expect_counts, held, in_order, interrupt, is_now, keyed, later, load, mailbox,
-    nothing_to_claim, of_t, put, refuse_holder, settle, taken_by, try_settle, work,
+    LEASE, TICK, ack, claim, delayed_dispatch, enqueue_all, enqueue_and_claim, expect_counts, expect_holder_refused,
+    expect_nothing_to_claim, expect_status, expect_taken_by, filter_of_t, interrupt, keyed_dispatch, list_ids_in_order,
+    load, mailbox, new_dispatch, settle, try_settle,
 };
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq, expect_kind, expect_some},
     given::{id, race_two},
-    log::draft::user,
+    log::draft::user_entry,
 };
 
 /// An interrupt raises the epoch of the thread and supersedes its queued dispatches. From then on reads show them as
 /// superseded, with the time and the reason of the interrupt. The claimed dispatch stays claimed.
 pub(super) async fn an_interrupt_supersedes_queued_dispatches(given: &Given) -> Verdict {
-    let claimed = held(given, "held").await?;
-    put(given, [work("t", "a"), later("t", "b", LEASE), keyed("t", "c", "k")]).await?;
+    let claimed = enqueue_and_claim(given, "held").await?;
+    enqueue_all(given, [new_dispatch("t", "a"), delayed_dispatch("t", "b", LEASE), keyed_dispatch("t", "c", "k")])
+        .await?;
     given.advance(TICK).await;
     let done = interrupt(given).await?;
     expect_eq((done.epoch, done.superseded, done.claimed, done.fence.is_none()), (1, 3, Some(id("held")), true))?;
     for name in ["a", "b", "c"] {
-        let dispatch = is_now(given, name, DispatchStatus::Superseded).await?;
+        let dispatch = expect_status(given, name, DispatchStatus::Superseded).await?;
         expect_eq(
             (dispatch.finished_at, dispatch.reason.as_deref(), dispatch.epoch),
             (Some(done.at), Some("stop"), 0),
@@ -32,12 +34,18 @@ pub(super) async fn an_interrupt_supersedes_queued_dispatches(given: &Given) -> 
         expect(dispatch.updated_at >= done.at, "the dispatch was not updated")?;
         expect_kind(mailbox(given)?.cancel(&id(name)).await, ErrorKind::InvalidTransition)?;
     }
-    is_now(given, "held", DispatchStatus::Claimed).await?;
+    expect_status(given, "held", DispatchStatus::Claimed).await?;
     expect_counts(given, [0, 1, 0, 0, 3, 0]).await?;
-    expect_eq(in_order(given, of_t().in_status([DispatchStatus::Superseded]), DispatchOrder::End).await?, "a b c")?;
-    expect_eq(in_order(given, of_t().in_status([DispatchStatus::Queued]), DispatchOrder::Creation).await?, "")?;
+    expect_eq(
+        list_ids_in_order(given, filter_of_t().in_status([DispatchStatus::Superseded]), DispatchOrder::End).await?,
+        "a b c",
+    )?;
+    expect_eq(
+        list_ids_in_order(given, filter_of_t().in_status([DispatchStatus::Queued]), DispatchOrder::Creation).await?,
+        "",
+    )?;
     expect_kind(try_settle(given, &claimed, ack()).await?, ErrorKind::StaleEpoch)?;
-    nothing_to_claim(given).await
+    expect_nothing_to_claim(given).await
 }
 
 /// A superseded dispatch shows the reason and the time of the interrupt that superseded it, not of a later one.
@@ -45,12 +53,12 @@ pub(super) async fn each_dispatch_shows_the_interrupt_that_superseded_it(given: 
     let store = mailbox(given)?;
     let mut times = Vec::new();
     for (name, reason) in [("a", "first"), ("b", "second"), ("c", "third")] {
-        put(given, [work("t", name)]).await?;
+        enqueue_all(given, [new_dispatch("t", name)]).await?;
         times.push((name, reason, store.interrupt(Interrupt::new(id("t")).because(reason)).await?.at));
         given.advance(TICK).await;
     }
     for (name, reason, at) in times {
-        let dispatch = is_now(given, name, DispatchStatus::Superseded).await?;
+        let dispatch = expect_status(given, name, DispatchStatus::Superseded).await?;
         expect_eq((dispatch.reason.as_deref(), dispatch.finished_at), (Some(reason), Some(at)))?;
     }
     expect_counts(given, [0, 0, 0, 0, 3, 0]).await
@@ -60,51 +68,54 @@ pub(super) async fn each_dispatch_shows_the_interrupt_that_superseded_it(given: 
 /// remembers the last 20 keys.
 pub(super) async fn a_key_makes_an_interrupt_repeatable(given: &Given) -> Verdict {
     let store = mailbox(given)?;
-    let keyed = |key: &str| store.interrupt(Interrupt::new(id("t")).with_key(id(key)));
-    put(given, [work("t", "a")]).await?;
-    let first = keyed("k0").await?;
-    put(given, [work("t", "b")]).await?;
-    let mut again = keyed("k0").await?;
+    let keyed_interrupt = |key: &str| store.interrupt(Interrupt::new(id("t")).with_key(id(key)));
+    enqueue_all(given, [new_dispatch("t", "a")]).await?;
+    let first = keyed_interrupt("k0").await?;
+    enqueue_all(given, [new_dispatch("t", "b")]).await?;
+    let mut again = keyed_interrupt("k0").await?;
     expect(again.deduplicated, "the repeated interrupt was not deduplicated")?;
     again.deduplicated = false;
     expect_eq(again, first)?;
-    is_now(given, "b", DispatchStatus::Queued).await?;
+    expect_status(given, "b", DispatchStatus::Queued).await?;
     let other = store.interrupt(Interrupt::new(id("u")).with_key(id("k0"))).await?;
     expect_eq((other.epoch, other.deduplicated), (1, false))?;
     for at in 1..20 {
-        expect_eq(keyed(&format!("k{at}")).await?.epoch, at + 1)?;
+        expect_eq(keyed_interrupt(&format!("k{at}")).await?.epoch, at + 1)?;
     }
     interrupt(given).await?;
-    expect(keyed("k0").await?.deduplicated && keyed("k19").await?.deduplicated, "a key of the last 20 was forgotten")?;
+    expect(
+        keyed_interrupt("k0").await?.deduplicated && keyed_interrupt("k19").await?.deduplicated,
+        "a key of the last 20 was forgotten",
+    )?;
     expect_eq(store.load_epoch(&id("t")).await?, 21)
 }
 
 /// The first interrupt of an unknown thread begins epoch 1. Purging superseded dispatches does not change the epoch.
-pub(super) async fn epochs_never_fall(given: &Given) -> Verdict {
+pub(super) async fn epochs_never_decrease(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     expect_eq(store.load_epoch(&id("t")).await?, 0)?;
     expect_eq(interrupt(given).await?.epoch, 1)?;
-    put(given, [work("t", "a")]).await?;
+    enqueue_all(given, [new_dispatch("t", "a")]).await?;
     let last = interrupt(given).await?;
     given.advance(TICK).await;
     let purge = store_core::Purge::new(last.at.saturating_add(TICK));
     expect_eq(store.purge(purge).await?.removed, 1)?;
     expect_eq(store.load_epoch(&id("t")).await?, 2)?;
-    expect_eq(put(given, [work("t", "b")]).await?[0].epoch, 2)
+    expect_eq(enqueue_all(given, [new_dispatch("t", "b")]).await?[0].epoch, 2)
 }
 
 /// A dispatch that is enqueued after an interrupt has the new epoch, and can be claimed as soon as the thread has no
 /// claim.
 pub(super) async fn a_dispatch_enqueued_after_an_interrupt_can_be_claimed(given: &Given) -> Verdict {
-    let claimed = held(given, "held").await?;
-    put(given, [work("t", "old")]).await?;
+    let claimed = enqueue_and_claim(given, "held").await?;
+    enqueue_all(given, [new_dispatch("t", "old")]).await?;
     interrupt(given).await?;
-    expect_eq(put(given, [work("t", "new")]).await?[0].epoch, 1)?;
-    nothing_to_claim(given).await?;
+    expect_eq(enqueue_all(given, [new_dispatch("t", "new")]).await?[0].epoch, 1)?;
+    expect_nothing_to_claim(given).await?;
     expect_kind(try_settle(given, &claimed, ack()).await?, ErrorKind::StaleEpoch)?;
     let next = claim(given, "new").await?;
     settle(given, &next, ack()).await?;
-    nothing_to_claim(given).await?;
+    expect_nothing_to_claim(given).await?;
     expect_counts(given, [0, 0, 1, 0, 2, 0]).await
 }
 
@@ -113,7 +124,7 @@ pub(super) async fn an_enqueue_takes_effect_before_or_after_an_interrupt(given: 
     for round in 0..30 {
         let (thread, name) = (format!("t{round}"), format!("d{round}"));
         let (one, two) = (mailbox(given)?, mailbox(given)?);
-        let (draft, of) = (work(&thread, &name), id::<ThreadId>(&thread));
+        let (draft, of) = (new_dispatch(&thread, &name), id::<ThreadId>(&thread));
         let (_, interrupted) =
             race_two(
                 async move { one.enqueue(vec![draft]).await },
@@ -129,11 +140,11 @@ pub(super) async fn an_enqueue_takes_effect_before_or_after_an_interrupt(given: 
 
 /// An interrupt affects only its own thread.
 pub(super) async fn an_interrupt_affects_only_its_thread(given: &Given) -> Verdict {
-    put(given, [work("t", "a"), work("u", "b")]).await?;
+    enqueue_all(given, [new_dispatch("t", "a"), new_dispatch("u", "b")]).await?;
     interrupt(given).await?;
     expect_eq(mailbox(given)?.load_epoch(&id("u")).await?, 0)?;
     claim(given, "b").await?;
-    nothing_to_claim(given).await
+    expect_nothing_to_claim(given).await
 }
 
 /// After an interrupt every write of the holder is refused with `StaleEpoch`. The first of these writes supersedes
@@ -141,9 +152,9 @@ pub(super) async fn an_interrupt_affects_only_its_thread(given: &Given) -> Verdi
 pub(super) async fn a_holder_loses_its_claim_to_an_interrupt(given: &Given) -> Verdict {
     for write in 0..3 {
         let name = format!("d{write}");
-        let claimed = held(given, &name).await?;
+        let claimed = enqueue_and_claim(given, &name).await?;
         interrupt(given).await?;
-        is_now(given, &name, DispatchStatus::Claimed).await?;
+        expect_status(given, &name, DispatchStatus::Claimed).await?;
         let (store, claim) = (mailbox(given)?, claimed.claim());
         let kind = ErrorKind::StaleEpoch;
         match write {
@@ -151,9 +162,9 @@ pub(super) async fn a_holder_loses_its_claim_to_an_interrupt(given: &Given) -> V
             1 => expect_kind(store.start(&claim, id("i")).await, kind).map(drop)?,
             _ => expect_kind(try_settle(given, &claimed, ack()).await?, kind).map(drop)?,
         }
-        let dispatch = is_now(given, &name, DispatchStatus::Superseded).await?;
+        let dispatch = expect_status(given, &name, DispatchStatus::Superseded).await?;
         expect_eq((dispatch.reason.as_deref(), dispatch.attempts, dispatch.history.len()), (Some("stop"), 0, 1))?;
-        refuse_holder(given, &claimed, ErrorKind::StaleEpoch).await?;
+        expect_holder_refused(given, &claimed, ErrorKind::StaleEpoch).await?;
     }
     Ok(())
 }
@@ -161,28 +172,28 @@ pub(super) async fn a_holder_loses_its_claim_to_an_interrupt(given: &Given) -> V
 /// If a thread was interrupted and the lease of its claim has expired, the next claim does not return the dispatch, but
 /// supersedes it.
 pub(super) async fn the_expired_claim_of_an_interrupted_thread_is_superseded(given: &Given) -> Verdict {
-    held(given, "a").await?;
+    enqueue_and_claim(given, "a").await?;
     interrupt(given).await?;
     given.advance(LEASE).await;
-    nothing_to_claim(given).await?;
-    let dispatch = is_now(given, "a", DispatchStatus::Superseded).await?;
+    expect_nothing_to_claim(given).await?;
+    let dispatch = expect_status(given, "a", DispatchStatus::Superseded).await?;
     expect_eq((dispatch.attempts, dispatch.reason.as_deref()), (0, Some("stop")))
 }
 
 /// An interrupt that takes over also supersedes the claimed dispatch. The next dispatch of the thread can then be
 /// claimed, and the writes of the old holder are refused with `StaleEpoch`.
 pub(super) async fn a_take_over_frees_the_thread(given: &Given) -> Verdict {
-    let claimed = held(given, "a").await?;
+    let claimed = enqueue_and_claim(given, "a").await?;
     let store = mailbox(given)?;
     let request = Interrupt::new(id("t")).because("mine").with_key(id("k")).taking_over();
     let done = store.interrupt(request.clone()).await?;
     let fence = expect_some(done.fence.clone(), "fence")?;
     expect(fence.claim > claimed.number, "the claim number did not increase")?;
-    let dispatch = is_now(given, "a", DispatchStatus::Superseded).await?;
+    let dispatch = expect_status(given, "a", DispatchStatus::Superseded).await?;
     expect_eq((dispatch.reason.as_deref(), done.claimed), (Some("mine"), Some(id("a"))))?;
     expect_eq(store.interrupt(request).await?.fence, Some(fence.clone()))?;
-    refuse_holder(given, &claimed, ErrorKind::StaleEpoch).await?;
-    let next = held(given, "b").await?;
+    expect_holder_refused(given, &claimed, ErrorKind::StaleEpoch).await?;
+    let next = enqueue_and_claim(given, "b").await?;
     expect(next.number > fence.claim, "the claim number did not increase")?;
     settle(given, &next, Settlement::Release).await.map(drop)
 }
@@ -190,40 +201,40 @@ pub(super) async fn a_take_over_frees_the_thread(given: &Given) -> Verdict {
 /// An interrupt that takes over returns a fence. The caller can write to the thread under this fence until the next
 /// claim. The old holder can no longer write.
 pub(super) async fn a_take_over_fences_out_the_old_holder(given: &Given) -> Verdict {
-    let claimed = held(given, "a").await?;
+    let claimed = enqueue_and_claim(given, "a").await?;
     let done = mailbox(given)?.interrupt(Interrupt::new(id("t")).taking_over()).await?;
     let fence = expect_some(done.fence, "fence")?;
     let commit =
         |key: &str, entry: NewEntry| Commit::new(id("t")).expecting(Expect::Any).with_key(id(key)).entry(entry);
-    given.accept(commit("mine", user("a")).fenced(fence.clone())).await?;
-    let late = commit("late", user("b")).fenced(claimed.fence());
+    given.expect_accepted(commit("mine", user_entry("a")).fenced(fence.clone())).await?;
+    let late = commit("late", user_entry("b")).fenced(claimed.fence());
     expect_kind(given.commits()?.commit(late).await, ErrorKind::StaleEpoch)?;
-    given.accept(commit("again", user("c")).fenced(fence.clone())).await?;
+    given.expect_accepted(commit("again", user_entry("c")).fenced(fence.clone())).await?;
     // The right claim number with a wrong token is not enough.
     let mut forged = fence.clone();
     forged.token = ClaimToken::new("forged");
-    let refused = given.commits()?.commit(commit("forged", user("f")).fenced(forged)).await;
+    let refused = given.commits()?.commit(commit("forged", user_entry("f")).fenced(forged)).await;
     expect(refused.is_err_and(|error| error.kind() != ErrorKind::Unavailable), "a forged fence was accepted")?;
-    let next = held(given, "b").await?;
-    given.accept(commit("next", user("d")).fenced(next.fence())).await?;
-    let refused = given.commits()?.commit(commit("over", user("e")).fenced(fence)).await;
+    let next = enqueue_and_claim(given, "b").await?;
+    given.expect_accepted(commit("next", user_entry("d")).fenced(next.fence())).await?;
+    let refused = given.commits()?.commit(commit("over", user_entry("e")).fenced(fence)).await;
     let error = refused.err().ok_or_else(|| crate::Failure::new("the old fence was accepted"))?;
     expect(matches!(error.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch), format!("{error:?}"))
 }
 
 /// The dispatches that an interrupt superseded can be listed by their epoch.
 pub(super) async fn superseded_dispatches_are_found_by_epoch(given: &Given) -> Verdict {
-    put(given, [work("t", "a"), work("t", "b")]).await?;
+    enqueue_all(given, [new_dispatch("t", "a"), new_dispatch("t", "b")]).await?;
     interrupt(given).await?;
-    put(given, [work("t", "c")]).await?;
+    enqueue_all(given, [new_dispatch("t", "c")]).await?;
     interrupt(given).await?;
-    put(given, [work("t", "d")]).await?;
+    enqueue_all(given, [new_dispatch("t", "d")]).await?;
     for (epoch, wanted) in [(0, "a b"), (1, "c"), (2, "")] {
-        let mut filter = of_t().in_status([DispatchStatus::Superseded]);
+        let mut filter = filter_of_t().in_status([DispatchStatus::Superseded]);
         filter.epoch = Some(epoch);
         for order in [DispatchOrder::Creation, DispatchOrder::End] {
-            expect_eq(in_order(given, filter.clone(), order).await?, wanted)?;
+            expect_eq(list_ids_in_order(given, filter.clone(), order).await?, wanted)?;
         }
     }
-    taken_by(given, work("t", "a").with_priority(3), "a").await
+    expect_taken_by(given, new_dispatch("t", "a").with_priority(3), "a").await
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use store_core::{AttemptEnd, ClaimRef, ClaimToken, DispatchStatus, ErrorKind, PageRequest, Settlement};
 
 use super::draft::{
-    LEASE, TICK, ack, claim, claim_next, expect_counts, held, is_now, mailbox, names, nothing_to_claim, put,
-    refuse_holder, request, settle, try_settle, work,
+    LEASE, TICK, ack, claim, claim_next, claim_request, dispatch_ids, enqueue_all, enqueue_and_claim, expect_counts,
+    expect_holder_refused, expect_nothing_to_claim, expect_status, mailbox, new_dispatch, settle, try_settle,
 };
 use crate::{
     Given, Verdict,
@@ -17,11 +17,11 @@ use crate::{
 /// At exactly `lease_until` a lease has expired. Reads still show the dispatch as claimed. The next claim takes the
 /// dispatch over and counts the lost attempt. After that the old token is invalid.
 pub(super) async fn an_expired_lease_can_be_claimed(given: &Given) -> Verdict {
-    let first = held(given, "a").await?;
+    let first = enqueue_and_claim(given, "a").await?;
     given.advance(LEASE - TICK).await;
-    nothing_to_claim(given).await?;
+    expect_nothing_to_claim(given).await?;
     given.advance(TICK).await;
-    is_now(given, "a", DispatchStatus::Claimed).await?;
+    expect_status(given, "a", DispatchStatus::Claimed).await?;
     expect_counts(given, [0, 1, 0, 0, 0, 0]).await?;
     let ready = mailbox(given)?.list_ready_threads(PageRequest::default()).await?.items;
     expect_eq(ready.iter().map(|ready| ready.next.as_str()).collect::<Vec<_>>(), vec!["a"])?;
@@ -30,55 +30,55 @@ pub(super) async fn an_expired_lease_can_be_claimed(given: &Given) -> Verdict {
     expect_eq((second.dispatch.attempts, second.dispatch.last_error.as_deref()), (1, Some("lease expired")))?;
     let lost = second.dispatch.history.last().map(|attempt| (attempt.end, attempt.claim));
     expect_eq(lost, Some((AttemptEnd::LeaseExpired, first.number)))?;
-    refuse_holder(given, &first, ErrorKind::ClaimLost).await?;
+    expect_holder_refused(given, &first, ErrorKind::ClaimLost).await?;
     settle(given, &second, ack()).await.map(drop)
 }
 
 /// If the lease of the last attempt expires, the dispatch becomes a dead letter and is not claimed again.
 pub(super) async fn the_last_lost_lease_makes_a_dead_letter(given: &Given) -> Verdict {
-    put(given, [work("t", "a").with_max_attempts(2), work("t", "b")]).await?;
+    enqueue_all(given, [new_dispatch("t", "a").with_max_attempts(2), new_dispatch("t", "b")]).await?;
     for _ in 0..2 {
         claim(given, "a").await?;
         given.advance(LEASE).await;
     }
     claim(given, "b").await?;
-    let dead = is_now(given, "a", DispatchStatus::DeadLetter).await?;
+    let dead = expect_status(given, "a", DispatchStatus::DeadLetter).await?;
     expect_eq((dead.attempts, dead.history.len(), dead.last_error.as_deref()), (2, 2, Some("lease expired")))?;
     expect_counts(given, [0, 1, 0, 0, 0, 1]).await
 }
 
 /// After a lease has expired, its holder can still extend and settle the claim until another caller has claimed the
 /// dispatch.
-pub(super) async fn the_token_decides_and_not_the_clock(given: &Given) -> Verdict {
-    let claimed = held(given, "a").await?;
+pub(super) async fn an_expired_claim_is_valid_until_another_caller_claims(given: &Given) -> Verdict {
+    let claimed = enqueue_and_claim(given, "a").await?;
     given.advance(LEASE * 3).await;
     let store = mailbox(given)?;
     let extended = store.extend(&claimed.claim(), LEASE).await?;
-    nothing_to_claim(given).await?;
+    expect_nothing_to_claim(given).await?;
     given.advance(LEASE - TICK).await;
-    nothing_to_claim(given).await?;
+    expect_nothing_to_claim(given).await?;
     expect_eq(extended.number, claimed.number)?;
     given.advance(LEASE).await;
     expect_eq(settle(given, &claimed, ack()).await?.status, DispatchStatus::Acked)?;
-    nothing_to_claim(given).await
+    expect_nothing_to_claim(given).await
 }
 
 /// `extend` sets the end of the lease to store time plus the extension, even if the old end was later. With any token
 /// but that of the claim, it is refused with `ClaimLost`.
 pub(super) async fn an_extension_counts_from_now(given: &Given) -> Verdict {
-    let claimed = held(given, "a").await?;
+    let claimed = enqueue_and_claim(given, "a").await?;
     let store = mailbox(given)?;
     given.advance(Duration::from_secs(10)).await;
     for lease in [LEASE * 2, LEASE / 2] {
         let held = store.extend(&claimed.claim(), lease).await?;
         expect_eq(held.lease_until, held.claimed_at.saturating_add(Duration::from_secs(10) + lease))?;
-        expect_eq(is_now(given, "a", DispatchStatus::Claimed).await?.claim, Some(held))?;
+        expect_eq(expect_status(given, "a", DispatchStatus::Claimed).await?.claim, Some(held))?;
     }
     let forged = ClaimRef::new(id("a"), ClaimToken::new("forged"));
     expect_kind(store.extend(&forged, LEASE).await, ErrorKind::ClaimLost)?;
     expect_kind(store.extend(&ClaimRef::new(id("b"), claimed.token.clone()), LEASE).await, ErrorKind::ClaimLost)?;
     given.advance(LEASE / 2 - TICK).await;
-    nothing_to_claim(given).await?;
+    expect_nothing_to_claim(given).await?;
     given.advance(TICK).await;
     claim(given, "a").await.map(drop)
 }
@@ -86,41 +86,41 @@ pub(super) async fn an_extension_counts_from_now(given: &Given) -> Verdict {
 /// After another caller has claimed the dispatch, every write of the old holder is refused and changes nothing, even
 /// when the new claim was released or settled.
 pub(super) async fn an_old_holder_writes_nothing(given: &Given) -> Verdict {
-    let first = held(given, "a").await?;
+    let first = enqueue_and_claim(given, "a").await?;
     given.advance(LEASE).await;
     let second = claim(given, "a").await?;
-    refuse_holder(given, &first, ErrorKind::ClaimLost).await?;
-    is_now(given, "a", DispatchStatus::Claimed).await?;
+    expect_holder_refused(given, &first, ErrorKind::ClaimLost).await?;
+    expect_status(given, "a", DispatchStatus::Claimed).await?;
     settle(given, &second, Settlement::Release).await?;
-    refuse_holder(given, &first, ErrorKind::ClaimLost).await?;
-    is_now(given, "a", DispatchStatus::Queued).await?;
+    expect_holder_refused(given, &first, ErrorKind::ClaimLost).await?;
+    expect_status(given, "a", DispatchStatus::Queued).await?;
     let third = claim(given, "a").await?;
     settle(given, &third, ack()).await?;
-    refuse_holder(given, &first, ErrorKind::ClaimLost).await?;
-    is_now(given, "a", DispatchStatus::Acked).await.map(drop)
+    expect_holder_refused(given, &first, ErrorKind::ClaimLost).await?;
+    expect_status(given, "a", DispatchStatus::Acked).await.map(drop)
 }
 
 /// If one call has a settlement of an old holder of a thread and one of the new holder, the former is refused and the
 /// latter is accepted, in either order.
 pub(super) async fn an_old_holder_is_refused_in_the_same_call_as_the_new_one(given: &Given) -> Verdict {
-    for (old, new, turned) in [("a", "b", false), ("c", "d", true)] {
-        put(given, [work("t", old).with_max_attempts(1), work("t", new)]).await?;
+    for (old, new, is_reversed) in [("a", "b", false), ("c", "d", true)] {
+        enqueue_all(given, [new_dispatch("t", old).with_max_attempts(1), new_dispatch("t", new)]).await?;
         let lost = claim(given, old).await?;
         given.advance(LEASE).await;
         let held = claim(given, new).await?;
         let mut ends = vec![(lost.claim(), ack()), (held.claim(), ack())];
-        if turned {
+        if is_reversed {
             ends.reverse();
         }
         let mut answers = mailbox(given)?.settle(ends).await?;
-        if turned {
+        if is_reversed {
             answers.reverse();
         }
         expect_eq(answers.len(), 2)?;
         expect_eq(&answers.pop().transpose()?.map(|settled| settled.status), &Some(DispatchStatus::Acked))?;
         expect_kind(answers.remove(0), ErrorKind::ClaimLost)?;
-        is_now(given, old, DispatchStatus::DeadLetter).await?;
-        is_now(given, new, DispatchStatus::Acked).await?;
+        expect_status(given, old, DispatchStatus::DeadLetter).await?;
+        expect_status(given, new, DispatchStatus::Acked).await?;
     }
     expect_counts(given, [0, 0, 2, 0, 0, 2]).await
 }
@@ -129,7 +129,7 @@ pub(super) async fn an_old_holder_is_refused_in_the_same_call_as_the_new_one(giv
 /// two succeeds.
 pub(super) async fn a_settlement_and_a_competing_claim_have_one_winner(given: &Given) -> Verdict {
     for round in 0..20 {
-        let claimed = held(given, &format!("d{round}")).await?;
+        let claimed = enqueue_and_claim(given, &format!("d{round}")).await?;
         given.advance(LEASE).await;
         let store = mailbox(given)?;
         let ends = race(2, |task| {
@@ -137,7 +137,7 @@ pub(super) async fn a_settlement_and_a_competing_claim_have_one_winner(given: &G
             async move {
                 match task {
                     0 => store.settle(vec![(claimed.claim(), ack())]).await.map(|ends| ends[0].is_ok()),
-                    _ => store.claim(request()).await.map(|claims| !claims.claimed.is_empty()),
+                    _ => store.claim(claim_request()).await.map(|claims| !claims.claimed.is_empty()),
                 }
             }
         })
@@ -145,7 +145,7 @@ pub(super) async fn a_settlement_and_a_competing_claim_have_one_winner(given: &G
         let won = ends.into_iter().collect::<store_core::Result<Vec<_>>>()?;
         expect_eq(won.iter().filter(|won| **won).count(), 1)?;
         let status = if won[0] { DispatchStatus::Acked } else { DispatchStatus::Claimed };
-        is_now(given, &format!("d{round}"), status).await?;
+        expect_status(given, &format!("d{round}"), status).await?;
         given.store().delete_tenant(&id("default")).await?;
     }
     Ok(())
@@ -153,8 +153,8 @@ pub(super) async fn a_settlement_and_a_competing_claim_have_one_winner(given: &G
 
 /// The first `start` of a claim records which instance works on the dispatch, and since when. A repeat by the same
 /// instance changes nothing, and a call by another instance is refused.
-pub(super) async fn work_is_started_once(given: &Given) -> Verdict {
-    let claimed = held(given, "a").await?;
+pub(super) async fn a_claim_is_started_by_one_instance(given: &Given) -> Verdict {
+    let claimed = enqueue_and_claim(given, "a").await?;
     let (store, claim) = (mailbox(given)?, claimed.claim());
     given.advance(TICK).await;
     let started = store.start(&claim, id("i")).await?;
@@ -165,7 +165,7 @@ pub(super) async fn work_is_started_once(given: &Given) -> Verdict {
     given.advance(TICK).await;
     expect_eq(&store.start(&claim, id("i")).await?, &started)?;
     expect_kind(store.start(&claim, id("j")).await, ErrorKind::InvalidTransition)?;
-    expect_eq(is_now(given, "a", DispatchStatus::Claimed).await?.claim, Some(started))?;
+    expect_eq(expect_status(given, "a", DispatchStatus::Claimed).await?.claim, Some(started))?;
     let forged = ClaimRef::new(id("a"), ClaimToken::new("forged"));
     expect_kind(store.start(&forged, id("i")).await, ErrorKind::ClaimLost)?;
     settle(given, &claimed, Settlement::Release).await?;
@@ -178,28 +178,32 @@ pub(super) async fn work_is_started_once(given: &Given) -> Verdict {
 /// claims, and reports which dispatches were requeued, dead-lettered or superseded.
 pub(super) async fn a_reclaim_ends_expired_claims(given: &Given) -> Verdict {
     let drafts = [("a", "a1", 2), ("b", "b1", 1), ("t", "c1", 2), ("z", "d1", 2)];
-    put(given, drafts.map(|(thread, name, attempts)| work(thread, name).with_max_attempts(attempts))).await?;
+    enqueue_all(given, drafts.map(|(thread, name, attempts)| new_dispatch(thread, name).with_max_attempts(attempts)))
+        .await?;
     let store = mailbox(given)?;
-    store.claim(request().up_to(3)).await?;
+    store.claim(claim_request().up_to(3)).await?;
     given.advance(TICK).await;
-    store.claim(request()).await?;
+    store.claim(claim_request()).await?;
     super::draft::interrupt(given).await?;
     given.advance(LEASE - TICK).await;
     expect_kind(store.reclaim(0).await, ErrorKind::Invalid)?;
-    expect_eq(store.reclaim(1).await?.requeued, names(["a1"]))?;
+    expect_eq(store.reclaim(1).await?.requeued, dispatch_ids(["a1"]))?;
     let rest = store.reclaim(1_000).await?;
-    expect_eq((rest.requeued, rest.dead_lettered, rest.superseded), (vec![], names(["b1"]), names(["c1"])))?;
+    expect_eq(
+        (rest.requeued, rest.dead_lettered, rest.superseded),
+        (vec![], dispatch_ids(["b1"]), dispatch_ids(["c1"])),
+    )?;
     expect_eq(store.reclaim(1_000).await?, store_core::Reclaimed::default())?;
-    let requeued = is_now(given, "a1", DispatchStatus::Queued).await?;
+    let requeued = expect_status(given, "a1", DispatchStatus::Queued).await?;
     expect_eq((requeued.attempts, requeued.history.len()), (1, 1))?;
-    is_now(given, "d1", DispatchStatus::Claimed).await.map(drop)
+    expect_status(given, "d1", DispatchStatus::Claimed).await.map(drop)
 }
 
 /// If several reclaims run at the same time, exactly one of them reports each ended claim.
 pub(super) async fn concurrent_reclaims_count_each_claim_once(given: &Given) -> Verdict {
-    put(given, (0..40).map(|at| work(&format!("t{at}"), &format!("d{at}")))).await?;
+    enqueue_all(given, (0..40).map(|at| new_dispatch(&format!("t{at}"), &format!("d{at}")))).await?;
     let store = mailbox(given)?;
-    store.claim(request().up_to(40)).await?;
+    store.claim(claim_request().up_to(40)).await?;
     given.advance(LEASE).await;
     let ends = race(4, |_| {
         let store = std::sync::Arc::clone(&store);
@@ -210,27 +214,27 @@ pub(super) async fn concurrent_reclaims_count_each_claim_once(given: &Given) -> 
     let count = all.iter_mut().map(|reclaimed| reclaimed.requeued.len()).sum::<usize>();
     expect_eq(count, 40)?;
     for at in 0..40 {
-        expect_eq(is_now(given, &format!("d{at}"), DispatchStatus::Queued).await?.attempts, 1)?;
+        expect_eq(expect_status(given, &format!("d{at}"), DispatchStatus::Queued).await?.attempts, 1)?;
     }
     Ok(())
 }
 
 /// After an attempt was lost, and after a dead letter was requeued, only `history` and `last_error` show what happened
 /// before.
-pub(super) async fn a_lost_attempt_leaves_traces_only_in_the_history(given: &Given) -> Verdict {
-    let first = held(given, "a").await?;
+pub(super) async fn earlier_attempts_show_only_in_history_and_last_error(given: &Given) -> Verdict {
+    let first = enqueue_and_claim(given, "a").await?;
     let store = mailbox(given)?;
     store.start(&first.claim(), id("i")).await?;
     given.advance(LEASE).await;
     store.reclaim(10).await?;
-    let dispatch = is_now(given, "a", DispatchStatus::Queued).await?;
+    let dispatch = expect_status(given, "a", DispatchStatus::Queued).await?;
     expect_eq((dispatch.result, dispatch.reason, dispatch.history.len()), (None, None, 1))?;
     let second = expect_some(claim_next(given).await?, "dispatch")?;
     let held = expect_some(second.dispatch.claim.clone(), "claim")?;
     expect_eq((held.started_at, held.instance), (None, None))?;
     settle(given, &second, Settlement::DeadLetter { error: "bad".to_owned() }).await?;
-    store.requeue(store_core::Requeue::ids(names(["a"]))).await?;
-    let dispatch = is_now(given, "a", DispatchStatus::Queued).await?;
+    store.requeue(store_core::Requeue::ids(dispatch_ids(["a"]))).await?;
+    let dispatch = expect_status(given, "a", DispatchStatus::Queued).await?;
     expect_eq((dispatch.attempts, dispatch.last_error.as_deref()), (0, Some("bad")))?;
     let ends: Vec<_> = dispatch.history.iter().map(|attempt| attempt.end).collect();
     expect_eq(ends, vec![AttemptEnd::LeaseExpired, AttemptEnd::DeadLettered])
@@ -238,9 +242,9 @@ pub(super) async fn a_lost_attempt_leaves_traces_only_in_the_history(given: &Giv
 
 /// A jump of store time may let a lease expire early or late, but never gives a dispatch two holders.
 pub(super) async fn clock_jumps_never_give_a_dispatch_two_holders(given: &Given) -> Verdict {
-    let first = held(given, "a").await?;
+    let first = enqueue_and_claim(given, "a").await?;
     given.set_back(Duration::from_hours(1)).await;
-    nothing_to_claim(given).await?;
+    expect_nothing_to_claim(given).await?;
     given.advance(Duration::from_hours(1) + LEASE).await;
     let second = claim(given, "a").await?;
     expect_kind(try_settle(given, &first, ack()).await?, ErrorKind::ClaimLost)?;

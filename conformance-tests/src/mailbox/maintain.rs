@@ -5,8 +5,8 @@ use std::time::Duration;
 use store_core::{DispatchFilter, DispatchStatus, ErrorKind, Interrupt, Purge, Requeue, Settlement, Timestamp};
 
 use super::draft::{
-    LEASE, TICK, ack, claim, expect_counts, held, interrupt, is_now, keyed, kind, later, load, mailbox, names, put,
-    retry, settle, taken_by, work,
+    LEASE, TICK, ack, claim, delayed_dispatch, dispatch_ids, enqueue_all, enqueue_and_claim, error_kind, expect_counts,
+    expect_status, expect_taken_by, interrupt, keyed_dispatch, load, mailbox, new_dispatch, retry, settle,
 };
 use crate::{
     Given, Verdict,
@@ -20,13 +20,13 @@ pub(super) async fn a_purge_removes_records_that_ended_before_its_time(given: &G
     let store = mailbox(given)?;
     let mut ends = Vec::new();
     for name in ["a", "b", "c"] {
-        let claimed = held(given, name).await?;
+        let claimed = enqueue_and_claim(given, name).await?;
         settle(given, &claimed, ack()).await?;
         ends.extend(load(given, name).await?.finished_at);
         given.advance(TICK).await;
     }
-    let claimed = held(given, "held").await?;
-    put(given, [work("t", "queued")]).await?;
+    let claimed = enqueue_and_claim(given, "held").await?;
+    enqueue_all(given, [new_dispatch("t", "queued")]).await?;
     let with = |before, limit, dry_run| {
         let mut purge = Purge::new(before);
         (purge.limit, purge.dry_run) = (limit, dry_run);
@@ -37,31 +37,32 @@ pub(super) async fn a_purge_removes_records_that_ended_before_its_time(given: &G
     expect_eq(store.purge(with(Timestamp::MAX, 9, true)).await?.removed, 3)?;
     expect_eq(store.purge(with(ends[2], 1, false)).await?.removed, 1)?;
     expect_eq(store.load_dispatch(&id("a")).await?, None)?;
-    is_now(given, "b", DispatchStatus::Acked).await?;
+    expect_status(given, "b", DispatchStatus::Acked).await?;
     expect_eq(store.purge(with(Timestamp::MAX, 9, false)).await?.removed, 2)?;
     expect_counts(given, [1, 1, 0, 0, 0, 0]).await?;
     settle(given, &claimed, ack()).await?;
-    put(given, [work("t", "a").with_priority(1)]).await.map(drop)
+    enqueue_all(given, [new_dispatch("t", "a").with_priority(1)]).await.map(drop)
 }
 
 /// A superseded dispatch ended at the time of its interrupt, and a purge compares that time. Each superseded dispatch
 /// counts towards the limit of a purge.
 pub(super) async fn superseded_dispatches_are_purged_by_the_time_of_their_interrupt(given: &Given) -> Verdict {
     let store = mailbox(given)?;
-    put(given, [keyed("t", "a", "k"), work("t", "b"), later("t", "c", LEASE)]).await?;
+    enqueue_all(given, [keyed_dispatch("t", "a", "k"), new_dispatch("t", "b"), delayed_dispatch("t", "c", LEASE)])
+        .await?;
     given.advance(LEASE).await;
     let at = interrupt(given).await?.at;
-    put(given, [keyed("t", "new", "k")]).await?;
+    enqueue_all(given, [keyed_dispatch("t", "new", "k")]).await?;
     given.advance(TICK).await;
     expect_eq(store.purge(Purge::new(at)).await?.removed, 0)?;
     let mut one = Purge::new(at.saturating_add(TICK));
     one.limit = 2;
     expect_eq(store.purge(one.clone()).await?.removed, 2)?;
     expect_counts(given, [1, 0, 0, 0, 1, 0]).await?;
-    expect_eq(is_now(given, "c", DispatchStatus::Superseded).await?.finished_at, Some(at))?;
+    expect_eq(expect_status(given, "c", DispatchStatus::Superseded).await?.finished_at, Some(at))?;
     expect_eq(store.purge(one).await?.removed, 1)?;
     expect_counts(given, [1, 0, 0, 0, 0, 0]).await?;
-    taken_by(given, keyed("t", "other", "k"), "new").await?;
+    expect_taken_by(given, keyed_dispatch("t", "other", "k"), "new").await?;
     expect_eq(store.interrupt(Interrupt::new(id("t"))).await?.epoch, 2)
 }
 
@@ -69,15 +70,15 @@ pub(super) async fn superseded_dispatches_are_purged_by_the_time_of_their_interr
 /// thread. Each dispatch of the request has its own answer.
 pub(super) async fn dead_letters_can_be_requeued(given: &Given) -> Verdict {
     let store = mailbox(given)?;
-    put(given, [work("t", "a").with_max_attempts(1), work("t", "b")]).await?;
+    enqueue_all(given, [new_dispatch("t", "a").with_max_attempts(1), new_dispatch("t", "b")]).await?;
     let claimed = claim(given, "a").await?;
     settle(given, &claimed, retry(Duration::ZERO)).await?;
     interrupt(given).await?;
-    let answers = store.requeue(Requeue::ids(names(["a", "b", "unknown", "a"]))).await?;
-    let kinds: Vec<_> = answers.iter().map(|(_, answer)| kind(answer)).collect();
+    let answers = store.requeue(Requeue::ids(dispatch_ids(["a", "b", "unknown", "a"]))).await?;
+    let kinds: Vec<_> = answers.iter().map(|(_, answer)| error_kind(answer)).collect();
     let transition = Some(ErrorKind::InvalidTransition);
     expect_eq(kinds, vec![None, transition, Some(ErrorKind::NotFound), transition])?;
-    let back = is_now(given, "a", DispatchStatus::Queued).await?;
+    let back = expect_status(given, "a", DispatchStatus::Queued).await?;
     expect_eq((back.attempts, back.epoch, back.history.len()), (0, 1, 1))?;
     expect_eq(back.last_error.as_deref(), Some("failed"))?;
     let claimed = claim(given, "a").await?;
@@ -90,19 +91,19 @@ pub(super) async fn dead_letters_can_be_requeued(given: &Given) -> Verdict {
 pub(super) async fn requeueing_respects_keys_and_filters(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     for (thread, name) in [("t", "a"), ("t", "b"), ("u", "c"), ("t", "d")] {
-        put(given, [keyed(thread, name, name)]).await?;
+        enqueue_all(given, [keyed_dispatch(thread, name, name)]).await?;
         let claimed = claim(given, name).await?;
         settle(given, &claimed, Settlement::DeadLetter { error: "bad".to_owned() }).await?;
         given.advance(TICK).await;
     }
-    put(given, [keyed("t", "holder", "a")]).await?;
+    enqueue_all(given, [keyed_dispatch("t", "holder", "a")]).await?;
     let filter = || DispatchFilter::of_thread(id("t")).in_status([DispatchStatus::Acked]);
     expect_kind(store.requeue(Requeue::matching(filter(), 0)).await, ErrorKind::Invalid)?;
     let answers = store.requeue(Requeue::matching(filter(), 2)).await?;
-    let found: Vec<_> = answers.iter().map(|(name, answer)| (name.as_str(), kind(answer))).collect();
+    let found: Vec<_> = answers.iter().map(|(name, answer)| (name.as_str(), error_kind(answer))).collect();
     expect_eq(found, vec![("a", Some(ErrorKind::AlreadyExists)), ("b", None)])?;
-    is_now(given, "a", DispatchStatus::DeadLetter).await?;
-    taken_by(given, keyed("t", "e", "b"), "b").await?;
+    expect_status(given, "a", DispatchStatus::DeadLetter).await?;
+    expect_taken_by(given, keyed_dispatch("t", "e", "b"), "b").await?;
     mailbox(given)?.cancel(&id("holder")).await?;
     let answers = store.requeue(Requeue::matching(DispatchFilter::default(), 9)).await?;
     expect_eq(answers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), vec!["a", "c", "d"])

@@ -4,34 +4,36 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use store_core::{ClaimRequest, ErrorKind, MailboxStore, NewDispatch, Purge, Timestamp};
 
-use super::draft::{LEASE, ack, expect_counts, keyed, mailbox, numbers, put, request, work};
+use super::draft::{
+    LEASE, ack, claim_request, counts_by_status, enqueue_all, expect_counts, keyed_dispatch, mailbox, new_dispatch,
+};
 use crate::{
     Failure, Given, Verdict,
-    check::{exactly_one, expect, expect_eq, expect_kinds},
+    check::{expect, expect_eq, expect_exactly_one, expect_kinds},
     given::{id, race},
 };
 
 /// Of several concurrent enqueues with the same dedupe key, exactly one is accepted.
-pub(super) async fn one_key_has_one_winner(given: &Given) -> Verdict {
+pub(super) async fn one_of_several_enqueues_with_the_same_key_is_accepted(given: &Given) -> Verdict {
     for round in 0..20 {
         let store = mailbox(given)?;
         let ends = race(8, |task| {
             let (store, key) = (Arc::clone(&store), format!("k{round}"));
-            async move { store.enqueue(vec![keyed("t", &format!("{key}-{task}"), &key)]).await?.remove(0) }
+            async move { store.enqueue(vec![keyed_dispatch("t", &format!("{key}-{task}"), &key)]).await?.remove(0) }
         });
-        let (_, lost) = exactly_one(ends.await)?;
+        let (_, lost) = expect_exactly_one(ends.await)?;
         expect_kinds(lost, ErrorKind::AlreadyExists)?;
     }
     expect_counts(given, [20, 0, 0, 0, 0, 0]).await
 }
 
 /// All concurrent enqueues take effect, and each caller gets the answers to its own dispatches.
-pub(super) async fn enqueues_lose_nothing(given: &Given) -> Verdict {
+pub(super) async fn concurrent_enqueues_all_take_effect(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     let ends = race(8, |task| {
         let store = Arc::clone(&store);
         async move {
-            let drafts: Vec<NewDispatch> = (0..25).map(|at| work("t", &format!("{task}-{at}"))).collect();
+            let drafts: Vec<NewDispatch> = (0..25).map(|at| new_dispatch("t", &format!("{task}-{at}"))).collect();
             let answers = store.enqueue(drafts).await?.into_iter().collect::<store_core::Result<Vec<_>>>()?;
             let own = answers.iter().enumerate().all(|(at, answer)| answer.id.as_str() == format!("{task}-{at}"));
             Ok::<_, store_core::Error>((own, answers.into_iter().map(|answer| answer.number).collect::<Vec<_>>()))
@@ -54,12 +56,12 @@ pub(super) async fn concurrent_purges_remove_each_dispatch_once(given: &Given) -
     let store = mailbox(given)?;
     for round in 0..20 {
         let names: Vec<_> = (0..10).map(|at| format!("{round}-{at}")).collect();
-        put(given, names.iter().map(|name| work("t", name))).await?;
+        enqueue_all(given, names.iter().map(|name| new_dispatch("t", name))).await?;
         for name in &names {
             store.cancel(&id(name)).await?;
         }
         let ends = race(4, |task| {
-            let (store, own) = (Arc::clone(&store), work("t", &format!("{round}-by-{task}")));
+            let (store, own) = (Arc::clone(&store), new_dispatch("t", &format!("{round}-by-{task}")));
             async move {
                 store.enqueue(vec![own]).await?.remove(0)?;
                 store.purge(Purge::new(Timestamp::MAX)).await
@@ -75,18 +77,18 @@ pub(super) async fn concurrent_purges_remove_each_dispatch_once(given: &Given) -
 
 /// Claims and acknowledges dispatches until none is left, and returns their ids. Fails if a second claim of a thread
 /// succeeds while the thread has a claim.
-async fn work_off(store: Arc<dyn MailboxStore>, worker: usize) -> Result<Vec<String>, Failure> {
+async fn process_all(store: Arc<dyn MailboxStore>, worker: usize) -> Result<Vec<String>, Failure> {
     let mut done = Vec::new();
-    let request = || ClaimRequest::new(id(&format!("w{worker}")), LEASE).up_to(2);
+    let claim_request = || ClaimRequest::new(id(&format!("w{worker}")), LEASE).up_to(2);
     loop {
-        let claims = store.claim(request()).await?.claimed;
+        let claims = store.claim(claim_request()).await?.claimed;
         let waiting = store.count_dispatches(None).await?.queued > 0;
         if claims.is_empty() && !waiting {
             return Ok(done);
         }
         for claimed in claims {
             tokio::task::yield_now().await;
-            let other = store.claim(request().of_thread(claimed.dispatch.thread.clone())).await?;
+            let other = store.claim(claim_request().of_thread(claimed.dispatch.thread.clone())).await?;
             expect_eq(other.claimed.len(), 0)?;
             let settled = store.settle(vec![(claimed.claim(), ack())]).await?.remove(0)?;
             done.push(settled.dispatch.to_string());
@@ -98,26 +100,26 @@ async fn work_off(store: Arc<dyn MailboxStore>, worker: usize) -> Result<Vec<Str
 /// If several workers claim concurrently, each dispatch is returned to exactly one of them, and no thread has two
 /// claims at the same time.
 pub(super) async fn a_dispatch_goes_to_one_claimant(given: &Given) -> Verdict {
-    let drafts: Vec<_> = (0..120).map(|at| work(&format!("t{}", at % 10), &format!("d{at}"))).collect();
-    put(given, drafts).await?;
+    let drafts: Vec<_> = (0..120).map(|at| new_dispatch(&format!("t{}", at % 10), &format!("d{at}"))).collect();
+    enqueue_all(given, drafts).await?;
     let store = mailbox(given)?;
-    let ends = race(8, |worker| work_off(Arc::clone(&store), worker)).await;
+    let ends = race(8, |worker| process_all(Arc::clone(&store), worker)).await;
     let mut done = ends.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
     expect_eq(done.len(), 120)?;
     done.sort();
     done.dedup();
     expect_eq(done.len(), 120)?;
-    expect_eq(numbers(&store.count_dispatches(None).await?), [0, 0, 120, 0, 0, 0])
+    expect_eq(counts_by_status(&store.count_dispatches(None).await?), [0, 0, 120, 0, 0, 0])
 }
 
 /// If several claims run at the same time after a lease has expired, exactly one of them returns the dispatch.
 pub(super) async fn a_lost_lease_has_one_winner(given: &Given) -> Verdict {
-    put(given, [work("t", "a").with_max_attempts(100)]).await?;
+    enqueue_all(given, [new_dispatch("t", "a").with_max_attempts(100)]).await?;
     let store = mailbox(given)?;
     for round in 0..20 {
         let ends = race(8, |_| {
             let store = Arc::clone(&store);
-            async move { store.claim(request()).await.map(|claims| claims.claimed.len()) }
+            async move { store.claim(claim_request()).await.map(|claims| claims.claimed.len()) }
         });
         let taken: usize = ends.await.into_iter().collect::<store_core::Result<Vec<_>>>()?.into_iter().sum();
         expect_eq(taken, 1)?;

@@ -8,23 +8,24 @@ use store_core::{
 };
 
 use super::draft::{
-    LEASE, ack, claim, held, interrupt, is_now, keyed, later, load, mailbox, names, nothing_to_claim, put, request,
-    retry, settle, taken_by, try_settle, work,
+    LEASE, ack, claim, claim_request, delayed_dispatch, dispatch_ids, enqueue_all, enqueue_and_claim,
+    expect_nothing_to_claim, expect_status, expect_taken_by, interrupt, keyed_dispatch, load, mailbox, new_dispatch,
+    retry, settle, try_settle,
 };
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind, expect_some},
-    errors::everything,
+    errors::tenant_as_text,
     given::id,
 };
 
 /// A reopen changes nothing in a mailbox: dispatches, claims, keys, epochs, claim numbers and history are kept.
 pub(super) async fn a_mailbox_survives_a_reopen(given: &Given) -> Verdict {
-    put(given, [work("t", "old")]).await?;
+    enqueue_all(given, [new_dispatch("t", "old")]).await?;
     interrupt(given).await?;
-    let first = held(given, "a").await?;
+    let first = enqueue_and_claim(given, "a").await?;
     settle(given, &first, retry(Duration::from_secs(60))).await?;
-    put(given, [keyed("t", "b", "k"), later("u", "c", LEASE)]).await?;
+    enqueue_all(given, [keyed_dispatch("t", "b", "k"), delayed_dispatch("u", "c", LEASE)]).await?;
     let claimed = claim(given, "b").await?;
     let before = [load(given, "old").await?, load(given, "a").await?, load(given, "b").await?, load(given, "c").await?];
     let counts = mailbox(given)?.count_dispatches(None).await?;
@@ -34,11 +35,11 @@ pub(super) async fn a_mailbox_survives_a_reopen(given: &Given) -> Verdict {
     }
     expect_eq(mailbox(given)?.count_dispatches(None).await?, counts)?;
     expect_eq(mailbox(given)?.load_epoch(&id("t")).await?, 1)?;
-    taken_by(given, keyed("t", "e", "k"), "b").await?;
+    expect_taken_by(given, keyed_dispatch("t", "e", "k"), "b").await?;
     expect(settle(given, &first, retry(Duration::from_secs(60))).await?.deduplicated, "the repeat settled again")?;
     settle(given, &claimed, ack()).await?;
     given.advance(Duration::from_secs(60)).await;
-    let claims = mailbox(given)?.claim(request().up_to(9)).await?.claimed;
+    let claims = mailbox(given)?.claim(claim_request().up_to(9)).await?.claimed;
     expect_eq(claims.len(), 2)?;
     let again = expect_some(claims.iter().find(|again| again.dispatch.id.as_str() == "a"), "retry")?;
     expect(again.number > claimed.number, "the claim number did not increase")
@@ -46,22 +47,22 @@ pub(super) async fn a_mailbox_survives_a_reopen(given: &Given) -> Verdict {
 
 /// After a worker was lost and its lease has expired, another worker can claim its dispatch.
 pub(super) async fn another_worker_can_claim_the_work_of_a_lost_one(given: &Given) -> Verdict {
-    let lost = held(given, "a").await?;
+    let lost = enqueue_and_claim(given, "a").await?;
     given.reopen().await?;
-    nothing_to_claim(given).await?;
+    expect_nothing_to_claim(given).await?;
     given.advance(LEASE).await;
     let next = claim(given, "a").await?;
     expect_kind(try_settle(given, &lost, ack()).await?, ErrorKind::ClaimLost)?;
     settle(given, &next, ack()).await?;
     given.reopen().await?;
-    is_now(given, "a", DispatchStatus::Acked).await.map(drop)
+    expect_status(given, "a", DispatchStatus::Acked).await.map(drop)
 }
 
 /// Returns a description of everything that can be read from the mailbox.
-async fn seen(given: &Given) -> Result<Vec<String>, Failure> {
+async fn read_everything(given: &Given) -> Result<Vec<String>, Failure> {
     let (store, t): (_, &ThreadId) = (mailbox(given)?, &id("t"));
-    let mut all = everything(&given.stores()?).await?;
-    let query = |order| DispatchQuery::new(super::draft::of_t()).ordered(order, Direction::Forward);
+    let mut all = tenant_as_text(&given.stores()?).await?;
+    let query = |order| DispatchQuery::new(super::draft::filter_of_t()).ordered(order, Direction::Forward);
     for order in [DispatchOrder::End, DispatchOrder::Claim] {
         all.push(format!("{order:?}: {:?}", store.list_dispatches(query(order)).await?.items));
     }
@@ -70,74 +71,75 @@ async fn seen(given: &Given) -> Result<Vec<String>, Failure> {
 }
 
 /// Reopens the store, and checks that this did not change the mailbox. `change` names the last change before that.
-async fn outlives(given: &Given, change: &str) -> Verdict {
-    let before = seen(given).await?;
+async fn expect_unchanged_by_reopen(given: &Given, change: &str) -> Verdict {
+    let before = read_everything(given).await?;
     given.reopen().await?;
-    expect_eq(seen(given).await?, before).map_err(|failure| failure.about(change))
+    expect_eq(read_everything(given).await?, before).map_err(|failure| failure.about(change))
 }
 
 /// Every call that makes or changes a claim without ending its dispatch survives a reopen.
 pub(super) async fn every_step_of_a_claim_survives_a_reopen(given: &Given) -> Verdict {
-    put(given, [work("t", "a"), keyed("t", "b", "k"), later("t", "c", LEASE)]).await?;
-    outlives(given, "enqueue").await?;
+    enqueue_all(given, [new_dispatch("t", "a"), keyed_dispatch("t", "b", "k"), delayed_dispatch("t", "c", LEASE)])
+        .await?;
+    expect_unchanged_by_reopen(given, "enqueue").await?;
     let first = claim(given, "a").await?;
-    outlives(given, "claim").await?;
+    expect_unchanged_by_reopen(given, "claim").await?;
     mailbox(given)?.start(&first.claim(), id("instance")).await?;
-    outlives(given, "start").await?;
+    expect_unchanged_by_reopen(given, "start").await?;
     mailbox(given)?.extend(&first.claim(), LEASE * 2).await?;
-    outlives(given, "extend").await?;
+    expect_unchanged_by_reopen(given, "extend").await?;
     for (end, name) in [(Settlement::Snooze { after: LEASE }, "a"), (Settlement::Release, "b"), (retry(LEASE), "b")] {
         let held = if name == "a" { first.clone() } else { claim(given, name).await? };
         settle(given, &held, end.clone()).await?;
-        outlives(given, &format!("{end:?}")).await?;
+        expect_unchanged_by_reopen(given, &format!("{end:?}")).await?;
     }
     given.advance(LEASE).await;
     let lost = claim(given, "a").await?;
     given.advance(LEASE).await;
-    expect_eq(mailbox(given)?.reclaim(10).await?.requeued, names(["a"]))?;
-    outlives(given, "reclaim").await?;
+    expect_eq(mailbox(given)?.reclaim(10).await?.requeued, dispatch_ids(["a"]))?;
+    expect_unchanged_by_reopen(given, "reclaim").await?;
     expect_kind(try_settle(given, &lost, ack()).await?, ErrorKind::ClaimLost).map(drop)
 }
 
 /// Every call that ends a dispatch survives a reopen, and so do a later requeue and purge.
 pub(super) async fn every_end_of_a_dispatch_survives_a_reopen(given: &Given) -> Verdict {
-    let last = held(given, "a").await?;
+    let last = enqueue_and_claim(given, "a").await?;
     settle(given, &last, Settlement::DeadLetter { error: "broken".to_owned() }).await?;
-    outlives(given, "dead letter").await?;
-    let requeued = mailbox(given)?.requeue(Requeue::ids(names(["a"]))).await?;
+    expect_unchanged_by_reopen(given, "dead letter").await?;
+    let requeued = mailbox(given)?.requeue(Requeue::ids(dispatch_ids(["a"]))).await?;
     requeued.into_iter().try_for_each(|(_, requeued)| requeued.map(drop))?;
-    outlives(given, "requeue").await?;
+    expect_unchanged_by_reopen(given, "requeue").await?;
     mailbox(given)?.cancel(&id("a")).await?;
-    outlives(given, "cancel").await?;
-    let done = held(given, "b").await?;
+    expect_unchanged_by_reopen(given, "cancel").await?;
+    let done = enqueue_and_claim(given, "b").await?;
     settle(given, &done, ack()).await?;
-    outlives(given, "ack").await?;
-    put(given, [work("t", "c")]).await?;
+    expect_unchanged_by_reopen(given, "ack").await?;
+    enqueue_all(given, [new_dispatch("t", "c")]).await?;
     interrupt(given).await?;
-    outlives(given, "interrupt").await?;
+    expect_unchanged_by_reopen(given, "interrupt").await?;
     expect_eq(mailbox(given)?.purge(Purge::new(Timestamp::MAX)).await?.removed, 3)?;
-    outlives(given, "purge").await
+    expect_unchanged_by_reopen(given, "purge").await
 }
 
 /// If a refused write of the holder superseded its dispatch, the dispatch is still superseded after a reopen.
 pub(super) async fn superseding_by_a_refused_write_survives_a_reopen(given: &Given) -> Verdict {
-    let claimed = held(given, "a").await?;
+    let claimed = enqueue_and_claim(given, "a").await?;
     interrupt(given).await?;
     expect_kind(try_settle(given, &claimed, ack()).await?, ErrorKind::StaleEpoch)?;
-    outlives(given, "a refused settlement").await?;
-    is_now(given, "a", DispatchStatus::Superseded).await?;
+    expect_unchanged_by_reopen(given, "a refused settlement").await?;
+    expect_status(given, "a", DispatchStatus::Superseded).await?;
     given.advance(LEASE).await;
-    nothing_to_claim(given).await
+    expect_nothing_to_claim(given).await
 }
 
 /// The keys of interrupts survive a reopen: a repeated interrupt interrupts nothing.
 pub(super) async fn the_keys_of_interrupts_survive_a_reopen(given: &Given) -> Verdict {
-    let keyed = || Interrupt::new(id("t")).with_key(id("k"));
-    put(given, [work("t", "a")]).await?;
-    let first = mailbox(given)?.interrupt(keyed()).await?;
-    put(given, [work("t", "b")]).await?;
+    let keyed_interrupt = || Interrupt::new(id("t")).with_key(id("k"));
+    enqueue_all(given, [new_dispatch("t", "a")]).await?;
+    let first = mailbox(given)?.interrupt(keyed_interrupt()).await?;
+    enqueue_all(given, [new_dispatch("t", "b")]).await?;
     given.reopen().await?;
-    let again = mailbox(given)?.interrupt(keyed()).await?;
+    let again = mailbox(given)?.interrupt(keyed_interrupt()).await?;
     expect_eq((again.deduplicated, again.epoch, again.superseded), (true, first.epoch, first.superseded))?;
     claim(given, "b").await.map(drop)
 }
@@ -146,7 +148,7 @@ pub(super) async fn the_keys_of_interrupts_survive_a_reopen(given: &Given) -> Ve
 pub(super) async fn claim_numbers_grow_across_emptying_and_reopening(given: &Given) -> Verdict {
     let mut last: Option<ClaimedDispatch> = None;
     for round in 0..6 {
-        let claimed = held(given, &format!("d{round}")).await?;
+        let claimed = enqueue_and_claim(given, &format!("d{round}")).await?;
         if let Some(last) = &last {
             expect(claimed.number > last.number, format!("claim {} follows {}", claimed.number, last.number))?;
         }

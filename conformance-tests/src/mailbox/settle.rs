@@ -5,8 +5,8 @@ use std::time::Duration;
 use store_core::{AttemptEnd, DispatchStatus, ErrorKind, Settlement};
 
 use super::draft::{
-    TICK, ack, claim, expect_counts, held, interrupt, is_now, kind, load, mailbox, nothing_to_claim, put, retry,
-    settle, try_settle, work,
+    TICK, ack, claim, enqueue_all, enqueue_and_claim, error_kind, expect_counts, expect_nothing_to_claim,
+    expect_status, interrupt, load, mailbox, new_dispatch, retry, settle, try_settle,
 };
 use crate::{
     Given, Verdict,
@@ -17,7 +17,7 @@ use crate::{
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Each settlement changes a claimed dispatch as the table of dispatches in the contract says.
-pub(super) async fn a_settlement_does_what_the_table_says(given: &Given) -> Verdict {
+pub(super) async fn each_settlement_changes_the_dispatch_as_the_contract_says(given: &Given) -> Verdict {
     let text = || "why".to_owned();
     for (settlement, status, attempts, end) in [
         (Settlement::Ack { result: Some(json("1")) }, DispatchStatus::Acked, 0, AttemptEnd::Acked),
@@ -28,10 +28,10 @@ pub(super) async fn a_settlement_does_what_the_table_says(given: &Given) -> Verd
         (Settlement::Cancel { reason: text() }, DispatchStatus::Cancelled, 0, AttemptEnd::Cancelled),
     ] {
         let name = end.name();
-        put(given, [work(name, name)]).await?;
-        let claims = mailbox(given)?.claim(super::draft::request().of_thread(crate::given::id(name))).await?;
+        enqueue_all(given, [new_dispatch(name, name)]).await?;
+        let claims = mailbox(given)?.claim(super::draft::claim_request().of_thread(crate::given::id(name))).await?;
         let settled = settle(given, &claims.claimed[0], settlement).await?;
-        let found = is_now(given, name, status).await?;
+        let found = expect_status(given, name, status).await?;
         expect_eq((settled.status, settled.attempts, settled.deduplicated), (status, attempts, false))?;
         expect_eq((found.attempts, found.history.iter().map(|attempt| attempt.end).collect()), (attempts, vec![end]))?;
         let available = (status == DispatchStatus::Queued).then_some(found.available_at);
@@ -42,53 +42,53 @@ pub(super) async fn a_settlement_does_what_the_table_says(given: &Given) -> Verd
 
 /// A retry makes the dispatch a dead letter if no attempt is left. The error of the retry is kept.
 pub(super) async fn the_last_retry_makes_a_dead_letter(given: &Given) -> Verdict {
-    put(given, [work("t", "a").with_max_attempts(3)]).await?;
+    enqueue_all(given, [new_dispatch("t", "a").with_max_attempts(3)]).await?;
     for attempt in 1..=3 {
         let claimed = claim(given, "a").await?;
         let settled = settle(given, &claimed, retry(Duration::ZERO)).await?;
         let status = if attempt == 3 { DispatchStatus::DeadLetter } else { DispatchStatus::Queued };
         expect_eq((settled.status, settled.attempts), (status, attempt))?;
     }
-    nothing_to_claim(given).await?;
-    let dead = is_now(given, "a", DispatchStatus::DeadLetter).await?;
+    expect_nothing_to_claim(given).await?;
+    let dead = expect_status(given, "a", DispatchStatus::DeadLetter).await?;
     expect_eq((dead.last_error.as_deref(), dead.attempts), (Some("failed"), 3))?;
     expect_counts(given, [0, 0, 0, 0, 0, 1]).await
 }
 
 /// A snooze or a release uses up no attempt, however often it is repeated.
 pub(super) async fn a_snooze_or_release_uses_up_no_attempt(given: &Given) -> Verdict {
-    put(given, [work("t", "a").with_max_attempts(1)]).await?;
+    enqueue_all(given, [new_dispatch("t", "a").with_max_attempts(1)]).await?;
     for _ in 0..3 {
         let claimed = claim(given, "a").await?;
         settle(given, &claimed, Settlement::Release).await?;
         let claimed = claim(given, "a").await?;
         settle(given, &claimed, Settlement::Snooze { after: TICK }).await?;
-        nothing_to_claim(given).await?;
+        expect_nothing_to_claim(given).await?;
         given.advance(TICK).await;
     }
-    expect_eq(is_now(given, "a", DispatchStatus::Queued).await?.attempts, 0)
+    expect_eq(expect_status(given, "a", DispatchStatus::Queued).await?.attempts, 0)
 }
 
 /// Each settlement of a call has its own answer, and may be refused without the others.
-pub(super) async fn settlements_are_independent(given: &Given) -> Verdict {
-    put(given, ["a", "b", "c"].map(|name| work(name, name))).await?;
+pub(super) async fn each_settlement_has_its_own_answer(given: &Given) -> Verdict {
+    enqueue_all(given, ["a", "b", "c"].map(|name| new_dispatch(name, name))).await?;
     let store = mailbox(given)?;
-    let held = store.claim(super::draft::request().up_to(3)).await?.claimed;
+    let held = store.claim(super::draft::claim_request().up_to(3)).await?.claimed;
     settle(given, &held[1], Settlement::Release).await?;
-    let again = store.claim(super::draft::request()).await?;
+    let again = store.claim(super::draft::claim_request()).await?;
     expect_eq(again.claimed.len(), 1)?;
     let pairs = held.iter().map(|claimed| (claimed.claim(), ack())).chain([(held[0].claim(), ack())]).collect();
     let answers = store.settle(pairs).await?;
-    let kinds: Vec<_> = answers.iter().map(kind).collect();
+    let kinds: Vec<_> = answers.iter().map(error_kind).collect();
     expect_eq(kinds, vec![None, Some(ErrorKind::ClaimLost), None, None])?;
     expect(answers[3].as_ref().is_ok_and(|settled| settled.deduplicated), "the repeat was not deduplicated")?;
-    is_now(given, "b", DispatchStatus::Claimed).await.map(drop)
+    expect_status(given, "b", DispatchStatus::Claimed).await.map(drop)
 }
 
 /// If a settlement is repeated with the same token, it returns the first answer, even if the dispatch has changed since
 /// then. A different settlement with that token is refused with `ClaimLost`.
-pub(super) async fn a_repeat_gets_the_first_answer(given: &Given) -> Verdict {
-    let first = held(given, "a").await?;
+pub(super) async fn a_repeated_settlement_returns_the_first_answer(given: &Given) -> Verdict {
+    let first = enqueue_and_claim(given, "a").await?;
     let mut wanted = settle(given, &first, retry(Duration::ZERO)).await?;
     wanted.deduplicated = true;
     let before = load(given, "a").await?;
@@ -109,7 +109,7 @@ pub(super) async fn a_repeat_gets_the_first_answer(given: &Given) -> Verdict {
 /// A dispatch remembers its last 20 attempts. If the settlement of an older attempt is repeated, it is refused with
 /// `ClaimLost`.
 pub(super) async fn twenty_attempts_are_remembered(given: &Given) -> Verdict {
-    put(given, [work("t", "a")]).await?;
+    enqueue_all(given, [new_dispatch("t", "a")]).await?;
     let mut claims = Vec::new();
     for _ in 0..22 {
         let claimed = claim(given, "a").await?;
@@ -126,10 +126,10 @@ pub(super) async fn twenty_attempts_are_remembered(given: &Given) -> Verdict {
 /// A dispatch that was settled with a retry or a snooze can be claimed again after the delay, and not before.
 pub(super) async fn a_retried_dispatch_waits_for_its_delay(given: &Given) -> Verdict {
     for settlement in [retry(MINUTE), Settlement::Snooze { after: MINUTE }] {
-        let claimed = held(given, &format!("{:?}", std::mem::discriminant(&settlement))).await?;
+        let claimed = enqueue_and_claim(given, &format!("{:?}", std::mem::discriminant(&settlement))).await?;
         settle(given, &claimed, settlement).await?;
         given.advance(MINUTE - TICK).await;
-        nothing_to_claim(given).await?;
+        expect_nothing_to_claim(given).await?;
         given.advance(TICK).await;
         let again = claim(given, claimed.dispatch.id.as_str()).await?;
         settle(given, &again, ack()).await?;
@@ -140,16 +140,16 @@ pub(super) async fn a_retried_dispatch_waits_for_its_delay(given: &Given) -> Ver
 /// A result, an error and a reason are returned as they were given. A long error is truncated and ends in `…`.
 pub(super) async fn results_errors_and_reasons_round_trip(given: &Given) -> Verdict {
     let result = json("{\"b\":1.50,\"a\":[1e3],\"b\":2}");
-    let a = held(given, "a").await?;
+    let a = enqueue_and_claim(given, "a").await?;
     settle(given, &a, Settlement::Ack { result: Some(result.clone()) }).await?;
     expect_eq(load(given, "a").await?.result, Some(result))?;
-    let b = held(given, "b").await?;
+    let b = enqueue_and_claim(given, "b").await?;
     settle(given, &b, Settlement::DeadLetter { error: "\u{0}é🦀\n".to_owned() }).await?;
     expect_eq(load(given, "b").await?.last_error.as_deref(), Some("\u{0}é🦀\n"))?;
-    let c = held(given, "c").await?;
+    let c = enqueue_and_claim(given, "c").await?;
     settle(given, &c, Settlement::Cancel { reason: "not wanted".to_owned() }).await?;
     expect_eq(load(given, "c").await?.reason.as_deref(), Some("not wanted"))?;
-    let d = held(given, "d").await?;
+    let d = enqueue_and_claim(given, "d").await?;
     settle(given, &d, Settlement::DeadLetter { error: "é".repeat(600) }).await?;
     let error = load(given, "d").await?.last_error.unwrap_or_default();
     expect(error.len() <= 1 << 10 && error.ends_with('…') && error.starts_with("éé"), error)
@@ -166,10 +166,10 @@ pub(super) async fn a_thread_is_free_after_any_settlement(given: &Given) -> Verd
         Settlement::Cancel { reason: text() },
         Settlement::Release,
     ];
-    put(given, (0..settlements.len()).map(|at| work("t", &format!("d{at}")))).await?;
+    enqueue_all(given, (0..settlements.len()).map(|at| new_dispatch("t", &format!("d{at}")))).await?;
     for (at, settlement) in settlements.into_iter().enumerate() {
         let claimed = claim(given, &format!("d{at}")).await?;
-        nothing_to_claim(given).await?;
+        expect_nothing_to_claim(given).await?;
         settle(given, &claimed, settlement).await?;
     }
     // The released dispatch can be claimed again at once.

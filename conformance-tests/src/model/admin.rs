@@ -10,35 +10,36 @@ use store_core::{
 
 use super::{
     bug::Bug,
-    commit::{Setting, check_fence, new_slot},
+    commit::{Environment, check_fence, new_thread_data},
     handle::{Handle, yield_to_others},
-    mailbox, shape,
-    world::{Slot, Tenant},
+    mailbox,
+    model_data::{Tenant, ThreadData},
+    shape,
 };
 
 /// How long a deleted id is remembered (TH-25).
-const REMEMBERED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const ID_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Creates a thread.
-pub(super) fn create(tenant: &mut Tenant, new: NewThread, setting: &Setting<'_>) -> Result<Thread> {
-    shape::check_fields(&new.fields, setting.limits)?;
-    if new.at.is_some_and(|at| at > setting.now) {
+pub(super) fn create(tenant: &mut Tenant, new: NewThread, env: &Environment<'_>) -> Result<Thread> {
+    shape::check_fields(&new.fields, env.limits)?;
+    if new.at.is_some_and(|at| at > env.now) {
         return Err(Error::invalid("at", "it lies after store time"));
     }
     if tenant.threads.contains_key(&new.id) {
         return Err(Error::already_exists("thread", &new.id));
     }
     if let Some(parent) = &new.fields.parent_thread_id {
-        check_parent(tenant, &new.id, parent, setting.bug)?;
+        check_parent(tenant, &new.id, parent, env.bug)?;
     }
-    let mut memory = tenant.ids.get(&new.id).cloned().unwrap_or_default();
-    let at = new.at.unwrap_or(setting.now);
-    let slot = new_slot(&new.id, new.fields, &memory, (at, setting))?;
-    memory.generation = slot.thread.generation();
-    memory.deleted_at = None;
-    tenant.ids.insert(new.id.clone(), memory);
-    let thread = slot.view(setting.bug);
-    tenant.put(slot);
+    let mut id_history = tenant.ids.get(&new.id).cloned().unwrap_or_default();
+    let at = new.at.unwrap_or(env.now);
+    let thread_data = new_thread_data(&new.id, new.fields, &id_history, (at, env))?;
+    id_history.generation = thread_data.thread.generation();
+    id_history.deleted_at = None;
+    tenant.ids.insert(new.id.clone(), id_history);
+    let thread = thread_data.view(env.bug);
+    tenant.put(thread_data);
     Ok(thread)
 }
 
@@ -61,30 +62,30 @@ pub(super) fn update(
     tenant: &mut Tenant,
     id: &ThreadId,
     patch: &ThreadPatch,
-    with: (Expect, &Setting<'_>),
+    with: (Expect, &Environment<'_>),
 ) -> Result<Thread> {
-    let (expect, setting) = with;
-    let mut slot = tenant.threads.get(id).cloned().ok_or_else(|| Error::not_found("thread", id))?;
-    let mut memory = tenant.ids.get(id).cloned().unwrap_or_default();
-    mailbox::check_fence(&tenant.mail, id, patch.fence.as_ref(), setting.bug)?;
-    check_fence(&mut memory, patch.fence.as_ref(), setting.bug)?;
-    check_revision(expect, slot.thread.revision)?;
-    let fields = patched(&slot.thread, patch, setting.bug);
-    shape::check_fields(&fields, setting.limits)?;
+    let (expect, env) = with;
+    let mut thread_data = tenant.threads.get(id).cloned().ok_or_else(|| Error::not_found("thread", id))?;
+    let mut id_history = tenant.ids.get(id).cloned().unwrap_or_default();
+    mailbox::check_fence(&tenant.mailbox, id, patch.fence.as_ref(), env.bug)?;
+    check_fence(&mut id_history, patch.fence.as_ref(), env.bug)?;
+    check_revision(expect, thread_data.thread.revision)?;
+    let fields = patched_fields(&thread_data.thread, patch, env.bug);
+    shape::check_fields(&fields, env.limits)?;
     if let Some(Some(parent)) = &patch.parent_thread_id {
-        check_parent(tenant, id, parent, setting.bug)?;
+        check_parent(tenant, id, parent, env.bug)?;
     }
-    tenant.ids.insert(id.clone(), memory);
-    if fields == own_fields(&slot.thread) && setting.bug != Some(Bug::UnchangedCounts) {
-        return Ok(slot.view(setting.bug));
+    tenant.ids.insert(id.clone(), id_history);
+    if fields == own_fields(&thread_data.thread) && env.bug != Some(Bug::UnchangedCounts) {
+        return Ok(thread_data.view(env.bug));
     }
-    slot.thread.resource_id = fields.resource_id;
-    slot.thread.parent_thread_id = fields.parent_thread_id;
-    slot.thread.title = fields.title;
-    slot.thread.metadata = fields.metadata;
-    changed(&mut slot, setting);
-    let thread = slot.view(setting.bug);
-    tenant.put(slot);
+    thread_data.thread.resource_id = fields.resource_id;
+    thread_data.thread.parent_thread_id = fields.parent_thread_id;
+    thread_data.thread.title = fields.title;
+    thread_data.thread.metadata = fields.metadata;
+    raise_revision(&mut thread_data, env);
+    let thread = thread_data.view(env.bug);
+    tenant.put(thread_data);
     Ok(thread)
 }
 
@@ -106,7 +107,7 @@ fn own_fields(thread: &Thread) -> ThreadFields {
     fields
 }
 
-fn patched(thread: &Thread, patch: &ThreadPatch, bug: Option<Bug>) -> ThreadFields {
+fn patched_fields(thread: &Thread, patch: &ThreadPatch, bug: Option<Bug>) -> ThreadFields {
     let mut fields = own_fields(thread);
     if bug == Some(Bug::UpdateForgetsMetadata) && !patch.metadata.is_empty() {
         fields.metadata.clear();
@@ -128,12 +129,12 @@ fn patched(thread: &Thread, patch: &ThreadPatch, bug: Option<Bug>) -> ThreadFiel
 }
 
 /// Raises the revision of a thread after a change of its fields, and sets its times (TH-5).
-fn changed(slot: &mut Slot, setting: &Setting<'_>) {
-    slot.last_time = slot.last_time.max(setting.now);
-    slot.thread.revision = slot.thread.revision.plus(1);
-    slot.thread.updated_at = slot.thread.updated_at.max(slot.last_time);
-    if setting.bug == Some(Bug::TimeGoesBack) {
-        slot.thread.updated_at = setting.now;
+fn raise_revision(thread_data: &mut ThreadData, env: &Environment<'_>) {
+    thread_data.last_time = thread_data.last_time.max(env.now);
+    thread_data.thread.revision = thread_data.thread.revision.plus(1);
+    thread_data.thread.updated_at = thread_data.thread.updated_at.max(thread_data.last_time);
+    if env.bug == Some(Bug::TimeGoesBack) {
+        thread_data.thread.updated_at = env.now;
     }
 }
 
@@ -142,10 +143,10 @@ pub(super) fn delete(
     tenant: &mut Tenant,
     id: &ThreadId,
     request: DeleteRequest,
-    setting: &Setting<'_>,
+    env: &Environment<'_>,
 ) -> Result<Deletion> {
-    let slot = tenant.threads.get(id).ok_or_else(|| Error::not_found("thread", id))?;
-    let version = slot.view(None).version;
+    let thread_data = tenant.threads.get(id).ok_or_else(|| Error::not_found("thread", id))?;
+    let version = thread_data.view(None).version;
     match request.expect {
         Expect::Any => {}
         Expect::Version(expected) if expected == version => {}
@@ -155,102 +156,107 @@ pub(super) fn delete(
     let children = tenant.children(id);
     let only = BTreeSet::from([id.clone()]);
     let (deleted, detached) = match request.children {
-        ChildStrategy::Reject if !children.is_empty() && setting.bug != Some(Bug::ChildrenIgnored) => {
+        ChildStrategy::Reject if !children.is_empty() && env.bug != Some(Bug::ChildrenIgnored) => {
             return Err(Error::new(Detail::HasChildren { count: children.len() as u64 }));
         }
         ChildStrategy::Reject => (only, Vec::new()),
         ChildStrategy::Detach => (only, children),
-        ChildStrategy::Cascade if setting.bug == Some(Bug::CascadeStopsEarly) => {
+        ChildStrategy::Cascade if env.bug == Some(Bug::CascadeStopsEarly) => {
             (children.into_iter().chain(only).collect(), Vec::new())
         }
         ChildStrategy::Cascade => (tenant.family(id), Vec::new()),
     };
-    check_limit("threads changed", (deleted.len() + detached.len()) as u64, setting.limits.deletion_threads)?;
+    check_limit("threads changed", (deleted.len() + detached.len()) as u64, env.limits.deletion_threads)?;
     for id in &deleted {
-        remove(tenant, id, setting);
+        remove(tenant, id, env);
     }
     for id in &detached {
         let Some(mut child) = tenant.threads.get(id).cloned() else { continue };
-        if setting.bug == Some(Bug::DetachForgotten) {
+        if env.bug == Some(Bug::DetachForgotten) {
             continue;
         }
         child.thread.parent_thread_id = None;
-        changed(&mut child, setting);
+        raise_revision(&mut child, env);
         tenant.put(child);
     }
     Ok(Deletion::new(deleted.into_iter().collect(), detached))
 }
 
-fn remove(tenant: &mut Tenant, id: &ThreadId, setting: &Setting<'_>) {
-    let slot = tenant.threads.remove(id);
-    let memory = tenant.ids.entry(id.clone()).or_default();
-    memory.deleted_at = Some(slot.as_ref().map_or(setting.now, |slot| setting.now.max(slot.last_time)));
-    memory.remains = slot.filter(|_| setting.bug == Some(Bug::OldLogReturns)).map(|slot| slot.entries);
-    if setting.bug == Some(Bug::DeletionForgetsTheId) {
+fn remove(tenant: &mut Tenant, id: &ThreadId, env: &Environment<'_>) {
+    let thread_data = tenant.threads.remove(id);
+    let id_history = tenant.ids.entry(id.clone()).or_default();
+    id_history.deleted_at =
+        Some(thread_data.as_ref().map_or(env.now, |thread_data| env.now.max(thread_data.last_time)));
+    id_history.old_log =
+        thread_data.filter(|_| env.bug == Some(Bug::OldLogReturns)).map(|thread_data| thread_data.entries);
+    if env.bug == Some(Bug::DeletionForgetsTheId) {
         tenant.ids.remove(id);
     }
 }
 
 /// Deletes the threads to which nothing was written for the given time (TH-26 to TH-28), children before their parents.
 /// Also forgets the ids of threads that were deleted long ago (TH-25).
-pub(super) fn prune(tenant: &mut Tenant, request: PruneRequest, setting: &Setting<'_>) -> Result<Pruned> {
+pub(super) fn prune(tenant: &mut Tenant, request: PruneRequest, env: &Environment<'_>) -> Result<Pruned> {
     if !(1..=1_000).contains(&request.limit) {
         return Err(Error::invalid("limit", "it must be from 1 to 1000"));
     }
     let mut rest = tenant.clone();
     let mut pruned = Vec::new();
     let mut more = false;
-    while let Some(id) = idle_thread(&rest, request.idle, setting) {
+    while let Some(id) = idle_thread(&rest, request.idle, env) {
         if pruned.len() as u64 == u64::from(request.limit) {
             more = true;
             break;
         }
-        remove(&mut rest, &id, setting);
+        remove(&mut rest, &id, env);
         pruned.push(id);
     }
     if !request.dry_run {
-        let floor = setting.now.saturating_sub(REMEMBERED);
-        rest.ids.retain(|_, memory| memory.deleted_at.is_none_or(|at| at >= floor));
+        let floor = env.now.saturating_sub(ID_RETENTION);
+        rest.ids.retain(|_, id_history| id_history.deleted_at.is_none_or(|at| at >= floor));
         *tenant = rest;
     }
     Ok(Pruned::new(pruned, more))
 }
 
-fn idle_thread(tenant: &Tenant, idle: Duration, setting: &Setting<'_>) -> Option<ThreadId> {
-    let floor: Timestamp = setting.now.saturating_sub(idle);
-    let is_open = |slot: &Slot| slot.runs.iter().any(|run| !matches!(run.status, RunStatus::Done(_)));
-    let goes = |slot: &&Slot| {
-        slot.last_time.max(slot.thread.updated_at) < floor
-            && (!is_open(slot) || setting.bug == Some(Bug::PruneTakesOpenRuns))
-            && (slot.queue.is_empty() || setting.bug == Some(Bug::PruneTakesPending))
-            && (tenant.children(&slot.thread.id).is_empty() || setting.bug == Some(Bug::PruneTakesParents))
+fn idle_thread(tenant: &Tenant, idle: Duration, env: &Environment<'_>) -> Option<ThreadId> {
+    let floor: Timestamp = env.now.saturating_sub(idle);
+    let is_open =
+        |thread_data: &ThreadData| thread_data.runs.iter().any(|run| !matches!(run.status, RunStatus::Done(_)));
+    let is_prunable = |thread_data: &&ThreadData| {
+        thread_data.last_time.max(thread_data.thread.updated_at) < floor
+            && (!is_open(thread_data) || env.bug == Some(Bug::PruneTakesOpenRuns))
+            && (thread_data.queue.is_empty() || env.bug == Some(Bug::PruneTakesPending))
+            && (tenant.children(&thread_data.thread.id).is_empty() || env.bug == Some(Bug::PruneTakesParents))
     };
-    tenant.threads.values().find(goes).map(|slot| slot.thread.id.clone())
+    tenant.threads.values().find(is_prunable).map(|thread_data| thread_data.thread.id.clone())
 }
 
 #[async_trait]
 impl ThreadAdmin for Handle {
     async fn create_thread(&self, mut thread: NewThread) -> Result<Thread> {
         thread.id = self.key(&thread.id)?;
-        self.write(|tenant, setting| create(tenant, thread, &setting))
+        self.write(|tenant, env| create(tenant, thread, &env))
     }
 
     async fn update_thread(&self, id: &ThreadId, patch: ThreadPatch, expect: Expect) -> Result<Thread> {
-        self.write(|tenant, setting| update(tenant, id, &patch, (expect, &setting)))
+        self.write(|tenant, env| update(tenant, id, &patch, (expect, &env)))
     }
 
     async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
         if self.shared.bug == Some(Bug::DetachBeforeDeletion) && request.children == ChildStrategy::Detach {
             self.write(|tenant, _| {
-                let slots = tenant.threads.values_mut().map(|slot| &mut slot.thread);
-                slots.filter(|t| t.parent_thread_id.as_ref() == Some(id)).for_each(|t| t.parent_thread_id = None);
+                let all_thread_data = tenant.threads.values_mut().map(|thread_data| &mut thread_data.thread);
+                all_thread_data
+                    .filter(|t| t.parent_thread_id.as_ref() == Some(id))
+                    .for_each(|t| t.parent_thread_id = None);
                 Ok(())
             })?;
             yield_to_others().await;
         }
-        let deletion = self.write(|tenant, setting| delete(tenant, id, request, &setting))?;
+        let deletion = self.write(|tenant, env| delete(tenant, id, request, &env))?;
         if self.shared.bug == Some(Bug::DeletionFoldsCase) {
-            for other in self.mistaken(|name| name.to_lowercase() == self.tenant.as_str().to_lowercase()) {
+            for other in self.confused_tenants(|name| name.to_lowercase() == self.tenant.as_str().to_lowercase()) {
                 other.write(|tenant, _| {
                     deletion.deleted.iter().for_each(|thread| drop(tenant.threads.remove(thread)));
                     Ok(())
@@ -261,7 +267,7 @@ impl ThreadAdmin for Handle {
     }
 
     async fn prune_threads(&self, request: PruneRequest) -> Result<Pruned> {
-        self.write(|tenant, setting| prune(tenant, request, &setting))
+        self.write(|tenant, env| prune(tenant, request, &env))
     }
 
     async fn purge_deleted(&self, _progress: &dyn Progress) -> Result<u64> {
@@ -269,10 +275,10 @@ impl ThreadAdmin for Handle {
     }
 
     async fn reset_fence(&self, id: &ThreadId) -> Result<()> {
-        self.write(|tenant, setting| {
-            let is_kept = setting.bug == Some(Bug::FenceKept);
-            if let Some(memory) = tenant.ids.get_mut(id).filter(|_| !is_kept) {
-                memory.fence = None;
+        self.write(|tenant, env| {
+            let is_kept = env.bug == Some(Bug::FenceKept);
+            if let Some(id_history) = tenant.ids.get_mut(id).filter(|_| !is_kept) {
+                id_history.fence = None;
             }
             Ok(())
         })

@@ -6,7 +6,7 @@ use super::context::Piece;
 
 /// Leaves out the oldest turns, which `turns` defines, until the rest fits. The newest turn is kept, whatever its size.
 /// Returns the messages that are kept, and the entries of the others.
-pub(super) fn within(pieces: Vec<Piece>, budget: Option<&Budget>) -> (Vec<Piece>, Vec<EntryId>) {
+pub(super) fn fit_to_budget(pieces: Vec<Piece>, budget: Option<&Budget>) -> (Vec<Piece>, Vec<EntryId>) {
     let Some(budget) = budget else { return (pieces, Vec::new()) };
     let size = |piece: &Piece| match budget {
         Budget::Tokens { counter, .. } => counter(&piece.message),

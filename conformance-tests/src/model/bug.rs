@@ -1,12 +1,12 @@
 //! The planted bugs: what each of them changes in the model, and which case must find it.
 
 macro_rules! bugs {
-    ($($(#[$doc:meta])* $bug:ident = $killer:literal,)*) => {
+    ($($(#[$doc:meta])* $bug:ident = $finding_case:literal,)*) => {
         /// A planted bug: a deliberate mistake in the model.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Bug {
-            $($(#[$doc])* #[doc = concat!("Found by the case `", $killer, "`.")] $bug,)*
+            $($(#[$doc])* #[doc = concat!("Found by the case `", $finding_case, "`.")] $bug,)*
         }
 
         impl Bug {
@@ -15,9 +15,9 @@ macro_rules! bugs {
 
             /// Returns the name of the case that must fail on a store with this bug.
             #[must_use]
-            pub const fn killer(self) -> &'static str {
+            pub const fn finding_case(self) -> &'static str {
                 match self {
-                    $(Self::$bug => $killer,)*
+                    $(Self::$bug => $finding_case,)*
                 }
             }
         }
@@ -28,7 +28,7 @@ bugs! {
     /// A guard that is one below the version is accepted.
     VersionOffByOne = "commit::a_guard_is_checked_against_the_version",
     /// A guard with an old version is accepted if the entry at that version has the same time as the newest entry.
-    VersionByTime = "commit::any_makes_a_thread_that_never_existed",
+    VersionByTime = "commit::the_guard_any_creates_a_thread_that_never_existed",
     /// A commit of entries is acknowledged but not written if the new version is divisible by four.
     AckWithoutWriting = "commit::a_thousand_commits_follow_each_other",
     /// The guard of a commit is checked before the lock is taken.
@@ -64,7 +64,7 @@ bugs! {
     /// An update of metadata removes the keys that it does not name.
     UpdateForgetsMetadata = "thread::unguarded_updates_of_different_keys_all_take_effect",
     /// An update that changes nothing raises the revision.
-    UnchangedCounts = "thread::an_update_without_effect_raises_no_revision",
+    UnchangedCounts = "thread::an_update_without_effect_keeps_the_revision",
     /// `updated_at` goes back when the clock is set back.
     TimeGoesBack = "thread::activity_never_goes_back",
     /// A parent that does not exist is accepted.
@@ -132,7 +132,7 @@ bugs! {
     /// A read does not see the last write.
     StaleRead = "process::writes_are_read_back_through_every_handle",
     /// A tenant sees the data of tenants whose names begin with its own name.
-    TenantByPrefix = "tenant::tenants_see_only_their_own",
+    TenantByPrefix = "tenant::tenants_see_only_their_own_records",
     /// A deletion also deletes the threads of tenants whose names differ only in case.
     DeletionFoldsCase = "tenant::no_data_of_another_tenant_can_be_reached",
     /// A claim that finds nothing claims from tenants whose names end with the name of its own tenant.
@@ -160,13 +160,13 @@ bugs! {
     /// An append writes its first input in a separate first step, after which the call can be dropped.
     InputsOneByOne = "pending::a_dropped_call_on_a_queue_is_all_or_nothing",
     /// A changed input moves to the end of the queue.
-    UpdateMovesToTheEnd = "pending::a_change_keeps_the_place",
+    UpdateMovesToTheEnd = "pending::an_update_keeps_the_position",
     /// A change of an input is made without checking the expected revision.
-    UpdateUnguarded = "pending::a_stale_change_is_refused",
+    UpdateUnguarded = "pending::an_update_of_a_stale_revision_is_refused",
     /// A new order is accepted without checking the revision of the queue.
-    ReorderUnguarded = "pending::a_reorder_names_the_whole_queue",
+    ReorderUnguarded = "pending::a_reorder_names_every_input",
     /// The revision of a queue returns to 0 when the last input is retracted.
-    RetractForgetsTheRevision = "pending::revisions_never_fall",
+    RetractForgetsTheRevision = "pending::revisions_never_decrease",
     /// A ticket can be decided more than once.
     DecidedTwice = "pending::a_ticket_is_decided_once",
     /// `prune_threads` deletes threads that have pending input.
@@ -174,7 +174,7 @@ bugs! {
     /// The first event of an append is written separately, and is kept if the append is refused.
     EventsInPart = "event::an_append_is_all_or_none",
     /// An append that repeats a key appends its events again.
-    EventKeyIgnored = "event::a_repeat_gives_the_first_events",
+    EventKeyIgnored = "event::a_repeated_append_returns_the_first_events",
     /// Events get their numbers first, and become visible only when their append returns. Later events can become
     /// visible earlier.
     EventsSeenLater = "event::no_event_becomes_visible_before_an_earlier_one",
@@ -187,7 +187,7 @@ bugs! {
     /// `list_events` ignores its filter and returns internal events too.
     InternalEventsShown = "event::a_filter_for_public_events_returns_no_others",
     /// A subscription that starts at `Now` begins with the last stored event.
-    NowIsEarlier = "event::now_starts_after_all_existing_events",
+    NowIsEarlier = "event::a_subscription_from_now_starts_after_all_existing_events",
     /// A subscription leaves out the event after every fifth one.
     SubscriberSkips = "event::a_subscriber_gets_stored_events_and_then_new_ones",
     /// The events of a refused commit are appended.
@@ -211,11 +211,11 @@ bugs! {
     /// A dispatch whose lease expires does not count the attempt.
     LostLeaseIsNoAttempt = "mailbox::the_last_lost_lease_makes_a_dead_letter",
     /// The repeat of a settlement counts one more attempt.
-    SettledTwice = "mailbox::a_repeat_gets_the_first_answer",
+    SettledTwice = "mailbox::a_repeated_settlement_returns_the_first_answer",
     /// Within a thread, claims follow the order of the enqueues and ignore the priority.
     PriorityIgnored = "mailbox::priority_decides_within_a_thread",
     /// A claim can take a superseded dispatch.
-    SupersededIsGivenOut = "mailbox::an_empty_mailbox_gives_nothing",
+    SupersededIsGivenOut = "mailbox::a_claim_of_an_empty_mailbox_returns_nothing",
     /// A claim can take a dispatch of a thread that already has a claimed dispatch.
     BusyThreadsGiveMore = "mailbox::a_dispatch_goes_to_one_claimant",
     /// A purge also removes dispatches that ended exactly at the given time.
@@ -243,7 +243,7 @@ bugs! {
     /// A row whose lease expires does not count the attempt.
     LostLeaseUncounted = "outbox::lost_leases_use_up_attempts",
     /// A row does not count failed attempts.
-    AttemptUncounted = "outbox::attempts_run_out",
+    AttemptUncounted = "outbox::a_row_without_remaining_attempts_becomes_a_dead_letter",
     /// A retried row is available immediately, regardless of its delay.
     RetriedAtOnce = "outbox::a_retried_row_waits_for_its_delay",
     /// A claim can take a dead letter of the outbox.
@@ -253,7 +253,7 @@ bugs! {
     /// A row can be claimed before an earlier row of its order key that is not yet available.
     WaitingRowOvertaken = "outbox::a_waiting_row_blocks_later_rows_of_its_order_key",
     /// A requeued row comes after all other rows with its order key.
-    RequeuedComesLast = "outbox::a_requeued_row_has_its_old_place",
+    RequeuedComesLast = "outbox::a_requeued_row_keeps_its_position",
     /// A purge also removes rows that ended exactly at the given time.
     PurgeTakesTheBound = "outbox::a_purge_removes_records_that_ended_before_its_time",
     /// A command counts as delivered as soon as it is sent.
@@ -285,7 +285,7 @@ bugs! {
     /// A wait continues after the store is closed.
     WaitOutlivesClosing = "live::closing_ends_waits",
     /// A claim finds nothing before a worker has called `wait`.
-    ClaimWantsAWait = "live::polling_alone_finds_everything",
+    ClaimWantsAWait = "live::a_worker_that_never_waits_finds_all_work",
     /// An enqueue with an id that is in use is refused, even if it repeats the first enqueue exactly.
     EnqueueForgetsItsAnswer = "mailbox::an_unknown_outcome_on_a_mailbox_can_be_resolved",
     /// A claim of rows that finds none returns rows that were claimed before, with their tokens.
@@ -293,7 +293,7 @@ bugs! {
     /// The reset of a fence does nothing.
     FenceKept = "errors::an_unknown_outcome_of_maintenance_can_be_resolved",
     /// A commit settles its claim in a separate first step, after which the call can be dropped.
-    SettledFirst = "commit::a_dropped_turn_is_all_or_nothing",
+    SettledFirst = "commit::a_dropped_settling_commit_is_all_or_nothing",
     /// A reclaim counts lost attempts in a separate first step, after which the call can be dropped.
     ReclaimInTwoSteps = "mailbox::a_dropped_reclaim_is_all_or_nothing",
     /// If a deletion of a tenant is dropped halfway, its repeat removes nothing.

@@ -10,15 +10,17 @@ use store_core::{
 
 use super::{
     bug::Bug,
-    entries::Draft,
-    events, mailbox, outbox, pending, planted, run, shape, state,
-    tree::spent,
-    world::{Memory, Slot, Tenant, blank_thread, record},
+    bug_effects,
+    entries::LogDraft,
+    events, mailbox,
+    model_data::{Tenant, ThreadData, ThreadIdHistory, blank_thread, record},
+    outbox, pending, run, shape, state,
+    tree::token_counts_of,
 };
 
 /// What the rules depend on, besides the request and the stored data.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Setting<'a> {
+pub(super) struct Environment<'a> {
     /// Store time.
     pub(super) now: Timestamp,
     /// The limits.
@@ -32,35 +34,35 @@ pub(super) struct Setting<'a> {
 }
 
 /// Writes everything in `commit`, or nothing.
-pub(super) fn commit(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>) -> Result<Receipt> {
-    let result = decide(tenant, commit, setting);
-    if let (Err(refusal), Some(bug)) = (&result, setting.bug) {
-        planted::after_refusal(tenant, commit, refusal.kind(), (bug, setting));
+pub(super) fn commit(tenant: &mut Tenant, commit: &Commit, env: Environment<'_>) -> Result<Receipt> {
+    let result = decide(tenant, commit, env);
+    if let (Err(refusal), Some(bug)) = (&result, env.bug) {
+        bug_effects::after_refusal(tenant, commit, refusal.kind(), (bug, env));
     }
     result
 }
 
 /// Makes all checks of a commit in their order, then writes it.
-pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>) -> Result<Receipt> {
-    shape::check(commit, setting.limits)?;
+pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, env: Environment<'_>) -> Result<Receipt> {
+    shape::check(commit, env.limits)?;
     let stored = tenant.threads.get(&commit.thread).cloned();
-    let mut memory = tenant.ids.get(&commit.thread).cloned().unwrap_or_default();
-    let late = stored.is_none() && memory.deleted_at.is_some() && commit.expect != Expect::Absent;
-    if late && setting.bug != Some(Bug::LateCommitRevives) {
+    let mut id_history = tenant.ids.get(&commit.thread).cloned().unwrap_or_default();
+    let late = stored.is_none() && id_history.deleted_at.is_some() && commit.expect != Expect::Absent;
+    if late && env.bug != Some(Bug::LateCommitRevives) {
         return Err(Error::not_found("thread", &commit.thread));
     }
-    if let Some(receipt) = repeated(tenant, stored.as_ref(), commit, (setting.bug, setting.sealer))? {
+    if let Some(receipt) = receipt_of_repeat(tenant, stored.as_ref(), commit, (env.bug, env.sealer))? {
         return Ok(receipt);
     }
-    mailbox::check_fence(&tenant.mail, &commit.thread, commit.fence.as_ref(), setting.bug)?;
-    check_fence(&mut memory, commit.fence.as_ref(), setting.bug)?;
-    if setting.bug == Some(Bug::SettledBeforeTheGuard) {
-        settle(tenant, commit, &setting)?;
+    mailbox::check_fence(&tenant.mailbox, &commit.thread, commit.fence.as_ref(), env.bug)?;
+    check_fence(&mut id_history, commit.fence.as_ref(), env.bug)?;
+    if env.bug == Some(Bug::SettledBeforeTheGuard) {
+        settle(tenant, commit, &env)?;
     }
-    let called = setting;
-    check_guard(stored.as_ref(), commit, setting.bug)?;
-    let now = stored.as_ref().map_or(setting.now, |slot| setting.now.max(slot.last_time));
-    let setting = Setting { now, ..setting };
+    let env_at_call = env;
+    check_guard(stored.as_ref(), commit, env.bug)?;
+    let now = stored.as_ref().map_or(env.now, |thread_data| env.now.max(thread_data.last_time));
+    let env = Environment { now, ..env };
     if commit.at.is_some_and(|at| at > now) {
         return Err(Error::invalid("at", "it lies after store time"));
     }
@@ -71,25 +73,25 @@ pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>)
         && commit.run.is_none()
         && commit.create.is_none()
         && !shape::changes_state(commit);
-    let slot = match stored {
-        Some(slot) => slot,
+    let thread_data = match stored {
+        Some(thread_data) => thread_data,
         None if only_fence => {
-            let receipt = receipt(&blank_thread(&commit.thread, memory.generation, now)?, now)?;
-            settle(tenant, commit, &called)?;
-            tenant.ids.insert(commit.thread.clone(), memory);
+            let receipt = receipt(&blank_thread(&commit.thread, id_history.generation, now)?, now)?;
+            settle(tenant, commit, &env_at_call)?;
+            tenant.ids.insert(commit.thread.clone(), id_history);
             return Ok(receipt);
         }
-        None => make(tenant, commit, &memory, &setting)?,
+        None => create_thread(tenant, commit, &id_history, &env)?,
     };
-    memory = Memory { generation: slot.thread.generation(), deleted_at: None, ..memory };
-    let (mut slot, mut receipt) = written(tenant, slot, commit, &setting)?;
-    let outbox = outbox::append(tenant, commit, &setting);
+    id_history = ThreadIdHistory { generation: thread_data.thread.generation(), deleted_at: None, ..id_history };
+    let (mut thread_data, mut receipt) = apply_commit(tenant, thread_data, commit, &env)?;
+    let outbox = outbox::append(tenant, commit, &env);
     if let Some(request) = &commit.events {
-        check_events(&slot, commit)?;
+        check_events(&thread_data, commit)?;
         // Errors of events are reported before errors of rows (CM-43). If the rows are refused, the events that were
         // appended here are removed again.
         let before = outbox.is_err().then(|| (tenant.events.clone(), tenant.ids.clone()));
-        let appended = events::append(tenant, request, &setting, (commit.at, setting.sealer))?;
+        let appended = events::append(tenant, request, &env, (commit.at, env.sealer))?;
         if let Some(before) = before {
             (tenant.events, tenant.ids) = before;
         }
@@ -97,28 +99,28 @@ pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>)
     }
     let (rows, ids) = outbox?;
     receipt.outbox = ids;
-    settle(tenant, commit, &called)?;
-    if let Some((_, stored)) = commit.key.as_ref().and_then(|key| slot.keys.get_mut(key)) {
+    settle(tenant, commit, &env_at_call)?;
+    if let Some((_, stored)) = commit.key.as_ref().and_then(|key| thread_data.keys.get_mut(key)) {
         stored.events.clone_from(&receipt.events);
         stored.outbox.clone_from(&receipt.outbox);
     }
     tenant.outbox = rows;
-    tenant.put(slot);
-    tenant.ids.insert(commit.thread.clone(), memory);
+    tenant.put(thread_data);
+    tenant.ids.insert(commit.thread.clone(), id_history);
     Ok(receipt)
 }
 
 /// Settles the claim under which a commit is written, if the commit has a settlement (CM-33).
-pub(super) fn settle(tenant: &mut Tenant, commit: &Commit, setting: &Setting<'_>) -> Result<()> {
+pub(super) fn settle(tenant: &mut Tenant, commit: &Commit, env: &Environment<'_>) -> Result<()> {
     let (Some(fence), Some(settlement)) = (&commit.fence, &commit.settle) else { return Ok(()) };
-    mailbox::settle(&mut tenant.mail, &ClaimRef::from(fence), settlement, setting).map(drop)
+    mailbox::settle(&mut tenant.mailbox, &ClaimRef::from(fence), settlement, env).map(drop)
 }
 
 /// Refuses events that name another thread, or a run of another thread (CM-21).
-fn check_events(slot: &Slot, commit: &Commit) -> Result<()> {
+fn check_events(thread_data: &ThreadData, commit: &Commit) -> Result<()> {
     let own = |scope: &Scope| match scope {
         Scope::Thread(thread) => *thread == commit.thread,
-        Scope::Run(id) => slot.runs.iter().any(|run| run.id == *id),
+        Scope::Run(id) => thread_data.runs.iter().any(|run| run.id == *id),
     };
     for (index, draft) in commit.events.iter().flat_map(|events| &events.drafts).enumerate() {
         if !draft.scopes.iter().all(own) {
@@ -129,18 +131,20 @@ fn check_events(slot: &Slot, commit: &Commit) -> Result<()> {
 }
 
 /// Returns the receipt of the earlier commit with this key and content, if there is one (CM-10 to CM-12).
-fn repeated(
+fn receipt_of_repeat(
     tenant: &Tenant,
-    stored: Option<&Slot>,
+    stored: Option<&ThreadData>,
     commit: &Commit,
     with: (Option<Bug>, (&TenantId, &CursorKey)),
 ) -> Result<Option<Receipt>> {
     let (bug, sealer) = with;
     let Some(key) = &commit.key else { return Ok(None) };
-    let mut found = stored.and_then(|slot| slot.keys.get(key));
+    let mut found = stored.and_then(|thread_data| thread_data.keys.get(key));
     match bug {
         Some(Bug::KeyIgnored) => return Ok(None),
-        Some(Bug::KeysOfAllThreads) => found = tenant.threads.values().find_map(|slot| slot.keys.get(key)),
+        Some(Bug::KeysOfAllThreads) => {
+            found = tenant.threads.values().find_map(|thread_data| thread_data.keys.get(key))
+        }
         _ => {}
     }
     let Some((first, receipt)) = found else { return Ok(None) };
@@ -169,18 +173,19 @@ fn content(commit: &Commit) -> Commit {
 }
 
 /// Refuses a claim number that is lower than the highest one that has written. Remembers a higher one (CM-32).
-pub(super) fn check_fence(memory: &mut Memory, fence: Option<&Fence>, bug: Option<Bug>) -> Result<()> {
+pub(super) fn check_fence(id_history: &mut ThreadIdHistory, fence: Option<&Fence>, bug: Option<Bug>) -> Result<()> {
     let Some(fence) = fence else { return Ok(()) };
-    if let Some(highest) = memory.fence.filter(|highest| *highest > fence.claim && bug != Some(Bug::FenceIgnored)) {
+    if let Some(highest) = id_history.fence.filter(|highest| *highest > fence.claim && bug != Some(Bug::FenceIgnored)) {
         let (expected, actual) = (fence.claim.to_string(), highest.to_string());
         return Err(Error::new(Detail::StaleEpoch { expected, actual }));
     }
-    memory.fence = Some(fence.claim);
+    id_history.fence = Some(fence.claim);
     Ok(())
 }
 
-fn check_guard(stored: Option<&Slot>, commit: &Commit, bug: Option<Bug>) -> Result<()> {
-    let version = |slot: &Slot| Version::new(slot.entries.len() as u64, slot.thread.generation(), 0);
+fn check_guard(stored: Option<&ThreadData>, commit: &Commit, bug: Option<Bug>) -> Result<()> {
+    let version =
+        |thread_data: &ThreadData| Version::new(thread_data.entries.len() as u64, thread_data.thread.generation(), 0);
     let actual = stored.map(version);
     let expected = match commit.expect {
         Expect::Any => return Ok(()),
@@ -189,19 +194,27 @@ fn check_guard(stored: Option<&Slot>, commit: &Commit, bug: Option<Bug>) -> Resu
     };
     let nearly = match bug {
         Some(Bug::VersionOffByOne) => expected.map(|version| version.plus(1)) == actual,
-        Some(Bug::VersionByTime) => stored.zip(expected).is_some_and(|(slot, expected)| same_time(slot, expected)),
+        Some(Bug::VersionByTime) => {
+            stored.zip(expected).is_some_and(|(thread_data, expected)| same_time(thread_data, expected))
+        }
         _ => false,
     };
     if expected == actual || nearly { Ok(()) } else { Err(Error::conflict("version", expected, actual)) }
 }
 
 /// Returns whether the entry at this version has the same time as the last entry.
-fn same_time(slot: &Slot, version: Version) -> bool {
-    let at = |number: usize| number.checked_sub(1).and_then(|at| slot.entries.get(at)).map(|entry| entry.timestamp);
-    usize::try_from(version.number()).ok().and_then(at) == at(slot.entries.len())
+fn same_time(thread_data: &ThreadData, version: Version) -> bool {
+    let at =
+        |number: usize| number.checked_sub(1).and_then(|at| thread_data.entries.get(at)).map(|entry| entry.timestamp);
+    usize::try_from(version.number()).ok().and_then(at) == at(thread_data.entries.len())
 }
 
-fn make(tenant: &Tenant, commit: &Commit, memory: &Memory, setting: &Setting<'_>) -> Result<Slot> {
+fn create_thread(
+    tenant: &Tenant,
+    commit: &Commit,
+    id_history: &ThreadIdHistory,
+    env: &Environment<'_>,
+) -> Result<ThreadData> {
     let fields = commit.create.clone().unwrap_or_default();
     if let Some(parent) = &fields.parent_thread_id {
         if *parent == commit.thread {
@@ -211,82 +224,87 @@ fn make(tenant: &Tenant, commit: &Commit, memory: &Memory, setting: &Setting<'_>
             return Err(Error::not_found("parent thread", parent).in_part("create"));
         }
     }
-    new_slot(&commit.thread, fields, memory, (commit.at.unwrap_or(setting.now), setting))
+    new_thread_data(&commit.thread, fields, id_history, (commit.at.unwrap_or(env.now), env))
 }
 
 /// Returns a new thread with these fields (TH-1, TH-24).
-pub(super) fn new_slot(
+pub(super) fn new_thread_data(
     id: &ThreadId,
     fields: ThreadFields,
-    memory: &Memory,
-    at: (Timestamp, &Setting<'_>),
-) -> Result<Slot> {
-    let (at, setting) = at;
-    let generation = if setting.bug == Some(Bug::GenerationForgotten) { 1 } else { memory.generation + 1 };
+    id_history: &ThreadIdHistory,
+    at: (Timestamp, &Environment<'_>),
+) -> Result<ThreadData> {
+    let (at, env) = at;
+    let generation = if env.bug == Some(Bug::GenerationForgotten) { 1 } else { id_history.generation + 1 };
     let mut thread = blank_thread(id, generation, at)?;
     thread.resource_id = fields.resource_id;
     thread.parent_thread_id = fields.parent_thread_id;
     thread.title = fields.title;
     thread.metadata = fields.metadata;
-    let mut slot = Slot::new(thread, setting.now);
-    slot.entries = memory.remains.clone().unwrap_or_default();
-    Ok(slot)
+    let mut thread_data = ThreadData::new(thread, env.now);
+    thread_data.entries = id_history.old_log.clone().unwrap_or_default();
+    Ok(thread_data)
 }
 
 /// Applies a commit to a thread. Returns the changed thread and the receipt.
-fn written(tenant: &Tenant, mut slot: Slot, commit: &Commit, setting: &Setting<'_>) -> Result<(Slot, Receipt)> {
+fn apply_commit(
+    tenant: &Tenant,
+    mut thread_data: ThreadData,
+    commit: &Commit,
+    env: &Environment<'_>,
+) -> Result<(ThreadData, Receipt)> {
     let change = commit.state.as_ref();
     if let Some(expected) = change.and_then(|change| change.expect_revision)
-        && expected != slot.thread.state_revision
+        && expected != thread_data.thread.state_revision
     {
-        let version = |number| Some(Version::new(number, slot.thread.generation(), 0));
-        return Err(Error::conflict("state revision", version(expected), version(slot.thread.state_revision)));
+        let version = |number| Some(Version::new(number, thread_data.thread.generation(), 0));
+        return Err(Error::conflict("state revision", version(expected), version(thread_data.thread.state_revision)));
     }
-    let run = run::change(tenant, &slot, commit, setting)?;
-    let at = commit.at.unwrap_or(setting.now);
-    let before = slot.clone();
-    let mut drafts = pending::take(&mut slot, commit, setting.bug)?;
-    pending::check_unused(&before, commit, setting.bug)?;
-    if setting.bug == Some(Bug::ConsumedComesLast) {
+    let run = run::run_after_commit(tenant, &thread_data, commit, env)?;
+    let at = commit.at.unwrap_or(env.now);
+    let before = thread_data.clone();
+    let mut drafts = pending::consume(&mut thread_data, commit, env.bug)?;
+    pending::check_unused(&before, commit, env.bug)?;
+    if env.bug == Some(Bug::ConsumedComesLast) {
         drafts.splice(0..0, commit.entries.iter().cloned());
     } else {
         drafts.extend(commit.entries.iter().cloned());
     }
-    let mut log = Draft::new(&slot.entries);
+    let mut log = LogDraft::new(&thread_data.entries);
     for (index, draft) in drafts.iter().enumerate() {
-        log.append(draft, at, setting).map_err(|e| e.in_part(format!("entries[{index}]")))?;
+        log.append(draft, at, env).map_err(|e| e.in_part(format!("entries[{index}]")))?;
     }
-    let (first, entries) = (slot.entries.len(), log.entries);
-    check_producers(&slot, run.as_ref(), entries.get(first..).unwrap_or_default())?;
-    slot.entries = entries;
+    let (first, entries) = (thread_data.entries.len(), log.entries);
+    check_producers(&thread_data, run.as_ref(), entries.get(first..).unwrap_or_default())?;
+    thread_data.entries = entries;
     if let Some(change) = change {
-        slot.state = state::apply(&slot.state, change, (setting.limits, setting.bug))?;
-        state::check_totals(&slot.state, setting.limits)?;
-        slot.thread.state_revision += u64::from(shape::changes_state(commit));
+        thread_data.state = state::apply(&thread_data.state, change, (env.limits, env.bug))?;
+        state::check_totals(&thread_data.state, env.limits)?;
+        thread_data.thread.state_revision += u64::from(shape::changes_state(commit));
     }
     if let Some(run) = &run {
-        slot.thread.latest_run = Some(run.id.clone());
-        match slot.runs.iter_mut().find(|known| known.id == run.id) {
+        thread_data.thread.latest_run = Some(run.id.clone());
+        match thread_data.runs.iter_mut().find(|known| known.id == run.id) {
             Some(known) => *known = run.clone(),
-            None => slot.runs.push(run.clone()),
+            None => thread_data.runs.push(run.clone()),
         }
     }
-    check_totals(&slot, run.as_ref(), first, (commit, setting.limits))?;
-    slot.last_time = setting.now;
-    slot.thread.updated_at = slot.thread.updated_at.max(at);
-    if let Some(bug) = setting.bug {
-        planted::after_commit(&mut slot, commit, first, (bug, setting));
+    check_totals(&thread_data, run.as_ref(), first, (commit, env.limits))?;
+    thread_data.last_time = env.now;
+    thread_data.thread.updated_at = thread_data.thread.updated_at.max(at);
+    if let Some(bug) = env.bug {
+        bug_effects::after_commit(&mut thread_data, commit, first, (bug, env));
     }
-    let mut receipt = receipt(&slot.view(setting.bug), setting.now)?;
+    let mut receipt = receipt(&thread_data.view(env.bug), env.now)?;
     let new = commit.consume.len() + commit.entries.len();
     receipt.first_seq = (new > 0).then_some(first as u64 + 1);
-    receipt.entry_ids = slot.entries.iter().skip(first).map(|entry| entry.id.clone()).collect();
+    receipt.entry_ids = thread_data.entries.iter().skip(first).map(|entry| entry.id.clone()).collect();
     receipt.consumed = commit.consume.iter().map(|input| input.id.clone()).collect();
     receipt.run_status = run.map(|run| run.status);
     if let Some(key) = &commit.key {
-        slot.keys.insert(key.clone(), (commit.clone(), receipt.clone()));
+        thread_data.keys.insert(key.clone(), (commit.clone(), receipt.clone()));
     }
-    Ok((slot, receipt))
+    Ok((thread_data, receipt))
 }
 
 /// Returns the receipt of a commit that leaves the thread in this state.
@@ -301,14 +319,14 @@ pub(super) fn receipt(thread: &Thread, now: Timestamp) -> Result<Receipt> {
 
 /// Refuses entries that name a run which the thread does not have, and entries that add token counts to a run which was
 /// done before the commit.
-fn check_producers(slot: &Slot, written: Option<&Run>, new: &[Arc<Entry>]) -> Result<()> {
+fn check_producers(thread_data: &ThreadData, written: Option<&Run>, new: &[Arc<Entry>]) -> Result<()> {
     for (index, entry) in new.iter().enumerate() {
         let Some(id) = entry.run.as_ref().filter(|id| written.is_none_or(|run| run.id != **id)) else { continue };
         let part = format!("entries[{index}]");
-        let Some(run) = slot.runs.iter().find(|run| run.id == *id) else {
+        let Some(run) = thread_data.runs.iter().find(|run| run.id == *id) else {
             return Err(Error::not_found("run", id).in_part(part));
         };
-        if spent(entry).is_some() && matches!(run.status, RunStatus::Done(_)) {
+        if token_counts_of(entry).is_some() && matches!(run.status, RunStatus::Done(_)) {
             return Err(Error::invalid_transition("run", id, "done", "done").in_part(part));
         }
     }
@@ -316,16 +334,16 @@ fn check_producers(slot: &Slot, written: Option<&Run>, new: &[Arc<Entry>]) -> Re
 }
 
 /// Refuses a commit whose stored size or whose number of open runs exceeds a limit.
-fn check_totals(slot: &Slot, run: Option<&Run>, first: usize, commit: (&Commit, &Limits)) -> Result<()> {
+fn check_totals(thread_data: &ThreadData, run: Option<&Run>, first: usize, commit: (&Commit, &Limits)) -> Result<()> {
     let (commit, limits) = commit;
-    let entries: usize = slot.entries.iter().skip(first).map(|entry| entry.encode().len()).sum();
+    let entries: usize = thread_data.entries.iter().skip(first).map(|entry| entry.encode().len()).sum();
     let changed = commit.state.iter().flat_map(|change| &change.changes);
-    let state: usize = changed.filter_map(|(key, _)| slot.state.get(key)).map(|json| json.as_str().len()).sum();
+    let state: usize = changed.filter_map(|(key, _)| thread_data.state.get(key)).map(|json| json.as_str().len()).sum();
     let run = run.map_or(0, |run| run.encode().len());
     let events = commit.events.iter().flat_map(|request| &request.drafts).filter_map(|event| event.payload.as_ref());
     let rows = commit.outbox.iter().map(|row| &row.payload);
     let payloads: usize = events.chain(rows).map(|payload| payload.as_str().len()).sum();
     check_limit("commit bytes", (entries + run + state + payloads) as u64, limits.commit_bytes)?;
-    let open = slot.runs.iter().filter(|run| !matches!(run.status, RunStatus::Done(_))).count();
+    let open = thread_data.runs.iter().filter(|run| !matches!(run.status, RunStatus::Done(_))).count();
     check_limit("open runs", open as u64, limits.open_runs)
 }

@@ -7,7 +7,7 @@ use store_core::{
     Repair, RepairKind, Role, Visibility, context::SUMMARY_MARKER,
 };
 
-use super::{budget::within, bug::Bug, entries::interval, pairing::paired, tree::Tree};
+use super::{budget::fit_to_budget, bug::Bug, entries::covered_range, pairing::pair_results, tree::Tree};
 
 /// A message of a context during its construction, with the entry that it comes from.
 #[derive(Debug, Clone)]
@@ -37,13 +37,13 @@ pub(super) fn context(tree: Tree<'_>, at: Option<&EntryId>, request: &ContextReq
     let path = tree.path(at);
     let mut repairs = Vec::new();
     let pieces = pieces(tree, &path, bug);
-    let pieces = merged(pieces, &mut repairs);
-    let pieces = paired(&pieces, request.open_calls, bug, &mut repairs);
+    let pieces = merge_messages(pieces, &mut repairs);
+    let pieces = pair_results(&pieces, request.open_calls, bug, &mut repairs);
     let (kept, empty): (Vec<_>, Vec<_>) = pieces.into_iter().partition(|piece| !piece.message.blocks.is_empty());
     let dropped = |piece: &Piece| Repair::new(piece.entry.clone(), RepairKind::EmptyMessageDropped, None);
     repairs.extend(empty.iter().map(dropped));
     let mut context = Context::default();
-    let (kept, left_out) = within(kept, request.budget.as_ref());
+    let (kept, left_out) = fit_to_budget(kept, request.budget.as_ref());
     context.left_out = left_out;
     let message = |piece: Piece| ContextMessage::new(piece.entry, piece.synthetic, piece.message);
     context.messages = kept.into_iter().map(message).collect();
@@ -60,8 +60,8 @@ fn origin(path: &[&Arc<Entry>]) -> Option<Origin> {
         Body::Compaction(compaction) => compaction.replacement.iter().flatten().rev().find_map(origin),
         _ => None,
     };
-    let said = path.iter().rev().find_map(|entry| origin(entry.message()?));
-    said.or_else(|| path.iter().rev().find_map(replaced))
+    let from_message = path.iter().rev().find_map(|entry| origin(entry.message()?));
+    from_message.or_else(|| path.iter().rev().find_map(replaced))
 }
 
 /// Returns the messages of the path, with a summary in place of each covered interval (CX-2 to CX-5).
@@ -74,26 +74,26 @@ fn pieces(tree: Tree<'_>, path: &[&Arc<Entry>], bug: Option<Bug>) -> Vec<Piece> 
         Some(Bug::ForeignCompaction) => tree.0.iter().filter_map(of).collect(),
         _ => path.iter().copied().filter_map(of).collect(),
     };
-    let mut standing: BTreeMap<usize, (usize, &Arc<Entry>, &Compaction)> = BTreeMap::new();
+    let mut outermost: BTreeMap<usize, (usize, &Arc<Entry>, &Compaction)> = BTreeMap::new();
     for (entry, compaction) in &compactions {
-        if let Some((from, to)) = interval(path, compaction) {
-            standing.insert(from, (to, entry, compaction));
+        if let Some((from, to)) = covered_range(path, compaction) {
+            outermost.insert(from, (to, entry, compaction));
         }
     }
-    let all: Vec<_> = standing.iter().map(|(from, (to, ..))| (*from, *to)).collect();
+    let all: Vec<_> = outermost.iter().map(|(from, (to, ..))| (*from, *to)).collect();
     let is_inside = |from: usize, to: usize| {
         all.iter().any(|&(other, end)| (other, end) != (from, to) && other <= from && to <= end)
     };
-    standing.retain(|from, (to, ..)| !is_inside(*from, *to));
+    outermost.retain(|from, (to, ..)| !is_inside(*from, *to));
     let mut pieces = Vec::new();
-    let from_the_root = standing.get(&0).map(|(to, ..)| *to);
-    if let Some((entry, compaction)) = opening(path, &compactions, from_the_root) {
+    let from_the_root = outermost.get(&0).map(|(to, ..)| *to);
+    if let Some((entry, compaction)) = compaction_at_start(path, &compactions, from_the_root) {
         pieces.extend(summary(entry, compaction));
     }
-    for (place, entry) in path.iter().enumerate() {
-        let covered = standing.range(..=place).next_back().filter(|(_, (to, ..))| place <= *to);
+    for (index, entry) in path.iter().enumerate() {
+        let covered = outermost.range(..=index).next_back().filter(|(_, (to, ..))| index <= *to);
         match (covered, &*entry.body) {
-            (Some((from, (_, compaction_entry, compaction))), _) if *from == place => {
+            (Some((from, (_, compaction_entry, compaction))), _) if *from == index => {
                 pieces.extend(summary(compaction_entry, compaction));
             }
             (Some(_), _) => {}
@@ -109,14 +109,14 @@ fn pieces(tree: Tree<'_>, path: &[&Arc<Entry>], bug: Option<Bug>) -> Vec<Piece> 
 
 /// Returns the compaction whose summary comes before the first message: the latest one without `covers`. Returns `None`
 /// if this compaction is itself in a covered interval that begins at the root of the path.
-fn opening<'a>(
+fn compaction_at_start<'a>(
     path: &[&Arc<Entry>],
     compactions: &'a [(Arc<Entry>, Compaction)],
     covered_to: Option<usize>,
 ) -> Option<&'a (Arc<Entry>, Compaction)> {
     let found = compactions.iter().rev().find(|(_, compaction)| compaction.covers.is_none())?;
-    let place = path.iter().position(|entry| entry.id == found.0.id)?;
-    covered_to.is_none_or(|to| to < place).then_some(found)
+    let index = path.iter().position(|entry| entry.id == found.0.id)?;
+    covered_to.is_none_or(|to| to < index).then_some(found)
 }
 
 /// Returns the messages that replace a covered interval.
@@ -135,7 +135,7 @@ fn summary(entry: &Arc<Entry>, compaction: &Compaction) -> Vec<Piece> {
 }
 
 /// Merges assistant entries that are parts of one message of a provider, if only results lie between them (CX-17).
-fn merged(pieces: Vec<Piece>, repairs: &mut Vec<Repair>) -> Vec<Piece> {
+fn merge_messages(pieces: Vec<Piece>, repairs: &mut Vec<Repair>) -> Vec<Piece> {
     let mut out: Vec<Piece> = Vec::new();
     for piece in pieces {
         let last = out.iter().rposition(|earlier| earlier.message.role != Role::Tool);

@@ -8,11 +8,11 @@ use store_core::{
     Result, Rewind, RewindTo, Timestamp, check_limit, codec::Codec,
 };
 
-use super::{bug::Bug, commit::Setting, state, tree::Tree, world::record};
+use super::{bug::Bug, commit::Environment, model_data::record, state, tree::Tree};
 
 /// A log to which a commit is appending entries.
 #[derive(Debug)]
-pub(super) struct Draft<'a> {
+pub(super) struct LogDraft<'a> {
     /// The log before the commit.
     stored: &'a [Arc<Entry>],
     /// The log with the entries that were appended so far.
@@ -21,22 +21,22 @@ pub(super) struct Draft<'a> {
     head: Option<EntryId>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> LogDraft<'a> {
     pub(super) fn new(stored: &'a [Arc<Entry>]) -> Self {
         Self { stored, entries: stored.to_vec(), head: Tree(stored).head() }
     }
 
     /// Appends one entry.
-    pub(super) fn append(&mut self, draft: &NewEntry, at: Timestamp, setting: &Setting<'_>) -> Result<()> {
+    pub(super) fn append(&mut self, draft: &NewEntry, at: Timestamp, env: &Environment<'_>) -> Result<()> {
         let id = match &draft.id {
             Some(id) => id.clone(),
-            None => EntryId::new(setting.ids.next_id())?,
+            None => EntryId::new(env.ids.next_id())?,
         };
         if Tree(&self.entries).find(&id).is_some() {
             return Err(Error::already_exists("entry", &id));
         }
         let parent = self.parent(&draft.parent)?;
-        let body = self.body(&draft.body, parent.as_ref(), setting)?;
+        let body = self.body(&draft.body, parent.as_ref(), env)?;
         let mut entry: Entry = record(&json!({
             "seq": self.entries.len() + 1, "id": id, "side": draft.is_side(),
             "timestamp": draft.timestamp.unwrap_or(at), "body": {"custom": {"kind": "x", "data": null}},
@@ -46,7 +46,7 @@ impl<'a> Draft<'a> {
         entry.step = draft.step;
         entry.origin.clone_from(&draft.origin);
         entry.body = Arc::new(body);
-        check_limit("record bytes", entry.encode().len() as u64, setting.limits.record_bytes)?;
+        check_limit("record bytes", entry.encode().len() as u64, env.limits.record_bytes)?;
         match &*entry.body {
             Body::Rewind(rewind) => self.head.clone_from(&rewind.to),
             _ if entry.side => {}
@@ -58,7 +58,7 @@ impl<'a> Draft<'a> {
 
     /// Returns the entry with this id. Returns an error if there is no such entry or, with `on_path`, if it is a side
     /// entry.
-    fn named(&self, what: &'static str, id: &EntryId, on_path: bool) -> Result<&Arc<Entry>> {
+    fn find_entry(&self, what: &'static str, id: &EntryId, on_path: bool) -> Result<&Arc<Entry>> {
         match Tree(&self.entries).find(id) {
             None => Err(Error::invalid(what, format!("entry {} does not exist", quoted(id)))),
             Some(entry) if on_path && entry.side => {
@@ -72,19 +72,19 @@ impl<'a> Draft<'a> {
         match parent {
             ParentRef::Head => Ok(self.head.clone()),
             ParentRef::Root => Ok(None),
-            ParentRef::Entry(id) => self.named("parent", id, true).map(|entry| Some(entry.id.clone())),
+            ParentRef::Entry(id) => self.find_entry("parent", id, true).map(|entry| Some(entry.id.clone())),
         }
     }
 
-    fn body(&self, body: &NewBody, parent: Option<&EntryId>, setting: &Setting<'_>) -> Result<Body> {
+    fn body(&self, body: &NewBody, parent: Option<&EntryId>, env: &Environment<'_>) -> Result<Body> {
         Ok(match body {
-            NewBody::Message(message) => Body::Message(kept(message, setting.bug)),
+            NewBody::Message(message) => Body::Message(stored_message(message, env.bug)),
             NewBody::Compaction(compaction) => {
                 self.check_cover(compaction, parent)?;
                 Body::Compaction(compaction.clone())
             }
             NewBody::Checkpoint { number, label } => {
-                let next = match setting.bug {
+                let next = match env.bug {
                     Some(Bug::CheckpointsCountTheLog) => Some(self.checkpoints()),
                     _ => Tree(&self.entries).next_checkpoint(parent),
                 };
@@ -93,7 +93,7 @@ impl<'a> Draft<'a> {
             }
             NewBody::Usage(usage) => Body::Usage(usage.clone()),
             NewBody::Label(label) => {
-                self.named("label", &label.target, false)?;
+                self.find_entry("label", &label.target, false)?;
                 Body::Label(label.clone())
             }
             NewBody::Rewind(to) => {
@@ -103,7 +103,7 @@ impl<'a> Draft<'a> {
             }
             NewBody::Custom(custom) => {
                 let mut custom = custom.clone();
-                if setting.bug == Some(Bug::NumbersRewritten) {
+                if env.bug == Some(Bug::NumbersRewritten) {
                     custom.data = state::rewritten(&custom.data)?;
                 }
                 Body::Custom(custom)
@@ -128,7 +128,7 @@ impl<'a> Draft<'a> {
         };
         match to {
             RewindTo::Start => Ok(None),
-            RewindTo::Entry(id) => self.named("rewind", id, true).map(|entry| Some(entry.id.clone())),
+            RewindTo::Entry(id) => self.find_entry("rewind", id, true).map(|entry| Some(entry.id.clone())),
             RewindTo::Checkpoint(number) => nearest(
                 &number.to_string(),
                 &|entry| matches!(&*entry.body, Body::Checkpoint(body) if body.number == *number),
@@ -149,7 +149,7 @@ impl<'a> Draft<'a> {
         let Some(covers) = &compaction.covers else { return Ok(()) };
         let refuse = |reason: &str| Err(Error::invalid("compaction", reason));
         let path = Tree(&self.entries).path(parent);
-        let Some((from, to)) = interval(&path, compaction) else {
+        let Some((from, to)) = covered_range(&path, compaction) else {
             return refuse("it covers entries that are not on its path");
         };
         if covers.from != covers.to && to < from {
@@ -157,7 +157,7 @@ impl<'a> Draft<'a> {
         }
         for earlier in &path {
             let Body::Compaction(other) = &*earlier.body else { continue };
-            let Some((other_from, other_to)) = interval(&path, other) else { continue };
+            let Some((other_from, other_to)) = covered_range(&path, other) else { continue };
             let apart = to < other_from || other_to < from;
             let inside = other_from <= from && to <= other_to;
             let around = from <= other_from && other_to <= to;
@@ -180,14 +180,14 @@ fn quoted(id: &EntryId) -> String {
 
 /// Returns the indexes of the first and the last entry of a path that a compaction covers. Returns `None` if the
 /// compaction has no `covers`, or if one of the two entries is not on the path.
-pub(super) fn interval(path: &[&Arc<Entry>], compaction: &Compaction) -> Option<(usize, usize)> {
+pub(super) fn covered_range(path: &[&Arc<Entry>], compaction: &Compaction) -> Option<(usize, usize)> {
     let covers = compaction.covers.as_ref()?;
-    let place = |id: &EntryId| path.iter().position(|entry| entry.id == *id);
-    Some((place(&covers.from)?, place(&covers.to)?))
+    let index_of = |id: &EntryId| path.iter().position(|entry| entry.id == *id);
+    Some((index_of(&covers.from)?, index_of(&covers.to)?))
 }
 
 /// Returns the message as the store keeps it. Only some planted bugs change it.
-fn kept(message: &Message, bug: Option<Bug>) -> Message {
+fn stored_message(message: &Message, bug: Option<Bug>) -> Message {
     let mut message = message.clone();
     let texts = message.blocks.iter_mut().filter_map(|Block { kind, .. }| match kind {
         BlockKind::Text(text) => Some(text),

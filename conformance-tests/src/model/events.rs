@@ -12,22 +12,22 @@ use store_core::{
     AppendEvents, AppendedEvents, CursorKey, Detail, Direction, Error, Event, EventFilter, EventId, EventKey,
     EventQuery, Limits, NewEvent, Page, Result, Scope, ScopeInfo, Start, Subscribe, TenantId, Timestamp, TrimBefore,
     TrimRequest, Trimmed, Version, WriterId, check_limit,
-    event::{cursor, fenced_thread, place},
+    event::{cursor_after, fenced_thread, seq_of_cursor},
 };
 
 use super::{
     bug::Bug,
-    commit::{Setting, check_fence},
+    commit::{Environment, check_fence},
     mailbox,
-    world::{Tenant, record},
+    model_data::{Tenant, record},
 };
 
 /// The minimum time for which the key of an append is remembered (EV-5).
-const REMEMBERED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const KEY_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The events of a tenant.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Log {
+pub(super) struct EventLog {
     /// Every event that was ever appended. A read adds the cursors.
     events: BTreeMap<EventId, Arc<Event>>,
     /// The events of each scope in their order, including trimmed ones.
@@ -36,15 +36,15 @@ pub(super) struct Log {
     floors: BTreeMap<Scope, u64>,
     /// The time of the last append to each scope.
     times: BTreeMap<Scope, Timestamp>,
-    keys: BTreeMap<(WriterId, EventKey), Remembered>,
+    keys: BTreeMap<(WriterId, EventKey), RememberedAppend>,
     /// Events that are not listed yet. Only the planted bug `EventsSeenLater` uses this.
     hidden: BTreeSet<EventId>,
 }
 
 /// What is remembered about a key: the drafts, the ids of their events, and the time of the append.
-type Remembered = (Vec<NewEvent>, Vec<EventId>, Timestamp);
+type RememberedAppend = (Vec<NewEvent>, Vec<EventId>, Timestamp);
 
-impl Log {
+impl EventLog {
     /// Returns the events of a scope, each with its sequence number.
     fn scope(&self, scope: &Scope) -> impl Iterator<Item = (u64, &Event)> {
         let events = self.scopes.get(scope).into_iter().flatten();
@@ -84,17 +84,17 @@ impl Log {
 
     /// Returns whether there are no events, or only events that were trimmed from all their scopes.
     pub(super) fn is_empty(&self) -> bool {
-        !self.events.values().any(|event| self.is_there(event))
+        !self.events.values().any(|event| self.is_untrimmed(event))
     }
 
-    fn is_there(&self, event: &Event) -> bool {
+    fn is_untrimmed(&self, event: &Event) -> bool {
         event.scopes().any(|scope| self.seq(&scope, &event.id).is_some_and(|seq| seq > self.floor(&scope)))
     }
 
     fn seal(&self, event: &Event, sealer: (&TenantId, &CursorKey)) -> Event {
         let mut sealed = event.clone();
         for scope in event.scopes() {
-            let at = self.seq(&scope, &event.id).map(|seq| cursor(&scope, seq, sealer));
+            let at = self.seq(&scope, &event.id).map(|seq| cursor_after(&scope, seq, sealer));
             match scope {
                 Scope::Thread(_) => sealed.cursors.thread = at,
                 Scope::Run(_) => sealed.cursors.run = at,
@@ -105,7 +105,7 @@ impl Log {
 
     pub(super) fn load(&self, id: &EventId, sealer: (&TenantId, &CursorKey)) -> Option<Event> {
         let found = self.events.get(id);
-        found.filter(|event| self.is_there(event)).map(|event| self.seal(event, sealer))
+        found.filter(|event| self.is_untrimmed(event)).map(|event| self.seal(event, sealer))
     }
 
     pub(super) fn list(
@@ -115,7 +115,7 @@ impl Log {
         bug: Option<Bug>,
     ) -> Result<Page<Event>> {
         let limit = query.page.checked_limit()?;
-        let after = place(&query.scope, query.page.cursor.as_ref(), sealer)?;
+        let after = seq_of_cursor(&query.scope, query.page.cursor.as_ref(), sealer)?;
         let floor = self.floor(&query.scope);
         self.check_known(&query.scope, after)?;
         if after.is_some_and(|after| after < floor) && bug != Some(Bug::TrimmedCursorGoesOn) {
@@ -131,7 +131,8 @@ impl Log {
             }
         }
         all.retain(|(_, event)| query.filter.admits(event) || bug == Some(Bug::InternalEventsShown));
-        let next = (all.len() > limit).then(|| all.get(limit - 1).map(|(seq, _)| cursor(&query.scope, *seq, sealer)));
+        let next =
+            (all.len() > limit).then(|| all.get(limit - 1).map(|(seq, _)| cursor_after(&query.scope, *seq, sealer)));
         all.truncate(limit);
         Ok(Page { items: all.iter().map(|(_, event)| self.seal(event, sealer)).collect(), next: next.flatten() })
     }
@@ -142,14 +143,14 @@ impl Log {
         if is_known { Ok(()) } else { Err(Error::new(Detail::InvalidCursor { reason: "no such event" })) }
     }
 
-    pub(super) fn count_of(&self, scope: &Scope, filter: &EventFilter) -> u64 {
+    pub(super) fn count_matching(&self, scope: &Scope, filter: &EventFilter) -> u64 {
         let floor = self.floor(scope);
         self.scope(scope).filter(|(seq, event)| *seq > floor && filter.admits(event)).count() as u64
     }
 
     pub(super) fn info(&self, scope: &Scope, sealer: (&TenantId, &CursorKey)) -> ScopeInfo {
         let count = self.count(scope);
-        ScopeInfo::new(count, self.floor(scope), (count > 0).then(|| cursor(scope, count, sealer)))
+        ScopeInfo::new(count, self.floor(scope), (count > 0).then(|| cursor_after(scope, count, sealer)))
     }
 
     /// Returns the sequence number after which a subscription begins.
@@ -160,7 +161,7 @@ impl Log {
             Start::Now if bug == Some(Bug::NowIsEarlier) => Ok(self.count(&request.scope).saturating_sub(1)),
             Start::Now => Ok(self.count(&request.scope)),
             Start::After(at) => {
-                let after = place(&request.scope, Some(at), sealer)?.unwrap_or_default();
+                let after = seq_of_cursor(&request.scope, Some(at), sealer)?.unwrap_or_default();
                 self.check_known(&request.scope, Some(after))?;
                 if after < floor { Err(Error::new(Detail::CursorExpired { floor })) } else { Ok(after) }
             }
@@ -192,7 +193,7 @@ impl Log {
         let before = self.floor(&request.scope);
         let floor = match &request.before {
             TrimBefore::Cursor(at) => {
-                let seq = place(&request.scope, Some(at), sealer)?.unwrap_or_default();
+                let seq = seq_of_cursor(&request.scope, Some(at), sealer)?.unwrap_or_default();
                 self.check_known(&request.scope, Some(seq))?;
                 seq.max(before)
             }
@@ -213,7 +214,7 @@ impl Log {
             }
             let forgotten = |log: &Self, ids: &[EventId], at: Timestamp| {
                 let mut there = ids.iter().filter_map(|id| log.events.get(id));
-                !there.any(|event| log.is_there(event)) && at < now.saturating_sub(REMEMBERED)
+                !there.any(|event| log.is_untrimmed(event)) && at < now.saturating_sub(KEY_RETENTION)
             };
             let kept = self.keys.iter().filter(|(_, (_, ids, at))| !forgotten(self, ids, *at));
             self.keys = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -226,31 +227,31 @@ impl Log {
 pub(super) fn append(
     tenant: &mut Tenant,
     request: &AppendEvents,
-    setting: &Setting<'_>,
+    env: &Environment<'_>,
     how: (Option<Timestamp>, (&TenantId, &CursorKey)),
 ) -> Result<AppendedEvents> {
     let (at, sealer) = how;
-    check_request(request, setting.limits)?;
+    check_request(request, env.limits)?;
     if let (Some(writer), Some(key)) = (&request.writer, &request.key)
         && let Some((drafts, ids, _)) = tenant.events.keys.get(&(writer.clone(), key.clone()))
-        && setting.bug != Some(Bug::EventKeyIgnored)
+        && env.bug != Some(Bug::EventKeyIgnored)
     {
-        if ordered(drafts) != ordered(&request.drafts) {
+        if with_sorted_scopes(drafts) != with_sorted_scopes(&request.drafts) {
             return Err(Error::new(Detail::IdempotencyMismatch { key: key.to_string() }));
         }
         let events = ids.iter().filter_map(|id| tenant.events.load(id, sealer)).collect();
         return Ok(AppendedEvents::new(events, true));
     }
-    let mut memory = None;
+    let mut id_history = None;
     if let Some(thread) = fenced_thread(request)? {
         let mut own = tenant.ids.get(&thread).cloned().unwrap_or_default();
-        mailbox::check_fence(&tenant.mail, &thread, request.fence.as_ref(), setting.bug)?;
-        check_fence(&mut own, request.fence.as_ref(), setting.bug)?;
-        memory = Some((thread, own));
+        mailbox::check_fence(&tenant.mailbox, &thread, request.fence.as_ref(), env.bug)?;
+        check_fence(&mut own, request.fence.as_ref(), env.bug)?;
+        id_history = Some((thread, own));
     }
     for (scope, expected) in &request.expect {
         let found = tenant.events.count(scope);
-        if found != *expected && setting.bug != Some(Bug::EventsUnguarded) {
+        if found != *expected && env.bug != Some(Bug::EventsUnguarded) {
             return Err(Error::conflict(
                 "counter",
                 Some(Version::new(*expected, 1, 0)),
@@ -259,26 +260,26 @@ pub(super) fn append(
         }
     }
     let scopes: Vec<_> = request.drafts.iter().flat_map(|draft| &draft.scopes).collect();
-    let lifted = scopes.iter().filter_map(|scope| tenant.events.times.get(scope)).copied().fold(setting.now, Ord::max);
+    let append_time = scopes.iter().filter_map(|scope| tenant.events.times.get(scope)).copied().fold(env.now, Ord::max);
     let scopes: Vec<Scope> = scopes.into_iter().cloned().collect();
     let mut ids = Vec::new();
     for draft in &request.drafts {
-        let event = made(draft, at.unwrap_or(lifted), setting)?;
+        let event = new_event(draft, at.unwrap_or(append_time), env)?;
         ids.push(event.id.clone());
         tenant.events.push(event);
     }
     if let (Some(writer), Some(key)) = (&request.writer, &request.key) {
-        let kept = (request.drafts.clone(), ids.clone(), lifted);
+        let kept = (request.drafts.clone(), ids.clone(), append_time);
         tenant.events.keys.insert((writer.clone(), key.clone()), kept);
     }
-    tenant.events.times.extend(scopes.into_iter().map(|scope| (scope, lifted)));
-    tenant.ids.extend(memory);
+    tenant.events.times.extend(scopes.into_iter().map(|scope| (scope, append_time)));
+    tenant.ids.extend(id_history);
     let events = ids.iter().filter_map(|id| tenant.events.load(id, sealer)).collect();
     Ok(AppendedEvents::new(events, false))
 }
 
 /// Returns the drafts with sorted scopes, because two drafts may differ in the order of their scopes (EV-6).
-fn ordered(drafts: &[NewEvent]) -> Vec<NewEvent> {
+fn with_sorted_scopes(drafts: &[NewEvent]) -> Vec<NewEvent> {
     let mut drafts = drafts.to_vec();
     drafts.iter_mut().for_each(|draft| draft.scopes.sort());
     drafts
@@ -306,9 +307,9 @@ pub(super) fn check_request(request: &AppendEvents, limits: &Limits) -> Result<(
     }
 }
 
-fn made(draft: &NewEvent, at: Timestamp, setting: &Setting<'_>) -> Result<Event> {
+fn new_event(draft: &NewEvent, at: Timestamp, env: &Environment<'_>) -> Result<Event> {
     let mut event: Event = record(&json!({
-        "id": EventId::new(setting.ids.next_id())?, "created_at": at, "kind": draft.kind,
+        "id": EventId::new(env.ids.next_id())?, "created_at": at, "kind": draft.kind,
         "schema_version": draft.schema_version,
     }))?;
     for scope in &draft.scopes {

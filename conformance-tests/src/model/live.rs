@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 use super::{bug::Bug, handle::Handle, store::Shared};
 
 /// The interval at which callers poll.
-const AGAIN: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A target, with its tenant and how often the tenant had been deleted.
 type Address = (TenantId, u64, LiveTarget);
@@ -29,11 +29,11 @@ pub(super) struct LiveState {
     /// The number of the receiver of each target.
     receivers: BTreeMap<Address, u64>,
     /// The commands that were sent, the oldest first.
-    sent: Vec<Sent>,
+    sent: Vec<SentCommand>,
 }
 
 #[derive(Debug)]
-struct Sent {
+struct SentCommand {
     number: u64,
     address: Address,
     /// The receiver that the command was sent to. Only the planted bug `CommandKept` keeps commands without a receiver.
@@ -49,18 +49,18 @@ impl LiveState {
         self.last
     }
 
-    fn find(&mut self, number: u64) -> Option<&mut Sent> {
+    fn find(&mut self, number: u64) -> Option<&mut SentCommand> {
         self.sent.iter_mut().find(|sent| sent.number == number)
     }
 
-    fn has(&self, receiver: Option<u64>) -> bool {
+    fn is_receiver_open(&self, receiver: Option<u64>) -> bool {
         receiver.is_some_and(|receiver| self.receivers.values().any(|open| *open == receiver))
     }
 
     /// Takes the oldest command for a receiver. Returns its number, the receiver that it was sent to, and its text.
     fn take(&mut self, at: &OpenReceiver) -> Option<(u64, Option<u64>, String)> {
         let bug = at.handle.shared.bug;
-        let is_its = |sent: &Sent| match bug {
+        let is_its = |sent: &SentCommand| match bug {
             Some(Bug::EarlierReceiverStays | Bug::CommandKept) => sent.address == at.address,
             _ => sent.to == Some(at.number),
         };
@@ -72,17 +72,17 @@ impl LiveState {
 }
 
 /// Calls `look` until it returns a value.
-async fn found<T>(mut look: impl FnMut() -> Result<Option<T>> + Send) -> Result<T> {
+async fn poll_until_some<T>(mut look: impl FnMut() -> Result<Option<T>> + Send) -> Result<T> {
     loop {
         if let Some(found) = look()? {
             return Ok(found);
         }
-        sleep(AGAIN).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Waits for `found`, but no longer than `time`. Returns `None` when the time has passed.
-async fn within<T>(time: Duration, found: impl Future<Output = Result<T>> + Send) -> Result<Option<T>> {
+async fn with_timeout<T>(time: Duration, found: impl Future<Output = Result<T>> + Send) -> Result<Option<T>> {
     timeout(time, found).await.ok().transpose()
 }
 
@@ -97,16 +97,17 @@ impl OpenReceiver {
     /// Returns the next message, or `None` after another receiver has opened the target.
     async fn next(&self) -> Result<Option<LiveMessage>> {
         let shared = &self.handle.shared;
-        found(|| {
+        poll_until_some(|| {
             if shared.bug != Some(Bug::ReceiverOutlivesClosing) {
                 self.handle.check()?;
             }
-            let mut wires = shared.wires();
-            let is_over = !wires.has(Some(self.number)) && shared.bug != Some(Bug::EarlierReceiverStays);
-            if is_over {
+            let mut live_state = shared.live_state();
+            let is_superseded =
+                !live_state.is_receiver_open(Some(self.number)) && shared.bug != Some(Bug::EarlierReceiverStays);
+            if is_superseded {
                 return Ok(Some(None));
             }
-            Ok(wires.take(self).map(|taken| Some(message(shared, taken))))
+            Ok(live_state.take(self).map(|taken| Some(message(shared, taken))))
         })
         .await
     }
@@ -114,9 +115,9 @@ impl OpenReceiver {
 
 impl Drop for OpenReceiver {
     fn drop(&mut self) {
-        let mut wires = self.handle.shared.wires();
-        if wires.receivers.get(&self.address) == Some(&self.number) {
-            wires.receivers.remove(&self.address);
+        let mut live_state = self.handle.shared.live_state();
+        if live_state.receivers.get(&self.address) == Some(&self.number) {
+            live_state.receivers.remove(&self.address);
         }
     }
 }
@@ -124,9 +125,9 @@ impl Drop for OpenReceiver {
 fn message(shared: &Arc<Shared>, (number, to, text): (u64, Option<u64>, String)) -> LiveMessage {
     let shared = Arc::clone(shared);
     LiveMessage::new(text, move |answer| {
-        let mut wires = shared.wires();
-        let is_open = wires.has(to);
-        if let Some(sent) = wires.find(number).filter(|_| is_open) {
+        let mut live_state = shared.live_state();
+        let is_open = live_state.is_receiver_open(to);
+        if let Some(sent) = live_state.find(number).filter(|_| is_open) {
             sent.answer = Some(answer);
         }
         // As on a network, the receiver does not know whether the sender is still waiting. It does know whether it is
@@ -147,13 +148,13 @@ impl Handle {
     }
 
     /// Waits for the answer of the receiver. A command whose receiver has ended counts as dropped.
-    async fn answered(&self, number: u64) -> Result<LiveAnswer> {
-        found(|| {
+    async fn wait_for_answer(&self, number: u64) -> Result<LiveAnswer> {
+        poll_until_some(|| {
             self.check()?;
-            let mut wires = self.shared.wires();
-            let Some(sent) = wires.find(number) else { return Ok(Some(LiveAnswer::Dropped)) };
+            let mut live_state = self.shared.live_state();
+            let Some(sent) = live_state.find(number) else { return Ok(Some(LiveAnswer::Dropped)) };
             let (answer, to) = (sent.answer.take(), sent.to);
-            let is_lost = !wires.has(to);
+            let is_lost = !live_state.is_receiver_open(to);
             Ok(answer.or_else(|| is_lost.then_some(LiveAnswer::Dropped)))
         })
         .await
@@ -166,16 +167,16 @@ impl LiveChannel for Handle {
         self.check()?;
         let (handle, address) = (self.clone(), self.address(target));
         let number = {
-            let mut wires = self.shared.wires();
-            let number = wires.next();
-            wires.receivers.insert(address.clone(), number);
+            let mut live_state = self.shared.live_state();
+            let number = live_state.next();
+            live_state.receivers.insert(address.clone(), number);
             number
         };
-        let listening = Some(OpenReceiver { handle, address, number });
-        let messages = stream::unfold(listening, async |listening| {
-            let listening = listening?;
-            match listening.next().await {
-                Ok(message) => Some((Ok(message?), Some(listening))),
+        let receiver = Some(OpenReceiver { handle, address, number });
+        let messages = stream::unfold(receiver, async |receiver| {
+            let receiver = receiver?;
+            match receiver.next().await {
+                Ok(message) => Some((Ok(message?), Some(receiver))),
                 Err(error) => Some((Err(error), None)),
             }
         });
@@ -187,11 +188,11 @@ impl LiveChannel for Handle {
         let bug = self.shared.bug;
         let address = self.address(request.target);
         let number = {
-            let mut wires = self.shared.wires();
-            let (number, to) = (wires.next(), wires.receivers.get(&address).copied());
+            let mut live_state = self.shared.live_state();
+            let (number, to) = (live_state.next(), live_state.receivers.get(&address).copied());
             if to.is_some() || bug == Some(Bug::CommandKept) {
                 let text = request.command.encode();
-                wires.sent.push(Sent { number, address, to, text, is_taken: false, answer: None });
+                live_state.sent.push(SentCommand { number, address, to, text, is_taken: false, answer: None });
             }
             if to.is_none() {
                 return Ok(LiveDelivery::NoReceiver);
@@ -201,8 +202,8 @@ impl LiveChannel for Handle {
         if bug == Some(Bug::DeliveredWhenSent) {
             return Ok(LiveDelivery::Delivered);
         }
-        let answer = within(request.deadline, self.answered(number)).await;
-        self.shared.wires().sent.retain(|sent| sent.number != number);
+        let answer = with_timeout(request.deadline, self.wait_for_answer(number)).await;
+        self.shared.live_state().sent.retain(|sent| sent.number != number);
         match answer? {
             Some(LiveAnswer::Unreadable(_)) if bug == Some(Bug::UnreadableDropped) => Ok(LiveDelivery::NoReceiver),
             Some(answer) => answer.into_delivery(),
@@ -217,14 +218,14 @@ impl WakeUps for Handle {
     async fn wait(&self, time: Duration) -> Result<Waited> {
         self.check()?;
         let (bug, begun) = (self.shared.bug, self.shared.clock.now());
-        self.shared.wires().waits += 1;
-        let ready = found(|| match bug {
+        self.shared.live_state().waits += 1;
+        let ready = poll_until_some(|| match bug {
             Some(Bug::WaitOutlivesClosing) => Ok(self.is_ready(begun).unwrap_or_default().then_some(())),
             Some(Bug::NewWorkWakesNobody) => self.check().map(|()| None),
             Some(Bug::DueWorkWakesNobody) => Ok(self.is_ready(begun)?.then_some(())),
             Some(Bug::WakesAtOnce) => Ok(Some(())),
             _ => Ok(self.is_ready(self.shared.clock.now())?.then_some(())),
         });
-        Ok(within(time, ready).await?.map_or(Waited::TimedOut, |()| Waited::Woken))
+        Ok(with_timeout(time, ready).await?.map_or(Waited::TimedOut, |()| Waited::Woken))
     }
 }

@@ -8,6 +8,7 @@
 mod admin;
 mod budget;
 mod bug;
+mod bug_effects;
 mod commit;
 mod context;
 mod entries;
@@ -16,11 +17,11 @@ mod fixture;
 mod handle;
 mod live;
 mod mailbox;
+mod model_data;
 mod outbox;
 mod page;
 mod pairing;
 mod pending;
-mod planted;
 #[cfg(feature = "random")]
 mod random;
 mod read;
@@ -29,7 +30,6 @@ mod shape;
 mod state;
 mod store;
 mod tree;
-mod world;
 
 #[cfg(feature = "random")]
 pub use self::random::{Divergence, ModelTest, model_test};

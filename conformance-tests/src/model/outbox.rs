@@ -11,15 +11,15 @@ use store_core::{
 
 use super::{
     bug::Bug,
-    commit::Setting,
+    commit::Environment,
     handle::Handle,
+    model_data::{Tenant, record},
     read::View,
-    world::{Tenant, record},
 };
 
 /// A row, with the draft that it was made from and data that callers do not see.
 #[derive(Debug, Clone)]
-pub(super) struct Row {
+pub(super) struct StoredRow {
     row: OutboxRow,
     draft: NewOutboxRow,
     /// The token of its last claim.
@@ -28,20 +28,20 @@ pub(super) struct Row {
     order: u64,
 }
 
-impl Row {
-    fn is_group_of(&self, other: &Self) -> bool {
+impl StoredRow {
+    fn shares_order_key_with(&self, other: &Self) -> bool {
         let (own, theirs) = (&self.draft, &other.draft);
         own.order_key.is_some()
             && (&own.lane, &own.target, &own.order_key) == (&theirs.lane, &theirs.target, &theirs.order_key)
     }
 
-    fn passes(&self, filter: &OutboxFilter) -> bool {
+    fn matches(&self, filter: &OutboxFilter) -> bool {
         filter.lane.as_ref().is_none_or(|lane| self.row.lane == *lane)
             && filter.target.as_ref().is_none_or(|target| self.row.target == *target)
             && filter.statuses.as_ref().is_none_or(|statuses| statuses.contains(&self.row.status))
     }
 
-    fn touch(&mut self, now: Timestamp) {
+    fn record_write(&mut self, now: Timestamp) {
         self.row.updated_at = self.row.updated_at.max(now);
     }
 
@@ -74,21 +74,30 @@ pub(super) fn check(commit: &Commit, limits: &store_core::Limits) -> Result<()> 
 }
 
 /// Returns all rows of the outbox, including the new rows of a commit, and the id of the row of each draft.
-pub(super) fn append(tenant: &Tenant, commit: &Commit, setting: &Setting<'_>) -> Result<(Vec<Row>, Vec<OutboxId>)> {
+pub(super) fn append(
+    tenant: &Tenant,
+    commit: &Commit,
+    env: &Environment<'_>,
+) -> Result<(Vec<StoredRow>, Vec<OutboxId>)> {
     let (mut rows, mut ids) = (tenant.outbox.clone(), Vec::new());
     for (at, draft) in commit.outbox.iter().enumerate() {
-        let taken = rows.iter().find(|row| has_key_of(row, draft, setting.bug)).cloned();
-        let taken = taken.filter(|_| setting.bug != Some(Bug::RowKeyIgnored));
+        let taken = rows.iter().find(|row| has_dedupe_key_of(row, draft, env.bug)).cloned();
+        let taken = taken.filter(|_| env.bug != Some(Bug::RowKeyIgnored));
         match taken {
-            Some(row) if row.draft != *draft && setting.bug != Some(Bug::RowKeyContentIgnored) => {
+            Some(row) if row.draft != *draft && env.bug != Some(Bug::RowKeyContentIgnored) => {
                 let key = draft.dedupe_key.iter().map(ToString::to_string).collect();
                 return Err(Error::new(Detail::IdempotencyMismatch { key }).in_part(format!("outbox[{at}]")));
             }
             Some(row) => ids.push(row.row.id),
             None => {
-                let mut row = made(commit, draft, setting)?;
-                row.order =
-                    rows.iter().filter(|other| other.is_group_of(&row)).map(|row| row.order).max().unwrap_or(0) + 1;
+                let mut row = new_row(commit, draft, env)?;
+                row.order = rows
+                    .iter()
+                    .filter(|other| other.shares_order_key_with(&row))
+                    .map(|row| row.order)
+                    .max()
+                    .unwrap_or(0)
+                    + 1;
                 ids.push(row.row.id.clone());
                 rows.push(row);
             }
@@ -97,7 +106,7 @@ pub(super) fn append(tenant: &Tenant, commit: &Commit, setting: &Setting<'_>) ->
     Ok((rows, ids))
 }
 
-fn has_key_of(row: &Row, draft: &NewOutboxRow, bug: Option<Bug>) -> bool {
+fn has_dedupe_key_of(row: &StoredRow, draft: &NewOutboxRow, bug: Option<Bug>) -> bool {
     let is_freed = row.row.finished_at.is_some() && bug == Some(Bug::RowKeyFreedEarly);
     draft.dedupe_key.is_some()
         && !is_freed
@@ -105,20 +114,20 @@ fn has_key_of(row: &Row, draft: &NewOutboxRow, bug: Option<Bug>) -> bool {
         && row.draft.dedupe_key == draft.dedupe_key
 }
 
-fn made(commit: &Commit, draft: &NewOutboxRow, setting: &Setting<'_>) -> Result<Row> {
+fn new_row(commit: &Commit, draft: &NewOutboxRow, env: &Environment<'_>) -> Result<StoredRow> {
     let mut row: OutboxRow = record(&json!({
-        "id": OutboxId::new(setting.ids.next_id())?, "thread": commit.thread, "lane": draft.lane,
-        "target": draft.target, "payload": null, "available_at": draft.available_at.unwrap_or(setting.now),
-        "max_attempts": draft.max_attempts, "status": "pending", "attempts": 0, "created_at": setting.now,
-        "updated_at": setting.now,
+        "id": OutboxId::new(env.ids.next_id())?, "thread": commit.thread, "lane": draft.lane,
+        "target": draft.target, "payload": null, "available_at": draft.available_at.unwrap_or(env.now),
+        "max_attempts": draft.max_attempts, "status": "pending", "attempts": 0, "created_at": env.now,
+        "updated_at": env.now,
     }))?;
     row.payload = draft.payload.clone();
     row.dedupe_key.clone_from(&draft.dedupe_key);
     row.order_key.clone_from(&draft.order_key);
-    Ok(Row { row, draft: draft.clone(), token: None, order: 0 })
+    Ok(StoredRow { row, draft: draft.clone(), token: None, order: 0 })
 }
 
-fn check_count(limit: u32) -> Result<()> {
+fn check_batch_limit(limit: u32) -> Result<()> {
     if (1..=1_000).contains(&limit) { Ok(()) } else { Err(Error::invalid("limit", "it must be from 1 to 1000")) }
 }
 
@@ -132,51 +141,50 @@ fn check_lease(lease: std::time::Duration) -> Result<()> {
 }
 
 /// Claims rows for a consumer, after it has ended the claims whose leases have expired.
-fn claim(tenant: &mut Tenant, request: &ClaimOutbox, setting: &Setting<'_>) -> Result<ClaimedOutbox> {
-    check_count(request.limit)?;
+fn claim(tenant: &mut Tenant, request: &ClaimOutbox, env: &Environment<'_>) -> Result<ClaimedOutbox> {
+    check_batch_limit(request.limit)?;
     check_lease(request.lease)?;
-    let bug = setting.bug;
+    let bug = env.bug;
     let mut filter = OutboxFilter::default().of_lane(request.lane.clone());
     filter.target.clone_from(&request.target);
     let rows = &mut tenant.outbox;
-    for row in rows.iter_mut().filter(|row| row.passes(&filter)) {
+    for row in rows.iter_mut().filter(|row| row.matches(&filter)) {
         let late = std::time::Duration::from_millis(u64::from(bug == Some(Bug::RowLeaseEndsLate)));
-        let is_over = |until: Timestamp| until.saturating_add(late) <= setting.now;
-        if row.row.claim.as_ref().is_some_and(|claim| is_over(claim.lease_until)) {
-            row.touch(setting.now);
+        let is_expired = |until: Timestamp| until.saturating_add(late) <= env.now;
+        if row.row.claim.as_ref().is_some_and(|claim| is_expired(claim.lease_until)) {
+            row.record_write(env.now);
             let uncounted = bug == Some(Bug::LostLeaseUncounted);
             row.fail("lease expired".to_owned(), if uncounted { Some(Bug::AttemptUncounted) } else { bug });
         }
     }
-    let mut given = Vec::new();
-    while given.len() < request.limit as usize {
-        let candidates = (0..rows.len()).filter(|at| {
-            rows.get(*at).is_some_and(|row| row.passes(&filter) && is_ready(rows, row, (setting.now, bug)))
-        });
+    let mut claimed = Vec::new();
+    while claimed.len() < request.limit as usize {
+        let candidates = (0..rows.len())
+            .filter(|at| rows.get(*at).is_some_and(|row| row.matches(&filter) && is_ready(rows, row, (env.now, bug))));
         let rank = |at: &usize| rows.get(*at).map(|it| (it.row.available_at, it.row.created_at, it.row.id.clone()));
         let Some(row) = candidates.min_by_key(rank).and_then(|at| rows.get_mut(at)) else { break };
-        row.touch(setting.now);
+        row.record_write(env.now);
         row.row.status = OutboxStatus::Claimed;
         let lease_until = row.row.updated_at.saturating_add(request.lease);
         row.row.claim = Some(record(&json!({ "worker": request.worker, "lease_until": lease_until }))?);
-        let token = ClaimToken::new(setting.ids.next_id());
+        let token = ClaimToken::new(env.ids.next_id());
         row.token = Some(token.clone());
-        given.push(ClaimedOutboxRow::new(row.row.clone(), token));
+        claimed.push(ClaimedOutboxRow::new(row.row.clone(), token));
     }
-    if given.is_empty() && bug == Some(Bug::ClaimedRowGivenAgain) {
-        let held = rows.iter().filter(|row| row.passes(&filter));
-        given.extend(held.filter_map(|row| Some(ClaimedOutboxRow::new(row.row.clone(), row.token.clone()?))));
+    if claimed.is_empty() && bug == Some(Bug::ClaimedRowGivenAgain) {
+        let held = rows.iter().filter(|row| row.matches(&filter));
+        claimed.extend(held.filter_map(|row| Some(ClaimedOutboxRow::new(row.row.clone(), row.token.clone()?))));
     }
-    Ok(ClaimedOutbox::new(given, Vec::new()))
+    Ok(ClaimedOutbox::new(claimed, Vec::new()))
 }
 
 /// Returns whether a claim may take a row now.
-fn is_ready(rows: &[Row], row: &Row, with: (Timestamp, Option<Bug>)) -> bool {
+fn is_ready(rows: &[StoredRow], row: &StoredRow, with: (Timestamp, Option<Bug>)) -> bool {
     let (now, bug) = with;
-    let blocks = |other: &&Row| {
+    let blocks = |other: &&StoredRow| {
         let waits = other.row.available_at > now && bug == Some(Bug::WaitingRowOvertaken);
         let is_earlier = other.order < row.order && !other.row.status.is_final() && !waits;
-        other.is_group_of(row) && (is_earlier || other.row.status == OutboxStatus::Claimed)
+        other.shares_order_key_with(row) && (is_earlier || other.row.status == OutboxStatus::Claimed)
     };
     let is_dead = row.row.status == OutboxStatus::DeadLetter && bug == Some(Bug::DeadLetterClaimed);
     (row.row.status == OutboxStatus::Pending || is_dead)
@@ -186,17 +194,23 @@ fn is_ready(rows: &[Row], row: &Row, with: (Timestamp, Option<Bug>)) -> bool {
             || !rows.iter().any(|other| blocks(&other)))
 }
 
-fn held<'a>(tenant: &'a mut Tenant, id: &OutboxId, token: &ClaimToken, bug: Option<Bug>) -> Result<&'a mut Row> {
-    let is_held =
-        |row: &Row| row.row.claim.is_some() && (row.token.as_ref() == Some(token) || bug == Some(Bug::RowTokenIgnored));
+fn find_held<'a>(
+    tenant: &'a mut Tenant,
+    id: &OutboxId,
+    token: &ClaimToken,
+    bug: Option<Bug>,
+) -> Result<&'a mut StoredRow> {
+    let is_held = |row: &StoredRow| {
+        row.row.claim.is_some() && (row.token.as_ref() == Some(token) || bug == Some(Bug::RowTokenIgnored))
+    };
     let found = tenant.outbox.iter_mut().find(|row| row.row.id == *id && is_held(row));
     found.ok_or_else(|| Error::new(Detail::ClaimLost { what: "outbox row", id: id.to_string() }))
 }
 
-fn extend(tenant: &mut Tenant, request: &ExtendOutbox, setting: &Setting<'_>) -> Result<Timestamp> {
+fn extend(tenant: &mut Tenant, request: &ExtendOutbox, env: &Environment<'_>) -> Result<Timestamp> {
     check_lease(request.lease)?;
-    let row = held(tenant, &request.id, &request.token, setting.bug)?;
-    row.touch(setting.now);
+    let row = find_held(tenant, &request.id, &request.token, env.bug)?;
+    row.record_write(env.now);
     let until = row.row.updated_at.saturating_add(request.lease);
     row.row.claim.iter_mut().for_each(|claim| claim.lease_until = until);
     Ok(until)
@@ -205,21 +219,21 @@ fn extend(tenant: &mut Tenant, request: &ExtendOutbox, setting: &Setting<'_>) ->
 pub(super) fn settle(
     tenant: &mut Tenant,
     requests: Vec<SettleOutbox>,
-    setting: &Setting<'_>,
+    env: &Environment<'_>,
 ) -> Result<Vec<Result<OutboxStatus>>> {
-    check_limit("rows", requests.len() as u64, setting.limits.commit_outbox)?;
+    check_limit("rows", requests.len() as u64, env.limits.commit_outbox)?;
     let each = requests.into_iter().map(|request| {
-        let row = held(tenant, &request.id, &request.token, setting.bug)?;
-        row.touch(setting.now);
-        end(row, request.settlement, setting);
+        let row = find_held(tenant, &request.id, &request.token, env.bug)?;
+        row.record_write(env.now);
+        apply_settlement(row, request.settlement, env);
         Ok(row.row.status)
     });
     Ok(each.collect())
 }
 
-fn end(row: &mut Row, settlement: OutboxSettlement, setting: &Setting<'_>) {
+fn apply_settlement(row: &mut StoredRow, settlement: OutboxSettlement, env: &Environment<'_>) {
     let cut = |mut text: String| {
-        let most = usize::try_from(setting.limits.text_bytes).unwrap_or(usize::MAX);
+        let most = usize::try_from(env.limits.text_bytes).unwrap_or(usize::MAX);
         if text.len() > most {
             while text.len() > most - 3 {
                 text.pop();
@@ -231,8 +245,8 @@ fn end(row: &mut Row, settlement: OutboxSettlement, setting: &Setting<'_>) {
     match settlement {
         OutboxSettlement::Delivered => row.end(OutboxStatus::Delivered),
         OutboxSettlement::Retry { after, error } => {
-            row.fail(cut(error), setting.bug);
-            if row.row.status == OutboxStatus::Pending && setting.bug != Some(Bug::RetriedAtOnce) {
+            row.fail(cut(error), env.bug);
+            if row.row.status == OutboxStatus::Pending && env.bug != Some(Bug::RetriedAtOnce) {
                 row.row.available_at = row.row.updated_at.saturating_add(after);
             }
         }
@@ -251,53 +265,54 @@ fn load(tenant: &Tenant, id: &OutboxId) -> Option<OutboxRow> {
 
 /// Returns a page of rows, ordered by creation.
 fn list(view: &View<'_>, query: &OutboxQuery) -> Result<Page<OutboxRow>> {
-    let walk = view.walk("list_outbox", &query.binding(), &query.page)?;
-    let rows = view.tenant.outbox.iter().filter(|row| row.passes(&query.filter)).map(|row| row.row.clone());
+    let page_reader = view.page_reader("list_outbox", &query.binding(), &query.page)?;
+    let rows = view.tenant.outbox.iter().filter(|row| row.matches(&query.filter)).map(|row| row.row.clone());
     let keyed = rows.map(|row| ((row.created_at.as_millis(), row.id.to_string()), row));
-    Ok(walk.page(keyed.collect(), query.direction == Direction::Backward, 0))
+    Ok(page_reader.page(keyed.collect(), query.direction == Direction::Backward, 0))
 }
 
 fn count(tenant: &Tenant, filter: &OutboxFilter) -> OutboxCounts {
     let mut counts = OutboxCounts::default();
-    tenant.outbox.iter().filter(|row| row.passes(filter)).for_each(|row| counts.add(row.row.status, 1));
+    tenant.outbox.iter().filter(|row| row.matches(filter)).for_each(|row| counts.add(row.row.status, 1));
     counts
 }
 
-fn requeue(tenant: &mut Tenant, request: RequeueOutbox, setting: &Setting<'_>) -> Result<Vec<Requeued>> {
+fn requeue(tenant: &mut Tenant, request: RequeueOutbox, env: &Environment<'_>) -> Result<Vec<Requeued>> {
     let ids = match request.choice {
         OutboxChoice::Ids(ids) => ids,
         OutboxChoice::Filter { lane, target, limit } => {
-            check_count(limit)?;
+            check_batch_limit(limit)?;
             let mut filter = OutboxFilter::default().in_status([OutboxStatus::DeadLetter]);
             (filter.lane, filter.target) = (lane, target);
-            let mut rows: Vec<_> = tenant.outbox.iter().filter(|row| row.passes(&filter)).map(|row| &row.row).collect();
+            let mut rows: Vec<_> =
+                tenant.outbox.iter().filter(|row| row.matches(&filter)).map(|row| &row.row).collect();
             rows.sort_by_key(|row| (row.created_at, row.id.clone()));
             rows.into_iter().take(limit as usize).map(|row| row.id.clone()).collect()
         }
     };
-    check_limit("rows", ids.len() as u64, setting.limits.commit_outbox)?;
-    Ok(ids.into_iter().map(|id| Requeued::new(id.clone(), taken_back(tenant, &id, setting))).collect())
+    check_limit("rows", ids.len() as u64, env.limits.commit_outbox)?;
+    Ok(ids.into_iter().map(|id| Requeued::new(id.clone(), requeue_one(tenant, &id, env))).collect())
 }
 
-fn taken_back(tenant: &mut Tenant, id: &OutboxId, setting: &Setting<'_>) -> Result<()> {
+fn requeue_one(tenant: &mut Tenant, id: &OutboxId, env: &Environment<'_>) -> Result<()> {
     let last = tenant.outbox.iter().map(|row| row.order).max().unwrap_or(0);
     let found = tenant.outbox.iter_mut().find(|row| row.row.id == *id);
     let row = found.ok_or_else(|| Error::not_found("outbox row", id))?;
     if row.row.status != OutboxStatus::DeadLetter {
         return Err(Error::invalid_transition("outbox row", id, row.row.status.name(), "pending"));
     }
-    row.touch(setting.now);
+    row.record_write(env.now);
     row.row.available_at = row.row.updated_at;
     (row.row.status, row.row.attempts, row.row.finished_at) = (OutboxStatus::Pending, 0, None);
-    if setting.bug == Some(Bug::RequeuedComesLast) {
+    if env.bug == Some(Bug::RequeuedComesLast) {
         row.order = last + 1;
     }
     Ok(())
 }
 
 fn purge(tenant: &mut Tenant, request: &PurgeOutbox, bug: Option<Bug>) -> Result<u64> {
-    check_count(request.limit)?;
-    let is_old = |row: &&Row| {
+    check_batch_limit(request.limit)?;
+    let is_old = |row: &&StoredRow| {
         let time = row.row.finished_at;
         time.is_some_and(|time| {
             time < request.finished_before || (time == request.finished_before && bug == Some(Bug::PurgeTakesTheBound))
@@ -314,8 +329,8 @@ fn purge(tenant: &mut Tenant, request: &PurgeOutbox, bug: Option<Bug>) -> Result
 }
 
 /// Writes the rows of a refused commit. Only the planted bug `RefusedRowsStay` does this.
-pub(super) fn leave(tenant: &mut Tenant, commit: &Commit, setting: &Setting<'_>) {
-    if let Ok((rows, _)) = append(tenant, commit, setting) {
+pub(super) fn append_refused(tenant: &mut Tenant, commit: &Commit, env: &Environment<'_>) {
+    if let Ok((rows, _)) = append(tenant, commit, env) {
         tenant.outbox = rows;
     }
 }
@@ -323,17 +338,17 @@ pub(super) fn leave(tenant: &mut Tenant, commit: &Commit, setting: &Setting<'_>)
 #[async_trait]
 impl OutboxStore for Handle {
     async fn claim_outbox(&self, request: ClaimOutbox) -> Result<ClaimedOutbox> {
-        let claimed = self.write(|tenant, setting| claim(tenant, &request, &setting));
+        let claimed = self.write(|tenant, env| claim(tenant, &request, &env));
         self.wait_if(Bug::RowClaimKept).await;
         claimed
     }
 
     async fn extend_outbox(&self, request: ExtendOutbox) -> Result<Timestamp> {
-        self.write(|tenant, setting| extend(tenant, &request, &setting))
+        self.write(|tenant, env| extend(tenant, &request, &env))
     }
 
     async fn settle_outbox(&self, requests: Vec<SettleOutbox>) -> Result<Vec<Result<OutboxStatus>>> {
-        self.write(|tenant, setting| settle(tenant, requests, &setting))
+        self.write(|tenant, env| settle(tenant, requests, &env))
     }
 
     async fn load_outbox(&self, id: &OutboxId) -> Result<Option<OutboxRow>> {
@@ -349,10 +364,10 @@ impl OutboxStore for Handle {
     }
 
     async fn requeue_outbox(&self, request: RequeueOutbox) -> Result<Vec<Requeued>> {
-        self.write(|tenant, setting| requeue(tenant, request, &setting))
+        self.write(|tenant, env| requeue(tenant, request, &env))
     }
 
     async fn purge_outbox(&self, request: PurgeOutbox) -> Result<u64> {
-        self.write(|tenant, setting| purge(tenant, &request, setting.bug))
+        self.write(|tenant, env| purge(tenant, &request, env.bug))
     }
 }

@@ -40,7 +40,7 @@ impl Cursors {
 
 /// One page of a list while it is read.
 #[derive(Debug)]
-pub(super) struct Walk<'a> {
+pub(super) struct PageReader<'a> {
     /// What the cursors are bound to.
     scope: CursorScope,
     cursors: &'a Cursors,
@@ -53,7 +53,7 @@ pub(super) struct Walk<'a> {
 /// A record with the key that its list is sorted by.
 pub(super) type Keyed<T> = ((u64, String), T);
 
-impl<'a> Walk<'a> {
+impl<'a> PageReader<'a> {
     /// Checks the limit and the cursor of a request (PG-1, PG-6, PG-7).
     pub(super) fn open(scope: CursorScope, request: &'a PageRequest, with: (&'a Cursors, Option<Bug>)) -> Result<Self> {
         let (cursors, bug) = with;

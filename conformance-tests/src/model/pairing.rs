@@ -7,19 +7,24 @@ use store_core::{
 use super::{bug::Bug, context::Piece};
 
 /// The position of a block: the index of its message, and its index in the message.
-type Place = (usize, usize);
+type BlockPosition = (usize, usize);
 
 /// A call and the result that answers it.
 #[derive(Debug)]
 struct Call {
-    place: Place,
+    position: BlockPosition,
     id: String,
-    result: Option<Place>,
+    result: Option<BlockPosition>,
 }
 
 /// Moves results directly after their calls, and treats calls without a result as `open` says.
-pub(super) fn paired(pieces: &[Piece], open: OpenCalls, bug: Option<Bug>, repairs: &mut Vec<Repair>) -> Vec<Piece> {
-    let calls = answered(pieces, repairs);
+pub(super) fn pair_results(
+    pieces: &[Piece],
+    open: OpenCalls,
+    bug: Option<Bug>,
+    repairs: &mut Vec<Repair>,
+) -> Vec<Piece> {
+    let calls = match_results(pieces, repairs);
     let mut used = Vec::new();
     let mut out = Vec::new();
     for (at, piece) in pieces.iter().enumerate() {
@@ -31,18 +36,18 @@ pub(super) fn paired(pieces: &[Piece], open: OpenCalls, bug: Option<Bug>, repair
             }
             continue;
         }
-        let unanswered = calls.iter().filter(|call| call.place.0 == at && call.result.is_none());
+        let unanswered = calls.iter().filter(|call| call.position.0 == at && call.result.is_none());
         let unanswered: Vec<_> = unanswered.map(|call| call.id.clone()).collect();
-        let (piece, answer) = treat(piece.clone(), &unanswered, open, repairs);
+        let (piece, answer) = handle_open_calls(piece.clone(), &unanswered, open, repairs);
         out.push(piece);
         for tool in 0..pieces.len() {
-            let wanted = calls.iter().filter(|call| call.place.0 == at).filter_map(|call| call.result);
+            let wanted = calls.iter().filter(|call| call.position.0 == at).filter_map(|call| call.result);
             let wanted: Vec<_> = wanted.filter(|(i, _)| *i == tool).map(|(_, block)| block).collect();
             if let Some(source) = pieces.get(tool).filter(|_| !wanted.is_empty()) {
                 let first = !used.contains(&tool);
                 used.push(tool);
                 note_moved(pieces, (tool, at), &wanted, repairs);
-                out.push(taken(source, &wanted, first));
+                out.push(select_results(source, &wanted, first));
             }
         }
         out.extend(answer);
@@ -57,26 +62,26 @@ pub(super) fn paired(pieces: &[Piece], open: OpenCalls, bug: Option<Bug>, repair
 
 /// Returns every call with the last result that belongs to it. A result belongs to the nearest call with its id in an
 /// earlier message. If there is none, it belongs to the first call with its id.
-fn answered(pieces: &[Piece], repairs: &mut Vec<Repair>) -> Vec<Call> {
+fn match_results(pieces: &[Piece], repairs: &mut Vec<Repair>) -> Vec<Call> {
     let mut found: Vec<Call> = Vec::new();
-    for (place, kind) in blocks(pieces) {
+    for (position, kind) in blocks(pieces) {
         if let BlockKind::ToolUse(call) = kind {
-            found.push(Call { place, id: call.id.clone(), result: None });
+            found.push(Call { position, id: call.id.clone(), result: None });
         }
     }
     let entry = |at: usize| pieces.get(at).map(|piece| piece.entry.clone());
     let mut note = |entry: Option<EntryId>, kind, id: &str| {
         repairs.extend(entry.map(|entry| Repair::new(entry, kind, Some(id.to_owned()))));
     };
-    for (place, kind) in blocks(pieces) {
+    for (position, kind) in blocks(pieces) {
         let BlockKind::ToolResult(result) = kind else { continue };
         let id = &result.tool_use_id;
-        let before = found.iter().rposition(|call| call.id == *id && call.place.0 < place.0);
+        let before = found.iter().rposition(|call| call.id == *id && call.position.0 < position.0);
         let owner = before.or_else(|| found.iter().position(|call| call.id == *id));
         match owner.and_then(|at| found.get_mut(at)) {
-            None => note(entry(place.0), RepairKind::OrphanResultDropped, id),
+            None => note(entry(position.0), RepairKind::OrphanResultDropped, id),
             Some(call) => {
-                if let Some((earlier, _)) = call.result.replace(place) {
+                if let Some((earlier, _)) = call.result.replace(position) {
                     note(entry(earlier), RepairKind::EarlierResultDropped, id);
                 }
             }
@@ -85,10 +90,10 @@ fn answered(pieces: &[Piece], repairs: &mut Vec<Repair>) -> Vec<Call> {
     found
 }
 
-fn blocks(pieces: &[Piece]) -> impl Iterator<Item = (Place, &BlockKind)> {
+fn blocks(pieces: &[Piece]) -> impl Iterator<Item = (BlockPosition, &BlockKind)> {
     let of = |(at, piece): (usize, &'_ Piece)| (at, piece.message.blocks.len());
     let places = pieces.iter().enumerate().map(of).flat_map(|(at, blocks)| (0..blocks).map(move |block| (at, block)));
-    places.filter_map(|place| Some((place, &pieces.get(place.0)?.message.blocks.get(place.1)?.kind)))
+    places.filter_map(|position| Some((position, &pieces.get(position.0)?.message.blocks.get(position.1)?.kind)))
 }
 
 /// Adds a repair for each moved result. A result is not moved if only tool messages lie between its message and the
@@ -107,18 +112,18 @@ fn note_moved(pieces: &[Piece], from: (usize, usize), wanted: &[usize], repairs:
 
 /// Returns a tool message with only the wanted results. Its blocks of other kinds are included if `first` is set, for
 /// the first results that are taken from the message.
-fn taken(source: &Piece, wanted: &[usize], first: bool) -> Piece {
+fn select_results(source: &Piece, wanted: &[usize], first: bool) -> Piece {
     let mut piece = source.clone();
     let is_result = |block: &Block| matches!(block.kind, BlockKind::ToolResult(_));
     let blocks = source.message.blocks.iter().enumerate();
-    let comes = |(at, block): &(usize, &Block)| if is_result(block) { wanted.contains(at) } else { first };
-    piece.message.blocks = blocks.filter(comes).map(|(_, block)| block.clone()).collect();
+    let is_selected = |(at, block): &(usize, &Block)| if is_result(block) { wanted.contains(at) } else { first };
+    piece.message.blocks = blocks.filter(is_selected).map(|(_, block)| block.clone()).collect();
     piece
 }
 
 /// Treats the calls of a message that have no result as `open` says. Returns the message, and a message with the
 /// results that were added, if any.
-fn treat(
+fn handle_open_calls(
     mut piece: Piece,
     unanswered: &[String],
     open: OpenCalls,

@@ -9,50 +9,50 @@ use store_core::{
 
 use super::{
     bug::Bug,
-    commit::{Setting, new_slot},
+    commit::{Environment, new_thread_data},
+    model_data::{Tenant, ThreadData, ThreadIdHistory, record},
     tree::Tree,
-    world::{Memory, Slot, Tenant, record},
 };
 
 /// A decision on a ticket, and the input that contained it.
 #[derive(Debug, Clone)]
-pub(super) struct Decided {
+pub(super) struct StoredDecision {
     decision: Decision,
     input: InputRef,
 }
 
 /// Puts inputs at the end of the queue.
-pub(super) fn append(tenant: &mut Tenant, request: &AppendPending, setting: &Setting<'_>) -> Result<Appended> {
-    check(request, setting)?;
-    let mut memory = tenant.ids.get(&request.thread).cloned().unwrap_or_default();
-    let mut slot = match tenant.threads.get(&request.thread) {
-        Some(slot) => slot.clone(),
-        None if memory.deleted_at.is_some() => return Err(Error::not_found("thread", &request.thread)),
-        None => new_slot(&request.thread, store_core::ThreadFields::default(), &memory, (setting.now, setting))?,
+pub(super) fn append(tenant: &mut Tenant, request: &AppendPending, env: &Environment<'_>) -> Result<Appended> {
+    check(request, env)?;
+    let mut id_history = tenant.ids.get(&request.thread).cloned().unwrap_or_default();
+    let mut thread_data = match tenant.threads.get(&request.thread) {
+        Some(thread_data) => thread_data.clone(),
+        None if id_history.deleted_at.is_some() => return Err(Error::not_found("thread", &request.thread)),
+        None => new_thread_data(&request.thread, store_core::ThreadFields::default(), &id_history, (env.now, env))?,
     };
     let mut known = Vec::new();
     for input in &request.inputs {
-        known.extend(find(&slot, input, setting.bug)?);
+        known.extend(find_repeat(&thread_data, input, env.bug)?);
     }
     if known.len() == request.inputs.len() {
         return Ok(Appended::new(known, true));
     }
-    if let (Some(first), false) = (known.first(), setting.bug == Some(Bug::AppendInPart)) {
-        let is_pending = slot.queue.iter().any(|pending| pending.id == first.id);
+    if let (Some(first), false) = (known.first(), env.bug == Some(Bug::AppendInPart)) {
+        let is_pending = thread_data.queue.iter().any(|pending| pending.id == first.id);
         let consumed = || Error::new(Detail::AlreadyConsumed { id: first.id.to_string() });
         return Err(if is_pending { Error::already_exists("pending input", &first.id) } else { consumed() });
     }
-    slot.last_time = slot.last_time.max(setting.now);
-    let (mut refs, revision) = (Vec::new(), slot.queue_revision + 1);
+    thread_data.last_time = thread_data.last_time.max(env.now);
+    let (mut refs, revision) = (Vec::new(), thread_data.queue_revision + 1);
     for input in &request.inputs {
         if let PendingBody::Decision(decision) = &input.body {
-            check_ticket(tenant, &slot, decision)?;
+            check_ticket(tenant, &thread_data, decision)?;
         }
         let id = match &input.id {
             Some(id) => id.clone(),
-            None => EntryId::new(setting.ids.next_id())?,
+            None => EntryId::new(env.ids.next_id())?,
         };
-        let now = slot.last_time;
+        let now = thread_data.last_time;
         let mut stored: PendingInput = record(&json!({
             "id": id, "thread": request.thread, "revision": revision, "body": {"message": {"role": "user", "blocks": []}},
             "created_at": now, "updated_at": now,
@@ -61,26 +61,26 @@ pub(super) fn append(tenant: &mut Tenant, request: &AppendPending, setting: &Set
         stored.delivery = input.delivery.clone();
         refs.push(stored.as_ref());
         if let PendingBody::Decision(decision) = &input.body {
-            slot.decisions.push(Decided { decision: decision.clone(), input: stored.as_ref() });
+            thread_data.decisions.push(StoredDecision { decision: decision.clone(), input: stored.as_ref() });
         }
-        slot.queue.push(stored);
+        thread_data.queue.push(stored);
     }
-    check_limit("pending inputs", slot.queue.len() as u64, setting.limits.pending_inputs)?;
-    slot.queue_revision = revision;
-    memory = Memory { generation: slot.thread.generation(), deleted_at: None, ..memory };
-    tenant.ids.insert(request.thread.clone(), memory);
-    tenant.put(slot);
+    check_limit("pending inputs", thread_data.queue.len() as u64, env.limits.pending_inputs)?;
+    thread_data.queue_revision = revision;
+    id_history = ThreadIdHistory { generation: thread_data.thread.generation(), deleted_at: None, ..id_history };
+    tenant.ids.insert(request.thread.clone(), id_history);
+    tenant.put(thread_data);
     Ok(Appended::new(refs, false))
 }
 
 /// Refuses an input that could be too large as an entry, so that every input that was appended can be consumed. 8 KiB
 /// are reserved for the other fields of the entry.
-fn check_size(body: &PendingBody, delivery: &Delivery, setting: &Setting<'_>) -> Result<()> {
+fn check_size(body: &PendingBody, delivery: &Delivery, env: &Environment<'_>) -> Result<()> {
     let bytes = body.encode().len() + delivery.encode().len() + (8 << 10);
-    check_limit("record bytes", bytes as u64, setting.limits.record_bytes)
+    check_limit("record bytes", bytes as u64, env.limits.record_bytes)
 }
 
-fn check(request: &AppendPending, setting: &Setting<'_>) -> Result<()> {
+fn check(request: &AppendPending, env: &Environment<'_>) -> Result<()> {
     if request.inputs.is_empty() {
         return Err(Error::invalid("append", "it is empty"));
     }
@@ -107,17 +107,18 @@ fn check(request: &AppendPending, setting: &Setting<'_>) -> Result<()> {
                 }
             }
         }
-        check_size(&input.body, &input.delivery, setting)?;
+        check_size(&input.body, &input.delivery, env)?;
     }
     Ok(())
 }
 
 /// Returns the earlier input that equals this one, if there is one. Refuses an id or a ticket that another input uses.
-fn find(slot: &Slot, input: &NewInput, bug: Option<Bug>) -> Result<Option<InputRef>> {
+fn find_repeat(thread_data: &ThreadData, input: &NewInput, bug: Option<Bug>) -> Result<Option<InputRef>> {
     if let PendingBody::Decision(decision) = &input.body {
-        let same =
-            |decided: &&Decided| (&decided.decision.run, &decided.decision.ticket) == (&decision.run, &decision.ticket);
-        match slot.decisions.iter().find(same) {
+        let same = |decided: &&StoredDecision| {
+            (&decided.decision.run, &decided.decision.ticket) == (&decision.run, &decision.ticket)
+        };
+        match thread_data.decisions.iter().find(same) {
             _ if bug == Some(Bug::DecidedTwice) => {}
             Some(decided) if decided.decision == *decision => return Ok(Some(decided.input.clone())),
             Some(_) => return Err(Error::conflict("decision", None, None)),
@@ -125,21 +126,21 @@ fn find(slot: &Slot, input: &NewInput, bug: Option<Bug>) -> Result<Option<InputR
         }
     }
     let Some(id) = &input.id else { return Ok(None) };
-    if let Some(pending) = slot.queue.iter().find(|pending| pending.id == *id) {
+    if let Some(pending) = thread_data.queue.iter().find(|pending| pending.id == *id) {
         let equal = pending.body == input.body && pending.delivery == input.delivery;
         return if equal { Ok(Some(pending.as_ref())) } else { Err(Error::already_exists("pending input", id)) };
     }
-    in_log(slot, id, bug).map_or(Ok(None), Err)
+    already_consumed(thread_data, id, bug).map_or(Ok(None), Err)
 }
 
 /// Returns the error for an id that is in the log, or `None` if it is not in the log.
-fn in_log(slot: &Slot, id: &EntryId, bug: Option<Bug>) -> Option<Error> {
-    let found = Tree(&slot.entries).find(id).is_some() && bug != Some(Bug::ConsumedIdIsFree);
+fn already_consumed(thread_data: &ThreadData, id: &EntryId, bug: Option<Bug>) -> Option<Error> {
+    let found = Tree(&thread_data.entries).find(id).is_some() && bug != Some(Bug::ConsumedIdIsFree);
     found.then(|| Error::new(Detail::AlreadyConsumed { id: id.to_string() }))
 }
 
-fn check_ticket(tenant: &Tenant, slot: &Slot, decision: &Decision) -> Result<()> {
-    let run = tenant.run(&decision.run).filter(|(owner, _)| owner.thread.id == slot.thread.id);
+fn check_ticket(tenant: &Tenant, thread_data: &ThreadData, decision: &Decision) -> Result<()> {
+    let run = tenant.run(&decision.run).filter(|(owner, _)| owner.thread.id == thread_data.thread.id);
     let waits = run.is_some_and(|(_, run)| match &run.status {
         RunStatus::Waiting(waiting) => waiting.tickets.iter().any(|ticket| ticket.id == decision.ticket),
         _ => false,
@@ -149,37 +150,39 @@ fn check_ticket(tenant: &Tenant, slot: &Slot, decision: &Decision) -> Result<()>
 
 /// Returns the index of an input that may be changed or, if `retracts` is set, removed. A decision can never be
 /// changed, and can be removed only when its run is done (RU-16).
-fn place(slot: &Slot, id: &EntryId, bug: Option<Bug>, retracts: bool) -> Result<usize> {
-    match slot.queue.iter().position(|pending| pending.id == *id) {
-        Some(place) if slot.queue.get(place).is_some_and(|input| stays(slot, input, retracts)) => {
+fn changeable_position(thread_data: &ThreadData, id: &EntryId, bug: Option<Bug>, retracts: bool) -> Result<usize> {
+    match thread_data.queue.iter().position(|pending| pending.id == *id) {
+        Some(position)
+            if thread_data.queue.get(position).is_some_and(|input| is_protected(thread_data, input, retracts)) =>
+        {
             Err(Error::invalid("decision", "it cannot be changed or removed now"))
         }
-        Some(place) => Ok(place),
-        None => Err(in_log(slot, id, bug).unwrap_or_else(|| Error::not_found("pending input", id))),
+        Some(position) => Ok(position),
+        None => Err(already_consumed(thread_data, id, bug).unwrap_or_else(|| Error::not_found("pending input", id))),
     }
 }
 
-fn stays(slot: &Slot, input: &PendingInput, retracts: bool) -> bool {
+fn is_protected(thread_data: &ThreadData, input: &PendingInput, retracts: bool) -> bool {
     let PendingBody::Decision(decision) = &input.body else { return false };
-    !retracts || slot.runs.iter().any(|run| run.id == decision.run && run.is_open())
+    !retracts || thread_data.runs.iter().any(|run| run.id == decision.run && run.is_open())
 }
 
-fn check_revision(slot: &Slot, expected: u64, actual: u64) -> Result<()> {
-    let version = |revision| Some(Version::new(revision, slot.thread.generation(), 0));
+fn check_revision(thread_data: &ThreadData, expected: u64, actual: u64) -> Result<()> {
+    let version = |revision| Some(Version::new(revision, thread_data.thread.generation(), 0));
     if expected == actual { Ok(()) } else { Err(Error::conflict("revision", version(expected), version(actual))) }
 }
 
 /// Changes one input.
-pub(super) fn update(tenant: &mut Tenant, request: &PendingUpdate, setting: &Setting<'_>) -> Result<PendingInput> {
+pub(super) fn update(tenant: &mut Tenant, request: &PendingUpdate, env: &Environment<'_>) -> Result<PendingInput> {
     if let Some(message) = &request.message {
         check_message(message)?;
     }
     let unknown = || Error::not_found("pending input", &request.id);
-    let mut slot = tenant.threads.get(&request.thread).cloned().ok_or_else(unknown)?;
-    let place = place(&slot, &request.id, setting.bug, false)?;
-    let before = slot.queue.get(place).cloned().ok_or_else(unknown)?;
-    if let Some(expected) = request.expect_revision.filter(|_| setting.bug != Some(Bug::UpdateUnguarded)) {
-        check_revision(&slot, expected, before.revision)?;
+    let mut thread_data = tenant.threads.get(&request.thread).cloned().ok_or_else(unknown)?;
+    let position = changeable_position(&thread_data, &request.id, env.bug, false)?;
+    let before = thread_data.queue.get(position).cloned().ok_or_else(unknown)?;
+    if let Some(expected) = request.expect_revision.filter(|_| env.bug != Some(Bug::UpdateUnguarded)) {
+        check_revision(&thread_data, expected, before.revision)?;
     }
     let mut after = before.clone();
     after.body = request.message.clone().map_or(after.body, PendingBody::Message);
@@ -187,18 +190,18 @@ pub(super) fn update(tenant: &mut Tenant, request: &PendingUpdate, setting: &Set
     if after == before {
         return Ok(before);
     }
-    check_size(&after.body, &after.delivery, setting)?;
-    slot.last_time = slot.last_time.max(setting.now);
-    slot.queue_revision += 1;
-    after.revision = slot.queue_revision;
-    after.updated_at = slot.last_time;
-    if setting.bug == Some(Bug::UpdateMovesToTheEnd) {
-        slot.queue.remove(place);
-        slot.queue.push(after.clone());
-    } else if let Some(stored) = slot.queue.get_mut(place) {
+    check_size(&after.body, &after.delivery, env)?;
+    thread_data.last_time = thread_data.last_time.max(env.now);
+    thread_data.queue_revision += 1;
+    after.revision = thread_data.queue_revision;
+    after.updated_at = thread_data.last_time;
+    if env.bug == Some(Bug::UpdateMovesToTheEnd) {
+        thread_data.queue.remove(position);
+        thread_data.queue.push(after.clone());
+    } else if let Some(stored) = thread_data.queue.get_mut(position) {
         *stored = after.clone();
     }
-    tenant.put(slot);
+    tenant.put(thread_data);
     Ok(after)
 }
 
@@ -207,35 +210,35 @@ pub(super) fn retract(
     tenant: &mut Tenant,
     thread: &ThreadId,
     id: &EntryId,
-    setting: &Setting<'_>,
+    env: &Environment<'_>,
 ) -> Result<PendingInput> {
-    let mut slot = tenant.threads.get(thread).cloned().ok_or_else(|| Error::not_found("pending input", id))?;
-    let place = place(&slot, id, setting.bug, true)?;
-    let removed = slot.queue.remove(place);
-    slot.last_time = slot.last_time.max(setting.now);
-    slot.queue_revision += 1;
-    if setting.bug == Some(Bug::RetractForgetsTheRevision) && slot.queue.is_empty() {
-        slot.queue_revision = 0;
+    let mut thread_data = tenant.threads.get(thread).cloned().ok_or_else(|| Error::not_found("pending input", id))?;
+    let position = changeable_position(&thread_data, id, env.bug, true)?;
+    let removed = thread_data.queue.remove(position);
+    thread_data.last_time = thread_data.last_time.max(env.now);
+    thread_data.queue_revision += 1;
+    if env.bug == Some(Bug::RetractForgetsTheRevision) && thread_data.queue.is_empty() {
+        thread_data.queue_revision = 0;
     }
-    tenant.put(slot);
+    tenant.put(thread_data);
     Ok(removed)
 }
 
 /// Changes the order of the queue.
-pub(super) fn reorder(tenant: &mut Tenant, request: &Reorder, setting: &Setting<'_>) -> Result<u64> {
+pub(super) fn reorder(tenant: &mut Tenant, request: &Reorder, env: &Environment<'_>) -> Result<u64> {
     let unknown = || Error::not_found("thread", &request.thread);
-    let mut slot = tenant.threads.get(&request.thread).cloned().ok_or_else(unknown)?;
-    if setting.bug != Some(Bug::ReorderUnguarded) {
-        check_revision(&slot, request.expect_revision, slot.queue_revision)?;
+    let mut thread_data = tenant.threads.get(&request.thread).cloned().ok_or_else(unknown)?;
+    if env.bug != Some(Bug::ReorderUnguarded) {
+        check_revision(&thread_data, request.expect_revision, thread_data.queue_revision)?;
     }
-    let mut left = slot.queue.clone();
+    let mut left = thread_data.queue.clone();
     let mut ordered = Vec::new();
     for id in &request.order {
         match left.iter().position(|pending| pending.id == *id) {
-            Some(place) => ordered.push(left.remove(place)),
+            Some(position) => ordered.push(left.remove(position)),
             None => {
-                let pending = slot.queue.iter().any(|pending| pending.id == *id);
-                let consumed = if pending { None } else { in_log(&slot, id, setting.bug) };
+                let pending = thread_data.queue.iter().any(|pending| pending.id == *id);
+                let consumed = if pending { None } else { already_consumed(&thread_data, id, env.bug) };
                 return Err(consumed.unwrap_or_else(|| Error::invalid("order", "it names no input, or one twice")));
             }
         }
@@ -243,33 +246,33 @@ pub(super) fn reorder(tenant: &mut Tenant, request: &Reorder, setting: &Setting<
     if !left.is_empty() {
         return Err(Error::invalid("order", "an input is missing"));
     }
-    if ordered == slot.queue {
-        return Ok(slot.queue_revision);
+    if ordered == thread_data.queue {
+        return Ok(thread_data.queue_revision);
     }
-    slot.queue = ordered;
-    slot.queue_revision += 1;
-    slot.last_time = slot.last_time.max(setting.now);
-    let revision = slot.queue_revision;
-    tenant.put(slot);
+    thread_data.queue = ordered;
+    thread_data.queue_revision += 1;
+    thread_data.last_time = thread_data.last_time.max(env.now);
+    let revision = thread_data.queue_revision;
+    tenant.put(thread_data);
     Ok(revision)
 }
 
 /// Removes the inputs that a commit consumes from the queue, and returns them as entries (CM-27, CM-28).
-pub(super) fn take(slot: &mut Slot, commit: &Commit, bug: Option<Bug>) -> Result<Vec<NewEntry>> {
+pub(super) fn consume(thread_data: &mut ThreadData, commit: &Commit, bug: Option<Bug>) -> Result<Vec<NewEntry>> {
     let mut entries = Vec::new();
     for (index, input) in commit.consume.iter().enumerate() {
         let part = |error: Error| error.in_part(format!("consume[{index}]"));
-        let Some(place) = slot.queue.iter().position(|pending| pending.id == input.id) else {
-            let refusal = in_log(slot, &input.id, bug);
+        let Some(position) = thread_data.queue.iter().position(|pending| pending.id == input.id) else {
+            let refusal = already_consumed(thread_data, &input.id, bug);
             return Err(part(refusal.unwrap_or_else(|| Error::not_found("pending input", &input.id))));
         };
         let pending = if bug == Some(Bug::ConsumedStays) {
-            slot.queue.get(place).cloned().ok_or_else(|| Error::not_found("pending input", &input.id))?
+            thread_data.queue.get(position).cloned().ok_or_else(|| Error::not_found("pending input", &input.id))?
         } else {
-            slot.queue.remove(place)
+            thread_data.queue.remove(position)
         };
         if bug != Some(Bug::ConsumeUnguarded) {
-            check_revision(slot, input.revision, pending.revision).map_err(part)?;
+            check_revision(thread_data, input.revision, pending.revision).map_err(part)?;
         }
         let body = match pending.body {
             PendingBody::Message(message) => NewBody::Message(message),
@@ -277,13 +280,13 @@ pub(super) fn take(slot: &mut Slot, commit: &Commit, bug: Option<Bug>) -> Result
         };
         entries.push(NewEntry::new(body).with_id(pending.id));
     }
-    slot.queue_revision += u64::from(!commit.consume.is_empty());
+    thread_data.queue_revision += u64::from(!commit.consume.is_empty());
     Ok(entries)
 }
 
 /// Refuses a new entry with the id of a pending input (EN-16).
-pub(super) fn check_unused(slot: &Slot, commit: &Commit, bug: Option<Bug>) -> Result<()> {
-    let taken = |id: &&EntryId| slot.queue.iter().any(|pending| pending.id == **id);
+pub(super) fn check_unused(thread_data: &ThreadData, commit: &Commit, bug: Option<Bug>) -> Result<()> {
+    let taken = |id: &&EntryId| thread_data.queue.iter().any(|pending| pending.id == **id);
     match commit.entries.iter().filter_map(|entry| entry.id.as_ref()).find(taken) {
         Some(id) if bug != Some(Bug::PendingIdIsFree) => Err(Error::already_exists("entry", id)),
         _ => Ok(()),

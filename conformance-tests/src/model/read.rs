@@ -11,9 +11,9 @@ use store_core::{
 use super::{
     bug::Bug,
     context::context,
-    page::{Cursors, Keyed, Walk},
+    model_data::{Tenant, ThreadData},
+    page::{Cursors, Keyed, PageReader},
     tree::Tree,
-    world::{Slot, Tenant},
 };
 
 /// The data of a tenant for one read.
@@ -26,31 +26,36 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    pub(super) fn walk(&self, method: &'static str, query: &str, page: &'a PageRequest) -> Result<Walk<'a>> {
+    pub(super) fn page_reader(
+        &self,
+        method: &'static str,
+        query: &str,
+        page: &'a PageRequest,
+    ) -> Result<PageReader<'a>> {
         let query = if self.bug == Some(Bug::CursorUnbound) { "" } else { query };
-        Walk::open(CursorScope::new(self.name, method, query), page, (self.cursors, self.bug))
+        PageReader::open(CursorScope::new(self.name, method, query), page, (self.cursors, self.bug))
     }
 
     /// Returns a page of a list of a thread. A new thread with the id of a deleted one refuses its cursors (TH-24).
-    fn walk_of<T>(
+    fn thread_page<T>(
         &self,
         thread: &ThreadId,
         method: (&'static str, &str, Direction),
         page: &'a PageRequest,
-        records: impl FnOnce(&Slot) -> Vec<Keyed<T>>,
+        records: impl FnOnce(&ThreadData) -> Vec<Keyed<T>>,
     ) -> Result<Page<T>> {
         let (method, query, direction) = method;
-        let slot = self.tenant.threads.get(thread);
-        let generation = slot.map(|slot| slot.thread.generation());
-        let walk = self.walk(method, &format!("{thread:?} {generation:?} {query}"), page)?;
-        let records = slot.map(records).unwrap_or_default();
-        Ok(walk.page(records, direction == Direction::Backward, 0))
+        let thread_data = self.tenant.threads.get(thread);
+        let generation = thread_data.map(|thread_data| thread_data.thread.generation());
+        let page_reader = self.page_reader(method, &format!("{thread:?} {generation:?} {query}"), page)?;
+        let records = thread_data.map(records).unwrap_or_default();
+        Ok(page_reader.page(records, direction == Direction::Backward, 0))
     }
 
     /// Returns a page of dispatches.
     pub(super) fn dispatches(&self, query: &'a DispatchQuery, records: Vec<Keyed<Dispatch>>) -> Result<Page<Dispatch>> {
-        let walk = self.walk("dispatches", &query.binding(), &query.page)?;
-        Ok(walk.page(records, query.direction == Direction::Backward, 0))
+        let page_reader = self.page_reader("dispatches", &query.binding(), &query.page)?;
+        Ok(page_reader.page(records, query.direction == Direction::Backward, 0))
     }
 
     /// Returns a page of the threads from which a claim would get a dispatch.
@@ -59,27 +64,30 @@ impl<'a> View<'a> {
         page: &'a PageRequest,
         records: Vec<Keyed<ReadyThread>>,
     ) -> Result<Page<ReadyThread>> {
-        Ok(self.walk("ready threads", "", page)?.page(records, false, 0))
+        Ok(self.page_reader("ready threads", "", page)?.page(records, false, 0))
     }
 
     pub(super) fn threads(&self, query: &'a ThreadQuery) -> Result<Page<Thread>> {
         let ThreadQuery { filter, order, direction, .. } = query;
-        let walk = self.walk("threads", &format!("{:?}", (filter, order, direction)), &query.page)?;
+        let page_reader = self.page_reader("threads", &format!("{:?}", (filter, order, direction)), &query.page)?;
         // A list in ascending order of activity leaves out threads that were written after its first page (PG-5).
-        let bound = walk.bound().unwrap_or(self.tenant.writes);
+        let bound = page_reader.bound().unwrap_or(self.tenant.writes);
         let ascending = *order == ThreadOrder::LastActivity && *direction == Direction::Forward;
-        let mut slots: Vec<_> = self.tenant.threads.values().collect();
-        slots.retain(|slot| !ascending || slot.written <= bound);
+        let mut all_thread_data: Vec<_> = self.tenant.threads.values().collect();
+        all_thread_data.retain(|thread_data| !ascending || thread_data.written <= bound);
         if self.bug == Some(Bug::InsertionOrder) {
-            slots.sort_by_key(|slot| slot.made);
+            all_thread_data.sort_by_key(|thread_data| thread_data.made);
         }
-        let views = slots.into_iter().map(|slot| slot.view(self.bug)).filter(|thread| admits(filter, thread));
+        let views = all_thread_data
+            .into_iter()
+            .map(|thread_data| thread_data.view(self.bug))
+            .filter(|thread| admits(filter, thread));
         let rank = |thread: &Thread| match order {
             ThreadOrder::LastActivity => thread.updated_at.as_millis(),
             ThreadOrder::Creation => thread.created_at.as_millis(),
         };
         let keyed = views.map(|thread| ((rank(&thread), thread.id.to_string()), thread)).collect();
-        Ok(walk.page(keyed, *direction == Direction::Backward, bound))
+        Ok(page_reader.page(keyed, *direction == Direction::Backward, bound))
     }
 
     /// Returns the tenant that cursors of events are bound to, and the key that seals them.
@@ -88,29 +96,35 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn pending(&self, page: &'a PageRequest) -> Result<Page<ThreadId>> {
-        let walk = self.walk("pending", "", page)?;
-        let slots = self.tenant.threads.values().filter(|slot| !slot.queue.is_empty());
-        let keyed = slots.map(|slot| ((0, slot.thread.id.to_string()), slot.thread.id.clone())).collect();
-        Ok(walk.page(keyed, false, 0))
+        let page_reader = self.page_reader("pending", "", page)?;
+        let all_thread_data = self.tenant.threads.values().filter(|thread_data| !thread_data.queue.is_empty());
+        let keyed = all_thread_data
+            .map(|thread_data| ((0, thread_data.thread.id.to_string()), thread_data.thread.id.clone()))
+            .collect();
+        Ok(page_reader.page(keyed, false, 0))
     }
 
     pub(super) fn count_threads(&self, filter: &ThreadFilter) -> u64 {
-        let views = self.tenant.threads.values().map(|slot| slot.view(self.bug));
+        let views = self.tenant.threads.values().map(|thread_data| thread_data.view(self.bug));
         views.filter(|thread| admits(filter, thread)).count() as u64
     }
 
     pub(super) fn runs(&self, query: &'a RunQuery) -> Result<Page<Run>> {
         let RunQuery { filter, direction, .. } = query;
-        let slot = filter.thread.as_ref().map(|thread| self.tenant.threads.get(thread));
-        let generation = slot.map(|slot| slot.map(|slot| slot.thread.generation()));
-        let walk = self.walk("runs", &format!("{:?}", (generation, filter, direction)), &query.page)?;
+        let thread_data = filter.thread.as_ref().map(|thread| self.tenant.threads.get(thread));
+        let generation = thread_data.map(|thread_data| thread_data.map(|thread_data| thread_data.thread.generation()));
+        let page_reader = self.page_reader("runs", &format!("{:?}", (generation, filter, direction)), &query.page)?;
         let keyed = |run: Run| ((run.created_at.as_millis(), run.id.to_string()), run);
         let records = self.all_runs(filter).into_iter().map(keyed).collect();
-        Ok(walk.page(records, *direction == Direction::Backward, 0))
+        Ok(page_reader.page(records, *direction == Direction::Backward, 0))
     }
 
     pub(super) fn all_runs(&self, filter: &RunFilter) -> Vec<Run> {
-        let all = self.tenant.threads.values().flat_map(|slot| slot.runs.iter().map(|run| slot.view_run(run)));
+        let all = self
+            .tenant
+            .threads
+            .values()
+            .flat_map(|thread_data| thread_data.runs.iter().map(|run| thread_data.view_run(run)));
         all.filter(|run| admits_run(filter, run)).collect()
     }
 
@@ -118,53 +132,54 @@ impl<'a> View<'a> {
         let mut unpaged = query.clone();
         unpaged.page = PageRequest::default();
         let method = ("entries", format!("{unpaged:?}"));
-        self.walk_of(thread, (method.0, &method.1, query.direction), &query.page, |slot| {
-            let tree = Tree(&slot.entries);
+        self.thread_page(thread, (method.0, &method.1, query.direction), &query.page, |thread_data| {
+            let tree = Tree(&thread_data.entries);
             let path = query.path_of.as_ref().map(|entry| tree.path(Some(entry)));
             let on_path = |entry: &&Arc<Entry>| path.as_ref().is_none_or(|path| path.contains(entry));
-            let wanted = slot.entries.iter().filter(on_path).filter(|entry| admits_entry(query, entry));
+            let wanted = thread_data.entries.iter().filter(on_path).filter(|entry| admits_entry(query, entry));
             wanted.map(|entry| ((entry.seq, String::new()), Arc::clone(entry))).collect()
         })
     }
 
     pub(super) fn leaves(&self, thread: &ThreadId, page: &'a PageRequest) -> Result<Page<Leaf>> {
-        self.walk_of(thread, ("leaves", "", Direction::Forward), page, |slot| {
-            let tree = Tree(&slot.entries);
-            tree.leaves().into_iter().map(|leaf| ((leaf.seq, String::new()), tree.describe(leaf))).collect()
+        self.thread_page(thread, ("leaves", "", Direction::Forward), page, |thread_data| {
+            let tree = Tree(&thread_data.entries);
+            tree.leaves().into_iter().map(|leaf| ((leaf.seq, String::new()), tree.leaf_of(leaf))).collect()
         })
     }
 
     pub(super) fn branch_points(&self, thread: &ThreadId, page: &'a PageRequest) -> Result<Page<BranchPoint>> {
-        self.walk_of(thread, ("branch points", "", Direction::Forward), page, |slot| {
-            let points = Tree(&slot.entries).branch_points().into_iter();
+        self.thread_page(thread, ("branch points", "", Direction::Forward), page, |thread_data| {
+            let points = Tree(&thread_data.entries).branch_points().into_iter();
             points.map(|(seq, point)| ((seq, String::new()), point)).collect()
         })
     }
 
     pub(super) fn snapshots(&self, thread: &ThreadId, page: &'a PageRequest) -> Result<Page<Snapshot>> {
         let by_name = |snapshot: &Snapshot| (0, format!("{}\0{:020}", snapshot.name, snapshot.seq));
-        self.walk_of(thread, ("snapshots", "", Direction::Forward), page, |slot| {
-            Tree(&slot.entries).snapshots().into_iter().map(|snapshot| (by_name(&snapshot), snapshot)).collect()
+        self.thread_page(thread, ("snapshots", "", Direction::Forward), page, |thread_data| {
+            Tree(&thread_data.entries).snapshots().into_iter().map(|snapshot| (by_name(&snapshot), snapshot)).collect()
         })
     }
 
     pub(super) fn context(&self, id: &ThreadId, request: &ContextRequest) -> Result<ThreadContext> {
-        let slot = self.tenant.threads.get(id).ok_or_else(|| Error::not_found("thread", id))?;
-        let tree = Tree(&slot.entries);
+        let thread_data = self.tenant.threads.get(id).ok_or_else(|| Error::not_found("thread", id))?;
+        let tree = Tree(&thread_data.entries);
         if let Some(entry) = request.at.as_ref().filter(|entry| tree.find(entry).is_none()) {
             return Err(Error::not_found("entry", entry));
         }
         let at: Option<EntryId> = request.at.clone().or_else(|| tree.head());
-        let mut whole = ThreadContext::empty(slot.view(self.bug));
-        whole.context = context(tree, at.as_ref(), request, self.bug);
-        whole.state.clone_from(&slot.state);
-        let views: Vec<_> = slot.runs.iter().map(|run| slot.view_run(run)).collect();
-        whole.latest_run = views.iter().find(|run| Some(&run.id) == slot.thread.latest_run.as_ref()).cloned();
-        whole.open_runs = views.into_iter().filter(|run| !matches!(run.status, RunStatus::Done(_))).collect();
-        whole.context_size = tree.context_size(at.as_ref());
-        whole.next_checkpoint = tree.next_checkpoint(at.as_ref()).unwrap_or(u64::MAX);
-        whole.at = at;
-        Ok(whole)
+        let mut thread_context = ThreadContext::empty(thread_data.view(self.bug));
+        thread_context.context = context(tree, at.as_ref(), request, self.bug);
+        thread_context.state.clone_from(&thread_data.state);
+        let views: Vec<_> = thread_data.runs.iter().map(|run| thread_data.view_run(run)).collect();
+        thread_context.latest_run =
+            views.iter().find(|run| Some(&run.id) == thread_data.thread.latest_run.as_ref()).cloned();
+        thread_context.open_runs = views.into_iter().filter(|run| !matches!(run.status, RunStatus::Done(_))).collect();
+        thread_context.context_size = tree.context_size(at.as_ref());
+        thread_context.next_checkpoint = tree.next_checkpoint(at.as_ref()).unwrap_or(u64::MAX);
+        thread_context.at = at;
+        Ok(thread_context)
     }
 }
 

@@ -8,23 +8,28 @@ use store_core::{
 
 use super::{
     bug::Bug,
-    commit::Setting,
-    world::{Slot, Tenant, record},
+    commit::Environment,
+    model_data::{Tenant, ThreadData, record},
 };
 
 /// Returns the run of a commit as it is after the commit.
-pub(super) fn change(tenant: &Tenant, slot: &Slot, commit: &Commit, setting: &Setting<'_>) -> Result<Option<Run>> {
+pub(super) fn run_after_commit(
+    tenant: &Tenant,
+    thread_data: &ThreadData,
+    commit: &Commit,
+    env: &Environment<'_>,
+) -> Result<Option<Run>> {
     let Some(change) = &commit.run else { return Ok(None) };
     let mut found = tenant.run(&change.id).filter(|(other, _)| other.thread.id != commit.thread);
-    if setting.bug == Some(Bug::RunTakenOver) {
+    if env.bug == Some(Bug::RunTakenOver) {
         found = None;
     }
     if found.is_some() {
         return Err(Error::already_exists("run", &change.id).in_part("run"));
     }
-    let stored = slot.runs.iter().find(|run| run.id == change.id);
-    let length = (slot.entries.len() + commit.consume.len() + commit.entries.len()) as u64;
-    let run = written(stored, commit, change, (length, setting)).map_err(|e| e.in_part("run"))?;
+    let stored = thread_data.runs.iter().find(|run| run.id == change.id);
+    let length = (thread_data.entries.len() + commit.consume.len() + commit.entries.len()) as u64;
+    let run = changed_run(stored, commit, change, (length, env)).map_err(|e| e.in_part("run"))?;
     if stored.is_none()
         && let Some(parent) = &run.parent_run
         && tenant.run(parent).is_none()
@@ -34,15 +39,15 @@ pub(super) fn change(tenant: &Tenant, slot: &Slot, commit: &Commit, setting: &Se
     Ok(Some(run))
 }
 
-fn written(stored: Option<&Run>, commit: &Commit, change: &RunChange, at: (u64, &Setting<'_>)) -> Result<Run> {
-    let (length, setting) = at;
+fn changed_run(stored: Option<&Run>, commit: &Commit, change: &RunChange, at: (u64, &Environment<'_>)) -> Result<Run> {
+    let (length, env) = at;
     let mut run = match stored {
         Some(run) => run.clone(),
-        None => new(commit, change, setting.now)?,
+        None => new_run(commit, change, env.now)?,
     };
     if let Some(stored) = stored {
-        check_transition(stored, change, setting.bug)?;
-        check_fixed(stored, change)?;
+        check_transition(stored, change, env.bug)?;
+        check_unchangeable(stored, change)?;
     }
     for range in change.input.iter().chain(&change.output) {
         if range.from < 1 || range.to < range.from || length < range.to {
@@ -52,8 +57,8 @@ fn written(stored: Option<&Run>, commit: &Commit, change: &RunChange, at: (u64, 
     run.manifest = run.manifest.or_else(|| change.manifest.clone());
     run.steps = change.steps.unwrap_or(run.steps);
     run.usage = change.usage.clone().unwrap_or(run.usage);
-    run.input = joined(&run.input, &change.input);
-    run.output = joined(&run.output, &change.output);
+    run.input = append_ranges(&run.input, &change.input);
+    run.output = append_ranges(&run.output, &change.output);
     if let Some(dispatch) = change.dispatch.as_ref().filter(|dispatch| run.dispatches.last() != Some(dispatch)) {
         run.dispatches.push(dispatch.clone());
     }
@@ -61,18 +66,18 @@ fn written(stored: Option<&Run>, commit: &Commit, change: &RunChange, at: (u64, 
         run.state.remove(key);
         run.state.extend(value.iter().map(|value| (key.clone(), value.clone())));
     }
-    run.status = cut(&change.status, setting.limits);
-    run.updated_at = run.updated_at.max(setting.now);
+    run.status = cut(&change.status, env.limits);
+    run.updated_at = run.updated_at.max(env.now);
     match run.status.phase() {
         RunPhase::Running => run.started_at = run.started_at.or(Some(run.updated_at)),
         RunPhase::Done => run.finished_at = run.finished_at.or(Some(run.updated_at)),
         RunPhase::Created | RunPhase::Waiting => {}
     }
-    check_limit("record bytes", run.encode().len() as u64, setting.limits.record_bytes)?;
+    check_limit("record bytes", run.encode().len() as u64, env.limits.record_bytes)?;
     Ok(run)
 }
 
-fn new(commit: &Commit, change: &RunChange, now: Timestamp) -> Result<Run> {
+fn new_run(commit: &Commit, change: &RunChange, now: Timestamp) -> Result<Run> {
     let agent = change.agent.as_ref().ok_or_else(|| Error::invalid("agent", "a new run needs an agent"))?;
     let mut run: Run = record(&json!({
         "id": change.id, "thread": commit.thread, "agent": agent, "status": {"created": {}},
@@ -96,20 +101,20 @@ fn check_transition(stored: &Run, change: &RunChange, bug: Option<Bug>) -> Resul
     if allowed { Ok(()) } else { Err(Error::invalid_transition("run", &stored.id, from.name(), to.name())) }
 }
 
-fn check_fixed(stored: &Run, change: &RunChange) -> Result<()> {
-    let changes = |field: &str, differs: bool| {
+fn check_unchangeable(stored: &Run, change: &RunChange) -> Result<()> {
+    let refuse_if = |field: &str, differs: bool| {
         if differs { Err(Error::invalid(format!("run.{field}"), "this change is not allowed")) } else { Ok(()) }
     };
-    changes("agent", change.agent.as_ref().is_some_and(|agent| *agent != stored.agent))?;
-    changes("parent_run", change.parent_run.is_some() && change.parent_run != stored.parent_run)?;
-    changes("request", change.request.is_some() && change.request != stored.request)?;
+    refuse_if("agent", change.agent.as_ref().is_some_and(|agent| *agent != stored.agent))?;
+    refuse_if("parent_run", change.parent_run.is_some() && change.parent_run != stored.parent_run)?;
+    refuse_if("request", change.request.is_some() && change.request != stored.request)?;
     let manifest = change.manifest.as_ref().zip(stored.manifest.as_ref());
-    changes("manifest", manifest.is_some_and(|(new, old)| new != old))?;
-    changes("steps", change.steps.is_some_and(|steps| steps < stored.steps))?;
-    changes("usage", change.usage.as_ref().is_some_and(|usage| falls(&stored.usage, usage)))
+    refuse_if("manifest", manifest.is_some_and(|(new, old)| new != old))?;
+    refuse_if("steps", change.steps.is_some_and(|steps| steps < stored.steps))?;
+    refuse_if("usage", change.usage.as_ref().is_some_and(|usage| has_decreased(&stored.usage, usage)))
 }
 
-const fn falls(old: &TokenCounts, new: &TokenCounts) -> bool {
+const fn has_decreased(old: &TokenCounts, new: &TokenCounts) -> bool {
     new.input < old.input
         || new.output < old.output
         || new.cache_read < old.cache_read
@@ -118,7 +123,7 @@ const fn falls(old: &TokenCounts, new: &TokenCounts) -> bool {
 }
 
 /// Appends new ranges to old ones. A range that begins directly after the last one extends it.
-fn joined(old: &[EntryRange], new: &[EntryRange]) -> Vec<EntryRange> {
+fn append_ranges(old: &[EntryRange], new: &[EntryRange]) -> Vec<EntryRange> {
     let mut all: Vec<EntryRange> = old.to_vec();
     for range in new {
         match all.last_mut() {

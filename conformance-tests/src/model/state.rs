@@ -2,7 +2,7 @@
 
 use store_core::{
     Error, Json, JsonMap, Limits, Result, StateChange, StateOp, check_limit,
-    codec::{Fields, Object},
+    codec::{Fields, ObjectWriter},
 };
 
 use super::bug::Bug;
@@ -75,7 +75,7 @@ fn merge(old: Option<&Json>, new: &Json) -> Result<Json> {
         }
     }
     let mut text = String::new();
-    let mut object = Object::open(&mut text);
+    let mut object = ObjectWriter::open(&mut text);
     for (name, value) in &merged {
         object.field(name, value);
     }

@@ -18,8 +18,8 @@ use super::{
     bug::Bug,
     handle::{Handle, yield_to_others},
     live::LiveState,
-    page::{Cursors, Walk},
-    world::World,
+    model_data::ModelData,
+    page::{Cursors, PageReader},
 };
 
 /// What all handles of a model share. A store that is opened again shares it with the earlier one.
@@ -29,17 +29,17 @@ pub(super) struct Shared {
     pub(super) ids: Uuids,
     pub(super) bug: Option<Bug>,
     pub(super) cursors: Cursors,
-    world: Mutex<World>,
-    wires: Mutex<LiveState>,
+    model_data: Mutex<ModelData>,
+    live_state: Mutex<LiveState>,
 }
 
 impl Shared {
-    pub(super) fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn model_data(&self) -> MutexGuard<'_, ModelData> {
+        self.model_data.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn wires(&self) -> MutexGuard<'_, LiveState> {
-        self.wires.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn live_state(&self) -> MutexGuard<'_, LiveState> {
+        self.live_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -76,11 +76,11 @@ impl ModelStore {
             *byte = random;
         }
         let cursors = Cursors::new(CursorKey::new(key));
-        let (world, wires) = (Mutex::default(), Mutex::default());
-        Self::over(Arc::new(Shared { clock, limits, ids: Uuids, bug, cursors, world, wires }))
+        let (model_data, live_state) = (Mutex::default(), Mutex::default());
+        Self::with_shared(Arc::new(Shared { clock, limits, ids: Uuids, bug, cursors, model_data, live_state }))
     }
 
-    fn over(shared: Arc<Shared>) -> Self {
+    fn with_shared(shared: Arc<Shared>) -> Self {
         let capabilities = Self::capabilities_with(&shared.limits);
         Self { shared, capabilities, closed: Arc::default() }
     }
@@ -96,11 +96,11 @@ impl ModelStore {
     #[must_use]
     pub fn reopened(&self) -> Self {
         if self.shared.bug == Some(Bug::ReopenForgetsKeys) {
-            let mut world = self.shared.world();
-            let slots = world.tenants.values_mut().flat_map(|tenant| tenant.threads.values_mut());
-            slots.for_each(|slot| slot.keys.clear());
+            let mut model_data = self.shared.model_data();
+            let all_thread_data = model_data.tenants.values_mut().flat_map(|tenant| tenant.threads.values_mut());
+            all_thread_data.for_each(|thread_data| thread_data.keys.clear());
         }
-        Self::over(Arc::clone(&self.shared))
+        Self::with_shared(Arc::clone(&self.shared))
     }
 
     /// Returns the clock that the store decides by.
@@ -119,7 +119,7 @@ impl ModelStore {
 impl Store for ModelStore {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         self.check_open()?;
-        let deletions = self.shared.world().deletions.get(tenant).copied().unwrap_or_default();
+        let deletions = self.shared.model_data().deletions.get(tenant).copied().unwrap_or_default();
         let (shared, closed) = (Arc::clone(&self.shared), Arc::clone(&self.closed));
         let handle = Arc::new(Handle { shared, closed, tenant: tenant.clone(), deletions });
         let (commits, mailbox, live) = (Arc::clone(&handle), Arc::clone(&handle), Arc::clone(&handle));
@@ -128,34 +128,34 @@ impl Store for ModelStore {
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
         self.check_open()?;
-        let world = self.shared.world();
+        let model_data = self.shared.model_data();
         let scope = CursorScope::new(&TenantId::default_tenant(), "tenants", "");
-        let walk = Walk::open(scope, &page, (&self.shared.cursors, self.shared.bug))?;
-        let is_held = |tenant: &super::world::Tenant| {
-            let around = !tenant.outbox.is_empty() || !tenant.mail.is_empty();
-            around || !tenant.threads.is_empty() || !tenant.events.is_empty()
+        let page_reader = PageReader::open(scope, &page, (&self.shared.cursors, self.shared.bug))?;
+        let is_held = |tenant: &super::model_data::Tenant| {
+            let has_deliveries = !tenant.outbox.is_empty() || !tenant.mailbox.is_empty();
+            has_deliveries || !tenant.threads.is_empty() || !tenant.events.is_empty()
         };
-        let held = world.tenants.iter().filter(|(_, tenant)| is_held(tenant));
-        Ok(walk.page(held.map(|(name, _)| ((0, name.to_string()), name.clone())).collect(), false, 0))
+        let held = model_data.tenants.iter().filter(|(_, tenant)| is_held(tenant));
+        Ok(page_reader.page(held.map(|(name, _)| ((0, name.to_string()), name.clone())).collect(), false, 0))
     }
 
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
         self.check_open()?;
         if self.shared.bug == Some(Bug::DeletionNotGoneOnWith) {
-            let deletions = self.shared.world().deletions.insert(tenant.clone(), 1);
+            let deletions = self.shared.model_data().deletions.insert(tenant.clone(), 1);
             if deletions.is_some() {
                 return Ok(());
             }
             yield_to_others().await;
-            self.shared.world().tenants.remove(tenant);
+            self.shared.model_data().tenants.remove(tenant);
             return Ok(());
         }
-        let mut world = self.shared.world();
-        *world.deletions.entry(tenant.clone()).or_default() += 1;
-        let gone = world.tenants.remove(tenant);
-        world.before.remove(tenant);
+        let mut model_data = self.shared.model_data();
+        *model_data.deletions.entry(tenant.clone()).or_default() += 1;
+        let gone = model_data.tenants.remove(tenant);
+        model_data.before.remove(tenant);
         if self.shared.bug == Some(Bug::DeletedTenantReturns) {
-            world.before.extend(gone.map(|gone| (tenant.clone(), gone)));
+            model_data.before.extend(gone.map(|gone| (tenant.clone(), gone)));
         }
         Ok(())
     }

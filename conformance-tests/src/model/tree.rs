@@ -53,7 +53,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Returns an entry as a leaf, with the length of its path.
-    pub(super) fn describe(self, entry: &Entry) -> Leaf {
+    pub(super) fn leaf_of(self, entry: &Entry) -> Leaf {
         let length = self.path(Some(&entry.id)).len() as u64;
         Leaf::new(entry.id.clone(), entry.seq, length, entry.timestamp)
     }
@@ -84,7 +84,7 @@ impl<'a> Tree<'a> {
     /// Returns the checkpoints that have a name, by name and then by sequence number (EN-30).
     pub(super) fn snapshots(self) -> Vec<Snapshot> {
         let named = self.0.iter().filter_map(|entry| match &*entry.body {
-            Body::Checkpoint(body) => Some(Snapshot::new(self.name(entry)?, body.number, self.describe(entry))),
+            Body::Checkpoint(body) => Some(Snapshot::new(self.name(entry)?, body.number, self.leaf_of(entry))),
             _ => None,
         });
         let mut snapshots: Vec<_> = named.collect();
@@ -144,7 +144,7 @@ fn context_size(tokens: &TokenCounts) -> u64 {
 }
 
 /// Returns the tokens that an entry adds to the sums (EN-26).
-pub(super) fn spent(entry: &Entry) -> Option<&TokenCounts> {
+pub(super) fn token_counts_of(entry: &Entry) -> Option<&TokenCounts> {
     match &*entry.body {
         Body::Message(message) => message.usage.as_ref().map(|usage| &usage.tokens),
         Body::Usage(usage) => usage.spent.as_ref(),

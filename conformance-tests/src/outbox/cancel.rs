@@ -9,31 +9,31 @@ use store_core::{
     ThreadId, Timestamp,
 };
 
-use super::draft::{LEASE, claim, claim_one, dead, mail, outbox, row, send, to};
+use super::draft::{LEASE, claim, claim_one, commit_rows, dead_letter, mail_claim, mail_row, new_row, outbox};
 use crate::{
     Failure, Given, Verdict,
     call::{Calls, call},
     check::{expect_eq, expect_some},
     given::id,
-    sweep::{SETTLE_DELAY, Sweep, Target, poll_then_drop},
-    unknown::{Resolution, ResolveOutcome, undocumented, unknown_outcomes_can_be_resolved},
+    sweep::{SETTLE_DELAY, Sweep, SweepTarget, poll_then_drop},
+    unknown_outcome::{Resolution, ResolveOutcome, check_unknown_outcomes, missing_resolution},
 };
 
 /// The number of claims that the case drops, each after one, two or three polls.
-const CLAIMS: usize = 30;
+const DROPPED_CLAIMS: usize = 30;
 /// How often the case tries to claim the row of a dropped claim. With the delay after each try, this takes 10 s.
 const MAX_CHECKS: usize = 500;
 
 /// If the future of a claim is dropped before it returns, the claim is released within 10 s. The number of attempts of
 /// the row does not change.
 pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> Verdict {
-    send(given, [row("a")]).await?;
-    for number in 0..CLAIMS {
+    commit_rows(given, [mail_row("a")]).await?;
+    for number in 0..DROPPED_CLAIMS {
         let store = outbox(given)?;
-        let answer = poll_then_drop(Box::pin(store.claim_outbox(mail(1))), 1 + number % 3).await?;
+        let answer = poll_then_drop(Box::pin(store.claim_outbox(mail_claim(1))), 1 + number % 3).await?;
         let held = match answer.map(|claimed| claimed.rows).unwrap_or_default().pop() {
             Some(received) => received,
-            None => given_back(given).await?,
+            None => claim_after_release(given).await?,
         };
         expect_eq(held.row.attempts, 0)?;
         store.settle_outbox(vec![held.settle(OutboxSettlement::Release)]).await?.remove(0)?;
@@ -41,7 +41,7 @@ pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> 
     Ok(())
 }
 
-async fn given_back(given: &Given) -> Result<ClaimedOutboxRow, Failure> {
+async fn claim_after_release(given: &Given) -> Result<ClaimedOutboxRow, Failure> {
     for _ in 0..MAX_CHECKS {
         if let Some(held) = claim(given, 1).await?.pop() {
             return Ok(held);
@@ -51,12 +51,12 @@ async fn given_back(given: &Given) -> Result<ClaimedOutboxRow, Failure> {
     Err(Failure::new("the row of a dropped claim was not released within 10 s"))
 }
 
-/// The calls of [`Rows`] that change something.
+/// The calls of [`OutboxSweepTarget`] that change something.
 const CHANGING: [&str; 6] =
     ["commit", "claim_outbox", "extend_outbox", "settle_outbox", "requeue_outbox", "purge_outbox"];
 
 /// An outbox in which the lane `t` has a dead letter, a claimed row and a pending row.
-struct Rows {
+struct OutboxSweepTarget {
     commits: Arc<dyn CommitCoordinator>,
     outbox: Arc<dyn OutboxStore>,
 }
@@ -67,37 +67,37 @@ struct Prepared {
     held: ClaimedOutboxRow,
 }
 
-impl Rows {
-    async fn send(&self, t: &ThreadId) -> Verdict {
-        let row = to(t.as_str(), "target", "x");
+impl OutboxSweepTarget {
+    async fn commit_row(&self, t: &ThreadId) -> Verdict {
+        let row = new_row(t.as_str(), "target", "x");
         Ok(self.commits.commit(Commit::new(t.clone()).with_outbox([row])).await.map(drop)?)
     }
 
-    async fn claimed(&self, t: &ThreadId) -> Result<ClaimedOutboxRow, Failure> {
-        self.send(t).await?;
-        expect_some(self.outbox.claim_outbox(one_of(t)).await?.rows.pop(), "row")
+    async fn commit_and_claim_row(&self, t: &ThreadId) -> Result<ClaimedOutboxRow, Failure> {
+        self.commit_row(t).await?;
+        expect_some(self.outbox.claim_outbox(claim_one_of(t)).await?.rows.pop(), "row")
     }
 }
 
 /// A request to claim a row of the lane `t`.
-fn one_of(t: &ThreadId) -> ClaimOutbox {
+fn claim_one_of(t: &ThreadId) -> ClaimOutbox {
     ClaimOutbox::new(id(t.as_str()), id("w"), 1).with_lease(LEASE)
 }
 
 /// A commit of one row, with a commit key.
-fn commit_of(t: &ThreadId) -> Commit {
-    Commit::new(t.clone()).with_key(id("dropped")).with_outbox([to(t.as_str(), "b", "x")])
+fn keyed_commit(t: &ThreadId) -> Commit {
+    Commit::new(t.clone()).with_key(id("dropped")).with_outbox([new_row(t.as_str(), "b", "x")])
 }
 
 #[async_trait]
-impl Target for Rows {
+impl SweepTarget for OutboxSweepTarget {
     type Prepared = Prepared;
 
     async fn prepare(&self, _given: &Given, t: &ThreadId) -> Result<Prepared, Failure> {
-        let gone = self.claimed(t).await?;
-        self.outbox.settle_outbox(vec![gone.settle(dead())]).await?.remove(0)?;
-        let held = self.claimed(t).await?;
-        self.send(t).await?;
+        let gone = self.commit_and_claim_row(t).await?;
+        self.outbox.settle_outbox(vec![gone.settle(dead_letter())]).await?.remove(0)?;
+        let held = self.commit_and_claim_row(t).await?;
+        self.commit_row(t).await?;
         Ok(Prepared { dead: gone.row.id, held })
     }
 
@@ -105,8 +105,8 @@ impl Target for Rows {
         let (store, Prepared { dead, held }) = (&self.outbox, prepared);
         let filter = || OutboxFilter::default().of_lane(id(t.as_str()));
         vec![
-            ("commit", call(self.commits.commit(commit_of(t)))),
-            ("claim_outbox", call(store.claim_outbox(one_of(t)))),
+            ("commit", call(self.commits.commit(keyed_commit(t)))),
+            ("claim_outbox", call(store.claim_outbox(claim_one_of(t)))),
             ("extend_outbox", call(store.extend_outbox(held.extend(LEASE * 10)))),
             ("settle_outbox", call(store.settle_outbox(vec![held.settle(OutboxSettlement::Delivered)]))),
             ("load_outbox", call(store.load_outbox(dead))),
@@ -117,7 +117,7 @@ impl Target for Rows {
         ]
     }
 
-    async fn look(&self, t: &ThreadId) -> Result<String, Failure> {
+    async fn describe(&self, t: &ThreadId) -> Result<String, Failure> {
         let query = OutboxQuery::new(OutboxFilter::default().of_lane(id(t.as_str())));
         let mut seen = String::new();
         for row in self.outbox.list_outbox(query).await?.items {
@@ -131,9 +131,9 @@ impl Target for Rows {
         Ok(seen)
     }
 
-    async fn interfere(&self, t: &ThreadId) {
+    async fn make_refused_calls(&self, t: &ThreadId) {
         let (unknown, token) = (|| id::<OutboxId>("unknown"), || ClaimToken::new("another"));
-        let other = || Commit::new(t.clone()).with_outbox([to("another", "b", "x")]);
+        let other = || Commit::new(t.clone()).with_outbox([new_row("another", "b", "x")]);
         let wrong = store_core::Expect::Version(store_core::Version::new(1_000, 1, 0));
         let _refused = tokio::join!(
             self.outbox.settle_outbox(vec![SettleOutbox::new(unknown(), token(), OutboxSettlement::Delivered)]),
@@ -144,14 +144,14 @@ impl Target for Rows {
     }
 
     async fn write(&self, t: &ThreadId) -> Verdict {
-        self.send(t).await?;
-        self.send(&id("another")).await?;
+        self.commit_row(t).await?;
+        self.commit_row(&id("another")).await?;
         Ok(self.outbox.purge_outbox(PurgeOutbox::new(Timestamp::MAX)).await.map(drop)?)
     }
 }
 
 #[async_trait]
-impl ResolveOutcome for Rows {
+impl ResolveOutcome for OutboxSweepTarget {
     async fn resolve_outcome(&self, call: &str, t: &ThreadId, prepared: &Prepared) -> Result<Resolution, Failure> {
         let (store, Prepared { dead, held }) = (&self.outbox, prepared);
         let status = async |row: &OutboxId| {
@@ -159,9 +159,9 @@ impl ResolveOutcome for Rows {
             Ok::<_, Failure>(expect_some(found, "row")?.status)
         };
         Ok(match call {
-            "commit" => Resolution::ByRepeat(self.commits.commit(commit_of(t)).await?.deduplicated),
+            "commit" => Resolution::ByRepeat(self.commits.commit(keyed_commit(t)).await?.deduplicated),
             // If the claim took effect, its row cannot be claimed again before the lease has expired.
-            "claim_outbox" => Resolution::ByRepeat(store.claim_outbox(one_of(t)).await?.rows.is_empty()),
+            "claim_outbox" => Resolution::ByRepeat(store.claim_outbox(claim_one_of(t)).await?.rows.is_empty()),
             "extend_outbox" => {
                 store.extend_outbox(held.extend(LEASE * 10)).await?;
                 Resolution::Idempotent
@@ -184,32 +184,32 @@ impl ResolveOutcome for Rows {
                 store.purge_outbox(PurgeOutbox::new(Timestamp::MAX)).await?;
                 Resolution::Idempotent
             }
-            _ => return Err(undocumented(call)),
+            _ => return Err(missing_resolution(call)),
         })
     }
 }
 
-fn rows(given: &Given) -> Result<Rows, Failure> {
-    Ok(Rows { commits: given.commits()?, outbox: outbox(given)? })
+fn sweep_target(given: &Given) -> Result<OutboxSweepTarget, Failure> {
+    Ok(OutboxSweepTarget { commits: given.commits()?, outbox: outbox(given)? })
 }
 
 /// If a call on an outbox is dropped at any await, it takes effect in full before the next call of the same handle, or
 /// never. A dropped claim is released.
 pub(super) async fn a_dropped_call_on_an_outbox_is_all_or_nothing(given: &Given) -> Verdict {
-    Sweep::new(rows(given)?).run(given, &CHANGING).await
+    Sweep::new(sweep_target(given)?).run(given, &CHANGING).await
 }
 
 /// If the answer of a call on an outbox is lost, the caller can find out whether the call took effect, as the
 /// documentation of the method says.
 pub(super) async fn an_unknown_outcome_on_an_outbox_can_be_resolved(given: &Given) -> Verdict {
-    unknown_outcomes_can_be_resolved(given, rows(given)?, &CHANGING).await
+    check_unknown_outcomes(given, sweep_target(given)?, &CHANGING).await
 }
 
 /// If the answer of a claim is lost, its row can be claimed again, once, after the lease has expired. The lost attempt
 /// is counted.
 pub(super) async fn an_unknown_claim_becomes_claimable_when_its_lease_expires(given: &Given) -> Verdict {
-    send(given, [row("a")]).await?;
-    drop(outbox(given)?.claim_outbox(mail(1)).await?);
+    commit_rows(given, [mail_row("a")]).await?;
+    drop(outbox(given)?.claim_outbox(mail_claim(1)).await?);
     expect_eq(claim(given, 1).await?.len(), 0)?;
     given.advance(LEASE).await;
     expect_eq(claim_one(given).await?.row.attempts, 1)?;

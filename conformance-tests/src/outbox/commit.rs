@@ -6,19 +6,21 @@ use store_core::{
     Commit, DeleteRequest, ErrorKind, Expect, OutboxFilter, OutboxSettlement, OutboxStatus, Silent, StateChange,
 };
 
-use super::draft::{all, claim, claim_one, expect_claim, load, outbox, row, send, settle, texts, to};
+use super::draft::{
+    all_rows, claim, claim_one, commit_rows, expect_claim, load, mail_row, new_row, outbox, payloads, settle,
+};
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq, expect_kind},
-    given::{id, race, say_keyed},
-    log::draft::{json, user},
+    given::{id, keyed_commit_with_message, race},
+    log::draft::{json, user_entry},
 };
 
 /// The rows of a commit are written together with it. They are pending and have no attempts, and the receipt has their
 /// ids in the order given. A commit that has only rows needs no guard and does not change the version.
 pub(super) async fn outbox_rows_are_written_with_their_commit(given: &Given) -> Verdict {
-    let draft = to("mail", "ada", "x").with_order_key(id("o")).with_dedupe_key(id("d")).with_max_attempts(3);
-    let commit = say_keyed(&id("t"), "k", "x").with_outbox([draft, row("y")]);
+    let draft = new_row("mail", "ada", "x").with_order_key(id("o")).with_dedupe_key(id("d")).with_max_attempts(3);
+    let commit = keyed_commit_with_message(&id("t"), "k", "x").with_outbox([draft, mail_row("y")]);
     let receipt = given.commit(commit).await?;
     expect_eq(receipt.outbox.len(), 2)?;
     let found = load(given, &receipt.outbox[0]).await?;
@@ -29,46 +31,49 @@ pub(super) async fn outbox_rows_are_written_with_their_commit(given: &Given) -> 
     expect_eq((found.created_at, found.available_at), (receipt.time, receipt.time))?;
     let second = load(given, &receipt.outbox[1]).await?;
     expect_eq((second.payload.as_str(), second.max_attempts), ("\"y\"", 5))?;
-    let alone = given.commit(Commit::new(id("t")).with_outbox([row("z")])).await?;
+    let alone = given.commit(Commit::new(id("t")).with_outbox([mail_row("z")])).await?;
     expect_eq((alone.version, alone.entry_ids.len(), alone.outbox.len()), (receipt.version, 0, 1))?;
     expect_eq(outbox(given)?.load_outbox(&id("unknown")).await?, None)
 }
 
 /// If any part of a commit is refused, none of its rows is written.
 pub(super) async fn a_refused_commit_writes_no_row(given: &Given) -> Verdict {
-    given.a_log("t", &["x"]).await?;
-    send(given, [row("first").with_dedupe_key(id("used"))]).await?;
-    let commit = || say_keyed(&id("t"), "k", "y").with_state(StateChange::new().set("a", json("1")));
+    given.create_thread_with_messages("t", &["x"]).await?;
+    commit_rows(given, [mail_row("first").with_dedupe_key(id("used"))]).await?;
+    let commit = || keyed_commit_with_message(&id("t"), "k", "y").with_state(StateChange::new().set("a", json("1")));
     for (commit, kind) in [
-        (commit().expecting(Expect::Absent).with_outbox([row("a")]), ErrorKind::Conflict),
-        (commit().entry(user("e").below(id("unknown"))).with_outbox([row("a")]), ErrorKind::Invalid),
-        (commit().with_outbox([row("a"), row("b").with_dedupe_key(id("used"))]), ErrorKind::IdempotencyMismatch),
-        (commit().with_outbox([row("a"), row("b").with_max_attempts(0)]), ErrorKind::Invalid),
+        (commit().expecting(Expect::Absent).with_outbox([mail_row("a")]), ErrorKind::Conflict),
+        (commit().entry(user_entry("e").below(id("unknown"))).with_outbox([mail_row("a")]), ErrorKind::Invalid),
+        (
+            commit().with_outbox([mail_row("a"), mail_row("b").with_dedupe_key(id("used"))]),
+            ErrorKind::IdempotencyMismatch,
+        ),
+        (commit().with_outbox([mail_row("a"), mail_row("b").with_max_attempts(0)]), ErrorKind::Invalid),
     ] {
         expect_kind(given.commits()?.commit(commit).await, kind)?;
-        expect_eq(texts(&all(given).await?), "first")?;
+        expect_eq(payloads(&all_rows(given).await?), "first")?;
         expect_eq(given.thread(&id("t")).await?.state_revision, 0)?;
         expect_eq(given.log(&id("t")).await?.len(), 1)?;
     }
-    given.accept(commit().with_outbox([row("a")])).await?;
-    expect_eq(texts(&all(given).await?), "first a")
+    given.expect_accepted(commit().with_outbox([mail_row("a")])).await?;
+    expect_eq(payloads(&all_rows(given).await?), "first a")
 }
 
 /// If a commit is repeated with the same commit key and content, the receipt has the ids of the first rows. A commit
 /// with that key and other rows is refused.
-pub(super) async fn a_repeat_of_a_commit_gives_its_rows(given: &Given) -> Verdict {
-    let commit = |text: &str| say_keyed(&id("t"), "k", "x").with_outbox([row(text)]);
+pub(super) async fn a_repeated_commit_returns_its_first_rows(given: &Given) -> Verdict {
+    let commit = |text: &str| keyed_commit_with_message(&id("t"), "k", "x").with_outbox([mail_row(text)]);
     let first = given.commit(commit("a")).await?;
     let again = given.commit(commit("a")).await?;
     expect_eq((again.deduplicated, again.outbox), (true, first.outbox))?;
     expect_kind(given.commits()?.commit(commit("b")).await, ErrorKind::IdempotencyMismatch)?;
     let guarded = commit("a").expecting(Expect::Absent);
     expect(given.commit(guarded).await?.deduplicated, "a different guard was treated as different content")?;
-    expect_eq(texts(&all(given).await?), "a")
+    expect_eq(payloads(&all_rows(given).await?), "a")
 }
 
 /// A reader of the outbox sees all rows of a commit or none of them, and no row is written twice.
-pub(super) async fn consumers_see_whole_commits(given: &Given) -> Verdict {
+pub(super) async fn consumers_see_all_rows_of_a_commit_or_none(given: &Given) -> Verdict {
     const COMMITS: usize = 40;
     let commits = given.commits()?;
     let rows = outbox(given)?;
@@ -78,7 +83,7 @@ pub(super) async fn consumers_see_whole_commits(given: &Given) -> Verdict {
             let mut odd = 0;
             for at in 0..COMMITS {
                 if task % 2 == 0 {
-                    let three = (0..3).map(|_| row(&format!("{task}.{at}")));
+                    let three = (0..3).map(|_| mail_row(&format!("{task}.{at}")));
                     let _receipt = commits.commit(Commit::new(id(&format!("t-{task}"))).with_outbox(three)).await?;
                 } else {
                     odd += rows.count_outbox(&OutboxFilter::default()).await?.pending % 3;
@@ -94,12 +99,12 @@ pub(super) async fn consumers_see_whole_commits(given: &Given) -> Verdict {
 
 /// Rows, claims and settlements survive a reopen. An earlier claim can still be settled, and no row is claimed twice.
 pub(super) async fn outbox_rows_survive_a_reopen(given: &Given) -> Verdict {
-    send(given, ["a", "b", "c"].map(row)).await?;
+    commit_rows(given, ["a", "b", "c"].map(mail_row)).await?;
     let (first, second) = (claim_one(given).await?, claim_one(given).await?);
     settle(given, &first, OutboxSettlement::Delivered).await??;
-    let before = all(given).await?;
+    let before = all_rows(given).await?;
     given.reopen().await?;
-    expect_eq(all(given).await?, before)?;
+    expect_eq(all_rows(given).await?, before)?;
     settle(given, &second, OutboxSettlement::Delivered).await??;
     expect_claim(given, "c").await?;
     given.reopen().await?;
@@ -108,12 +113,12 @@ pub(super) async fn outbox_rows_survive_a_reopen(given: &Given) -> Verdict {
 
 /// Deleting a thread does not remove the rows of its commits. They can be claimed and settled as before.
 pub(super) async fn outbox_rows_survive_the_deletion_of_their_thread(given: &Given) -> Verdict {
-    send(given, ["a", "b"].map(row)).await?;
+    commit_rows(given, ["a", "b"].map(mail_row)).await?;
     let held = claim_one(given).await?;
     let threads = given.threads()?;
     threads.delete_thread(&id("t"), DeleteRequest::default()).await?;
     threads.purge_deleted(&Silent).await?;
-    expect_eq(texts(&all(given).await?), "a b")?;
+    expect_eq(payloads(&all_rows(given).await?), "a b")?;
     settle(given, &held, OutboxSettlement::Delivered).await??;
     let other = claim_one(given).await?;
     expect_eq((other.row.payload.as_str(), other.row.thread), ("\"b\"", id("t")))
@@ -121,16 +126,16 @@ pub(super) async fn outbox_rows_survive_the_deletion_of_their_thread(given: &Giv
 
 /// A commit is refused if one of its rows has a `max_attempts` of 0.
 pub(super) async fn a_row_needs_at_least_one_attempt(given: &Given) -> Verdict {
-    let commit = Commit::new(id("t")).with_outbox([row("a"), row("b").with_max_attempts(0)]);
+    let commit = Commit::new(id("t")).with_outbox([mail_row("a"), mail_row("b").with_max_attempts(0)]);
     let error = expect_kind(given.commits()?.commit(commit).await, ErrorKind::Invalid)?;
     expect_eq(error.part(), Some("outbox[1]"))?;
-    send(given, [row("once").with_max_attempts(1)]).await.map(drop)
+    commit_rows(given, [mail_row("once").with_max_attempts(1)]).await.map(drop)
 }
 
 /// A commit with 1,000 rows is accepted. A commit with more rows is refused.
 pub(super) async fn a_commit_has_a_thousand_rows_at_most(given: &Given) -> Verdict {
-    let many = |count: usize| (0..count).map(|at| row(&format!("{at}")));
-    expect_eq(send(given, many(1_000)).await?.len(), 1_000)?;
+    let many = |count: usize| (0..count).map(|at| mail_row(&format!("{at}")));
+    expect_eq(commit_rows(given, many(1_000)).await?.len(), 1_000)?;
     let commit = Commit::new(id("t")).with_outbox(many(1_001));
     expect_kind(given.commits()?.commit(commit).await, ErrorKind::LimitExceeded)?;
     expect_eq(claim(given, 1_000).await?.len(), 1_000)
@@ -139,10 +144,10 @@ pub(super) async fn a_commit_has_a_thousand_rows_at_most(given: &Given) -> Verdi
 /// A payload whose size is exactly the limit of a record is accepted. One byte more is refused.
 pub(super) async fn a_payload_has_a_limit(given: &Given) -> Verdict {
     let small = given.with_limits(|limits| limits.record_bytes = 1_000).await?;
-    let sized = |bytes: usize| row(&"x".repeat(bytes - 2));
-    send(&small, [sized(1_000)]).await?;
+    let sized = |bytes: usize| mail_row(&"x".repeat(bytes - 2));
+    commit_rows(&small, [sized(1_000)]).await?;
     let commit = Commit::new(id("t")).with_outbox([sized(1_001)]);
     let error = expect_kind(small.commits()?.commit(commit).await, ErrorKind::LimitExceeded)?;
     expect_eq(error.part(), Some("outbox[0]"))?;
-    expect_eq(all(&small).await?.len(), 1)
+    expect_eq(all_rows(&small).await?.len(), 1)
 }

@@ -22,17 +22,17 @@ pub(super) fn outbox(given: &Given) -> Result<Arc<dyn OutboxStore>, Failure> {
 }
 
 /// A row with this payload, in the lane `mail` for the target `ada`.
-pub(super) fn row(text: &str) -> NewOutboxRow {
-    to("mail", "ada", text)
+pub(super) fn mail_row(text: &str) -> NewOutboxRow {
+    new_row("mail", "ada", text)
 }
 
 /// A row with this lane, target and payload.
-pub(super) fn to(lane: &str, target: &str, text: &str) -> NewOutboxRow {
+pub(super) fn new_row(lane: &str, target: &str, text: &str) -> NewOutboxRow {
     NewOutboxRow::new(id(lane), id(target), json(&format!("{text:?}")))
 }
 
 /// Commits rows to the thread `t`, all in one commit. Returns their ids.
-pub(super) async fn send(
+pub(super) async fn commit_rows(
     given: &Given,
     rows: impl IntoIterator<Item = NewOutboxRow>,
 ) -> Result<Vec<OutboxId>, Failure> {
@@ -40,20 +40,20 @@ pub(super) async fn send(
 }
 
 /// Commits rows with these payloads to the thread `t`, one commit after the other.
-pub(super) async fn send_each(given: &Given, texts: &[&str]) -> Verdict {
+pub(super) async fn commit_each(given: &Given, texts: &[&str]) -> Verdict {
     for text in texts {
-        send(given, [row(text)]).await?;
+        commit_rows(given, [mail_row(text)]).await?;
     }
     Ok(())
 }
 
 /// Claims at most `limit` rows of the lane `mail`.
 pub(super) async fn claim(given: &Given, limit: u32) -> Result<Vec<ClaimedOutboxRow>, Failure> {
-    Ok(outbox(given)?.claim_outbox(mail(limit)).await?.rows)
+    Ok(outbox(given)?.claim_outbox(mail_claim(limit)).await?.rows)
 }
 
 /// A request to claim at most `limit` rows of the lane `mail`.
-pub(super) fn mail(limit: u32) -> ClaimOutbox {
+pub(super) fn mail_claim(limit: u32) -> ClaimOutbox {
     ClaimOutbox::new(id("mail"), id("w"), limit).with_lease(LEASE)
 }
 
@@ -78,7 +78,7 @@ pub(super) fn retry(seconds: u64) -> OutboxSettlement {
 }
 
 /// A settlement that makes the row a dead letter.
-pub(super) fn dead() -> OutboxSettlement {
+pub(super) fn dead_letter() -> OutboxSettlement {
     OutboxSettlement::DeadLetter { error: "gone".to_owned() }
 }
 
@@ -88,28 +88,28 @@ pub(super) async fn load(given: &Given, id: &OutboxId) -> Result<OutboxRow, Fail
 }
 
 /// Every row that matches a filter, read in small pages.
-pub(super) async fn listed(given: &Given, filter: OutboxFilter) -> Result<Vec<OutboxRow>, Failure> {
+pub(super) async fn list_rows(given: &Given, filter: OutboxFilter) -> Result<Vec<OutboxRow>, Failure> {
     let store = &outbox(given)?;
     walk(PageRequest::first(2), |page| store.list_outbox(OutboxQuery::new(filter.clone()).with_page(page))).await
 }
 
 /// Every row.
-pub(super) async fn all(given: &Given) -> Result<Vec<OutboxRow>, Failure> {
-    listed(given, OutboxFilter::default()).await
+pub(super) async fn all_rows(given: &Given) -> Result<Vec<OutboxRow>, Failure> {
+    list_rows(given, OutboxFilter::default()).await
 }
 
 /// The payloads of rows, separated by spaces.
-pub(super) fn texts<'a>(rows: impl IntoIterator<Item = &'a OutboxRow>) -> String {
+pub(super) fn payloads<'a>(rows: impl IntoIterator<Item = &'a OutboxRow>) -> String {
     let texts: Vec<_> = rows.into_iter().map(|row| row.payload.as_str().trim_matches('"')).collect();
     texts.join(" ")
 }
 
 /// The payloads of claimed rows, separated by spaces.
-pub(super) fn claimed(rows: &[ClaimedOutboxRow]) -> String {
-    texts(rows.iter().map(|claimed| &claimed.row))
+pub(super) fn claimed_payloads(rows: &[ClaimedOutboxRow]) -> String {
+    payloads(rows.iter().map(|claimed| &claimed.row))
 }
 
 /// Claims all rows of the lane `mail` that can be claimed, and checks that they have these payloads, in this order.
 pub(super) async fn expect_claim(given: &Given, wanted: &str) -> Verdict {
-    expect_eq(claimed(&claim(given, 100).await?), wanted)
+    expect_eq(claimed_payloads(&claim(given, 100).await?), wanted)
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use store_core::{Commit, ErrorKind, OutboxSettlement, PurgeOutbox, Timestamp};
 
-use super::draft::{all, claim_one, outbox, row, send, settle, texts, to};
+use super::draft::{all_rows, claim_one, commit_rows, mail_row, new_row, outbox, payloads, settle};
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq, expect_kind},
@@ -15,63 +15,63 @@ use crate::{
 /// row and does not write a second one. The earlier row may be of another thread or of the same commit, and may be
 /// final.
 pub(super) async fn the_same_key_gives_the_first_row(given: &Given) -> Verdict {
-    let draft = || row("x").with_dedupe_key(id("k"));
-    let first = send(given, [draft(), row("other"), draft()]).await?;
+    let draft = || mail_row("x").with_dedupe_key(id("k"));
+    let first = commit_rows(given, [draft(), mail_row("other"), draft()]).await?;
     expect_eq(&first[0], &first[2])?;
     let elsewhere = given.commit(Commit::new(id("u")).with_outbox([draft()])).await?;
     expect_eq(&elsewhere.outbox, &first[..1])?;
     let held = claim_one(given).await?;
     settle(given, &held, OutboxSettlement::Delivered).await??;
-    expect_eq(&send(given, [draft()]).await?, &first[..1])?;
-    expect_eq(texts(&all(given).await?), "x other")
+    expect_eq(&commit_rows(given, [draft()]).await?, &first[..1])?;
+    expect_eq(payloads(&all_rows(given).await?), "x other")
 }
 
 /// If a row has the dedupe key of an earlier row, but another payload, order key, time or number of attempts, its
 /// commit is refused and the earlier row is not changed.
 pub(super) async fn a_key_with_other_content_refuses_the_commit(given: &Given) -> Verdict {
-    let keyed = |text: &str| row(text).with_dedupe_key(id("k"));
-    send(given, [keyed("x")]).await?;
-    let before = all(given).await?;
+    let keyed_row = |text: &str| mail_row(text).with_dedupe_key(id("k"));
+    commit_rows(given, [keyed_row("x")]).await?;
+    let before = all_rows(given).await?;
     for other in [
-        keyed("y"),
-        keyed("x").with_order_key(id("o")),
-        keyed("x").not_before(Timestamp::MIN),
-        keyed("x").with_max_attempts(4),
+        keyed_row("y"),
+        keyed_row("x").with_order_key(id("o")),
+        keyed_row("x").not_before(Timestamp::MIN),
+        keyed_row("x").with_max_attempts(4),
     ] {
-        let commit = Commit::new(id("t")).with_outbox([row("z"), other]);
+        let commit = Commit::new(id("t")).with_outbox([mail_row("z"), other]);
         let error = expect_kind(given.commits()?.commit(commit).await, ErrorKind::IdempotencyMismatch)?;
         expect_eq(error.part(), Some("outbox[1]"))?;
-        expect_eq(all(given).await?, before.clone())?;
+        expect_eq(all_rows(given).await?, before.clone())?;
     }
-    let twice =
-        Commit::new(id("t")).with_outbox([row("a").with_dedupe_key(id("n")), row("b").with_dedupe_key(id("n"))]);
+    let twice = Commit::new(id("t"))
+        .with_outbox([mail_row("a").with_dedupe_key(id("n")), mail_row("b").with_dedupe_key(id("n"))]);
     expect_kind(given.commits()?.commit(twice).await, ErrorKind::IdempotencyMismatch)?;
-    expect_eq(all(given).await?, before)
+    expect_eq(all_rows(given).await?, before)
 }
 
 /// Rows of different lanes or targets can have the same dedupe key.
 pub(super) async fn a_key_is_scoped_to_its_lane_and_target(given: &Given) -> Verdict {
-    let drafts = [to("mail", "ada", "a"), to("mail", "bob", "b"), to("hook", "ada", "c")];
+    let drafts = [new_row("mail", "ada", "a"), new_row("mail", "bob", "b"), new_row("hook", "ada", "c")];
     let drafts = drafts.map(|draft| draft.with_dedupe_key(id("k")));
-    let ids = send(given, drafts).await?;
+    let ids = commit_rows(given, drafts).await?;
     expect(ids[0] != ids[1] && ids[1] != ids[2], "two rows have the same id")?;
-    expect_eq(texts(&all(given).await?), "a b c")
+    expect_eq(payloads(&all_rows(given).await?), "a b c")
 }
 
 /// A dedupe key stays taken until its row is purged. After that it can be used for a new row.
 pub(super) async fn a_key_is_taken_until_its_row_is_purged(given: &Given) -> Verdict {
-    let draft = || row("x").with_dedupe_key(id("k"));
-    let first = send(given, [draft()]).await?;
+    let draft = || mail_row("x").with_dedupe_key(id("k"));
+    let first = commit_rows(given, [draft()]).await?;
     let held = claim_one(given).await?;
     settle(given, &held, OutboxSettlement::Delivered).await??;
     given.advance(Duration::from_secs(1)).await;
-    expect_eq(&send(given, [draft()]).await?, &first)?;
+    expect_eq(&commit_rows(given, [draft()]).await?, &first)?;
     let store = outbox(given)?;
     expect_eq(store.purge_outbox(PurgeOutbox::new(Timestamp::MAX)).await?, 1)?;
     expect_eq(store.load_outbox(&first[0]).await?, None)?;
-    let next = send(given, [draft()]).await?;
+    let next = commit_rows(given, [draft()]).await?;
     expect(next != first, "the key still returns the purged row")?;
-    expect_eq(send(given, [draft()]).await?, next)
+    expect_eq(commit_rows(given, [draft()]).await?, next)
 }
 
 /// Concurrent commits that use the same dedupe key write one row, and each of them returns its id.
@@ -82,7 +82,7 @@ pub(super) async fn one_key_has_one_row(given: &Given) -> Verdict {
         async move {
             let mut ids = Vec::new();
             for key in 0..10 {
-                let draft = row("x").with_dedupe_key(id(&format!("k-{key}")));
+                let draft = mail_row("x").with_dedupe_key(id(&format!("k-{key}")));
                 let commit = Commit::new(id(&format!("t-{task}"))).with_outbox([draft]);
                 ids.extend(commits.commit(commit).await?.outbox);
             }
@@ -91,5 +91,5 @@ pub(super) async fn one_key_has_one_row(given: &Given) -> Verdict {
     });
     let ids = ended.await.into_iter().collect::<store_core::Result<Vec<_>>>()?;
     expect(ids.iter().all(|other| *other == ids[0]), "one key returned two rows")?;
-    expect_eq(all(given).await?.len(), 10)
+    expect_eq(all_rows(given).await?.len(), 10)
 }

@@ -7,7 +7,8 @@ use store_core::{
 };
 
 use super::draft::{
-    all, claim, claim_one, claimed, dead, expect_claim, listed, load, outbox, row, send, send_each, settle, texts, to,
+    all_rows, claim, claim_one, claimed_payloads, commit_each, commit_rows, dead_letter, expect_claim, list_rows, load,
+    mail_row, new_row, outbox, payloads, settle,
 };
 use crate::{
     Given, Verdict,
@@ -16,17 +17,18 @@ use crate::{
 };
 
 /// Writes four rows in two lanes for two targets: one is delivered, one a dead letter, one claimed, one pending.
-async fn four(given: &Given) -> Verdict {
-    send(given, [row("a"), row("b"), to("mail", "bob", "c"), to("hook", "bob", "d")]).await?;
+async fn create_four_rows(given: &Given) -> Verdict {
+    commit_rows(given, [mail_row("a"), mail_row("b"), new_row("mail", "bob", "c"), new_row("hook", "bob", "d")])
+        .await?;
     let rows = claim(given, 3).await?;
     settle(given, &rows[0], OutboxSettlement::Delivered).await??;
-    settle(given, &rows[1], dead()).await?.map(drop).map_err(Into::into)
+    settle(given, &rows[1], dead_letter()).await?.map(drop).map_err(Into::into)
 }
 
 /// A row must match all parts of a filter. An empty list of statuses matches nothing. Both directions return the same
 /// rows.
 pub(super) async fn lists_filter_by_lane_target_and_status(given: &Given) -> Verdict {
-    four(given).await?;
+    create_four_rows(given).await?;
     let any = OutboxFilter::default;
     for (filter, wanted) in [
         (any(), "a b c d"),
@@ -41,18 +43,18 @@ pub(super) async fn lists_filter_by_lane_target_and_status(given: &Given) -> Ver
         (any().in_status([OutboxStatus::Claimed, OutboxStatus::Claimed]), "c"),
         (any().in_status([]), ""),
     ] {
-        expect_eq(texts(&listed(given, filter.clone()).await?), wanted)?;
+        expect_eq(payloads(&list_rows(given, filter.clone()).await?), wanted)?;
         let backward = OutboxQuery::new(filter).with_direction(Direction::Backward);
         let mut rows = outbox(given)?.list_outbox(backward).await?.items;
         rows.reverse();
-        expect_eq(texts(&rows), wanted)?;
+        expect_eq(payloads(&rows), wanted)?;
     }
     Ok(())
 }
 
 /// The counts by status are exact, whatever the filter.
 pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
-    four(given).await?;
+    create_four_rows(given).await?;
     let any = OutboxFilter::default;
     for (filter, wanted) in [
         (any(), (1, 1, 1, 1)),
@@ -71,11 +73,12 @@ pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
 
 /// Dead letters are requeued with all their attempts available again, by id or by lane. Each id has its own answer.
 pub(super) async fn dead_letters_are_requeued_with_all_their_attempts(given: &Given) -> Verdict {
-    send(given, [row("a").with_max_attempts(1), row("b"), row("c"), to("hook", "ada", "d")]).await?;
+    commit_rows(given, [mail_row("a").with_max_attempts(1), mail_row("b"), mail_row("c"), new_row("hook", "ada", "d")])
+        .await?;
     for held in claim(given, 2).await? {
-        settle(given, &held, dead()).await??;
+        settle(given, &held, dead_letter()).await??;
     }
-    let ids: Vec<_> = all(given).await?.into_iter().map(|row| row.id).collect();
+    let ids: Vec<_> = all_rows(given).await?.into_iter().map(|row| row.id).collect();
     let store = outbox(given)?;
     let request = RequeueOutbox::ids([ids[0].clone(), ids[2].clone(), id("unknown")]);
     let answers = store.requeue_outbox(request).await?;
@@ -91,16 +94,16 @@ pub(super) async fn dead_letters_are_requeued_with_all_their_attempts(given: &Gi
     expect_kind(store.requeue_outbox(RequeueOutbox::oldest(1_001)).await, ErrorKind::Invalid)?;
     let mut rows = claim(given, 9).await?;
     rows.sort_by_key(|held| held.row.payload.as_str().to_owned());
-    expect_eq(claimed(&rows), "a b c")
+    expect_eq(claimed_payloads(&rows), "a b c")
 }
 
 /// A requeue without ids requeues the oldest dead letters, at most as many as its limit.
 pub(super) async fn the_oldest_dead_letters_are_requeued_up_to_the_limit(given: &Given) -> Verdict {
-    send_each(given, &["a", "b", "c"]).await?;
+    commit_each(given, &["a", "b", "c"]).await?;
     for held in claim(given, 3).await? {
-        settle(given, &held, dead()).await??;
+        settle(given, &held, dead_letter()).await??;
     }
-    let ids: Vec<_> = all(given).await?.into_iter().map(|row| row.id).collect();
+    let ids: Vec<_> = all_rows(given).await?.into_iter().map(|row| row.id).collect();
     for taken in [&ids[..2], &ids[2..], &[]] {
         let answers = outbox(given)?.requeue_outbox(RequeueOutbox::oldest(2)).await?;
         expect_eq(answers.into_iter().map(|answer| answer.id).collect::<Vec<_>>(), taken.to_vec())?;
@@ -111,24 +114,24 @@ pub(super) async fn the_oldest_dead_letters_are_requeued_up_to_the_limit(given: 
 /// A purge removes final rows that ended strictly before the given time, at most as many as its limit, and no others. A
 /// dry run returns how many these are and changes nothing.
 pub(super) async fn a_purge_removes_records_that_ended_before_its_time(given: &Given) -> Verdict {
-    send_each(given, &["a", "b", "c", "d"]).await?;
-    for settlement in [OutboxSettlement::Delivered, dead(), OutboxSettlement::Delivered] {
+    commit_each(given, &["a", "b", "c", "d"]).await?;
+    for settlement in [OutboxSettlement::Delivered, dead_letter(), OutboxSettlement::Delivered] {
         let held = claim_one(given).await?;
         settle(given, &held, settlement).await??;
         given.advance(Duration::from_secs(10)).await;
     }
-    let held = all(given).await?;
+    let held = all_rows(given).await?;
     let third = held[2].finished_at.unwrap_or(store_core::Timestamp::MIN);
     let store = outbox(given)?;
     expect_eq(store.purge_outbox(PurgeOutbox::new(third).dry()).await?, 2)?;
-    expect_eq(all(given).await?, held.clone())?;
+    expect_eq(all_rows(given).await?, held.clone())?;
     expect_kind(store.purge_outbox(PurgeOutbox::new(third).with_limit(0)).await, ErrorKind::Invalid)?;
     expect_eq(store.purge_outbox(PurgeOutbox::new(third).with_limit(1)).await?, 1)?;
-    expect_eq(texts(&all(given).await?), "b c d")?;
+    expect_eq(payloads(&all_rows(given).await?), "b c d")?;
     expect_eq(store.purge_outbox(PurgeOutbox::new(third)).await?, 1)?;
     expect_eq(store.purge_outbox(PurgeOutbox::new(third)).await?, 0)?;
     expect_eq(store.purge_outbox(PurgeOutbox::new(store_core::Timestamp::MAX)).await?, 1)?;
-    expect_eq(texts(&all(given).await?), "d")?;
+    expect_eq(payloads(&all_rows(given).await?), "d")?;
     expect_claim(given, "d").await?;
     expect(store.load_outbox(&held[0].id).await?.is_none(), "a purged row is found")
 }

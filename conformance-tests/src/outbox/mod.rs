@@ -9,17 +9,17 @@ mod list;
 mod order;
 mod settle;
 
-/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
-/// promises of the contract that the case shows, and what the case needs.
+/// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
+/// the promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! outbox {
-    ($then:ident $($with:tt)*) => {
-        $crate::$then! { [$($with)*] outbox
+    ($callback:ident $($arguments:tt)*) => {
+        $crate::$callback! { [$($arguments)*] outbox
             commit: outbox_rows_are_written_with_their_commit ["OB-1", "CM-1", "CM-8", "CM-20"] [];
             commit: a_refused_commit_writes_no_row ["OB-1", "CM-1", "CM-22"] [];
-            commit: a_repeat_of_a_commit_gives_its_rows ["CM-10", "CM-11"] [];
-            commit: consumers_see_whole_commits ["CM-23"] [Race];
+            commit: a_repeated_commit_returns_its_first_rows ["CM-10", "CM-11"] [];
+            commit: consumers_see_all_rows_of_a_commit_or_none ["CM-23"] [Race];
             commit: outbox_rows_survive_a_reopen ["OB-1", "OB-7", "PR-9"] [Reopen];
             commit: outbox_rows_survive_the_deletion_of_their_thread ["TH-21"] [];
             commit: a_row_needs_at_least_one_attempt ["OB-1"] [];
@@ -32,7 +32,7 @@ macro_rules! outbox {
             key: one_key_has_one_row ["OB-3"] [Race];
             claim: a_claim_takes_the_first_of_its_lane ["OB-4"] [Time];
             claim: every_row_has_its_own_token ["OB-4", "OB-7"] [];
-            claim: a_claim_has_bounds ["OB-4", "ER-9"] [];
+            claim: the_size_and_lease_of_a_claim_are_bounded ["OB-4", "ER-9"] [];
             claim: a_row_has_one_holder ["OB-5"] [Race];
             claim: an_expired_lease_frees_its_row ["OB-5", "OB-6"] [Time, Still];
             claim: lost_leases_use_up_attempts ["OB-6"] [Time];
@@ -44,14 +44,14 @@ macro_rules! outbox {
             cancel: an_unknown_claim_becomes_claimable_when_its_lease_expires ["PR-20", "OB-5"] [Time];
             settle: settlements_end_an_attempt ["OB-7"] [];
             settle: without_the_token_nothing_changes ["OB-7", "OB-8"] [];
-            settle: attempts_run_out ["OB-6"] [Time];
+            settle: a_row_without_remaining_attempts_becomes_a_dead_letter ["OB-6"] [Time];
             settle: a_retried_row_waits_for_its_delay ["OB-9"] [Time, Still];
             settle: an_extension_prolongs_a_claim ["OB-8"] [Time, Still];
             settle: a_long_error_is_cut ["ER-10"] [];
             order: rows_of_an_order_key_go_one_after_the_other ["OB-11"] [];
             order: a_waiting_row_blocks_later_rows_of_its_order_key ["OB-11"] [Time];
             order: a_final_row_blocks_nothing ["OB-11"] [];
-            order: a_requeued_row_has_its_old_place ["OB-11", "OB-13"] [];
+            order: a_requeued_row_keeps_its_position ["OB-11", "OB-13"] [];
             order: rows_keep_the_order_of_their_commits ["OB-11"] [Race];
             list: lists_filter_by_lane_target_and_status ["OB-12"] [];
             list: counts_are_exact ["OB-12"] [];

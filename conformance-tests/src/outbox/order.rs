@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use store_core::{Commit, NewOutboxRow, OutboxSettlement, RequeueOutbox};
 
 use super::draft::{
-    all, claim, claim_one, claimed, dead, expect_claim, load, mail, outbox, retry, row, send, settle, to,
+    all_rows, claim, claim_one, claimed_payloads, commit_rows, dead_letter, expect_claim, load, mail_claim, mail_row,
+    new_row, outbox, retry, settle,
 };
 use crate::{
     Failure, Given, Verdict,
@@ -13,70 +14,71 @@ use crate::{
     given::{id, race},
 };
 
-fn behind(text: &str) -> NewOutboxRow {
-    row(text).with_order_key(id("o"))
+fn ordered_row(text: &str) -> NewOutboxRow {
+    mail_row(text).with_order_key(id("o"))
 }
 
 /// Of the rows with the same order key, only one is claimed at a time, in the order of their commits. Rows with another
 /// key, with another target or without a key are not blocked.
 pub(super) async fn rows_of_an_order_key_go_one_after_the_other(given: &Given) -> Verdict {
-    send(given, [behind("a1"), behind("a2"), row("b").with_order_key(id("p"))]).await?;
-    send(given, [behind("a3"), to("mail", "bob", "c").with_order_key(id("o")), row("d")]).await?;
+    commit_rows(given, [ordered_row("a1"), ordered_row("a2"), mail_row("b").with_order_key(id("p"))]).await?;
+    commit_rows(given, [ordered_row("a3"), new_row("mail", "bob", "c").with_order_key(id("o")), mail_row("d")]).await?;
     let mut rows = claim(given, 9).await?;
     rows.sort_by_key(|held| held.row.payload.as_str().to_owned());
-    expect_eq(claimed(&rows), "a1 b c d")?;
+    expect_eq(claimed_payloads(&rows), "a1 b c d")?;
     expect_claim(given, "").await?;
     settle(given, &rows[0], OutboxSettlement::Delivered).await??;
     let second = claim_one(given).await?;
-    expect_eq(claimed(std::slice::from_ref(&second)), "a2")?;
+    expect_eq(claimed_payloads(std::slice::from_ref(&second)), "a2")?;
     settle(given, &second, OutboxSettlement::Release).await??;
     let second = claim_one(given).await?;
-    expect_eq(claimed(std::slice::from_ref(&second)), "a2")?;
+    expect_eq(claimed_payloads(std::slice::from_ref(&second)), "a2")?;
     settle(given, &second, OutboxSettlement::Delivered).await??;
     expect_claim(given, "a3").await
 }
 
 /// A row that is not yet due, or that waits for its next attempt, blocks later rows with the same order key.
 pub(super) async fn a_waiting_row_blocks_later_rows_of_its_order_key(given: &Given) -> Verdict {
-    let now = load(given, &send(given, [row("x")]).await?[0]).await?.created_at;
-    send(given, [behind("a1").not_before(now.saturating_add(Duration::from_secs(60))), behind("a2")]).await?;
+    let now = load(given, &commit_rows(given, [mail_row("x")]).await?[0]).await?.created_at;
+    commit_rows(given, [ordered_row("a1").not_before(now.saturating_add(Duration::from_secs(60))), ordered_row("a2")])
+        .await?;
     expect_claim(given, "x").await?;
     given.advance(Duration::from_secs(60)).await;
     let rows = claim(given, 9).await?;
     let first = rows.iter().find(|held| held.row.payload.as_str() == "\"a1\"");
     let first = first.ok_or_else(|| Failure::new("row `a1` was not claimed"))?;
-    expect(!claimed(&rows).contains("a2"), "a row was claimed before an earlier one")?;
+    expect(!claimed_payloads(&rows).contains("a2"), "a row was claimed before an earlier one")?;
     settle(given, first, retry(100)).await??;
     given.advance(Duration::from_secs(99)).await;
-    expect(!claimed(&claim(given, 9).await?).contains('a'), "a row was claimed before a retried one")?;
+    expect(!claimed_payloads(&claim(given, 9).await?).contains('a'), "a row was claimed before a retried one")?;
     given.advance(Duration::from_secs(1)).await;
-    expect(claimed(&claim(given, 9).await?).contains("a1"), "the first row was not claimed")
+    expect(claimed_payloads(&claim(given, 9).await?).contains("a1"), "the first row was not claimed")
 }
 
 /// A row that was delivered or became a dead letter blocks no other row.
 pub(super) async fn a_final_row_blocks_nothing(given: &Given) -> Verdict {
-    send(given, ["a1", "a2", "a3"].map(behind)).await?;
+    commit_rows(given, ["a1", "a2", "a3"].map(ordered_row)).await?;
     let held = claim_one(given).await?;
-    settle(given, &held, dead()).await??;
+    settle(given, &held, dead_letter()).await??;
     let held = claim_one(given).await?;
-    expect_eq(claimed(std::slice::from_ref(&held)), "a2")?;
+    expect_eq(claimed_payloads(std::slice::from_ref(&held)), "a2")?;
     settle(given, &held, OutboxSettlement::Delivered).await??;
     expect_claim(given, "a3").await
 }
 
 /// A requeued row is again claimed before the later rows with its order key. If one of these is claimed already, the
 /// requeued row waits.
-pub(super) async fn a_requeued_row_has_its_old_place(given: &Given) -> Verdict {
-    send(given, ["a1", "a2", "a3"].map(behind)).await?;
+pub(super) async fn a_requeued_row_keeps_its_position(given: &Given) -> Verdict {
+    commit_rows(given, ["a1", "a2", "a3"].map(ordered_row)).await?;
     let first = claim_one(given).await?;
-    settle(given, &first, dead()).await??;
+    settle(given, &first, dead_letter()).await??;
     let second = claim_one(given).await?;
     outbox(given)?.requeue_outbox(RequeueOutbox::ids([first.row.id.clone()])).await?.remove(0).outcome?;
     expect_claim(given, "").await?;
     settle(given, &second, OutboxSettlement::Release).await??;
     for wanted in ["a1", "a2", "a3"] {
         let held = claim_one(given).await?;
-        expect_eq(claimed(std::slice::from_ref(&held)), wanted)?;
+        expect_eq(claimed_payloads(std::slice::from_ref(&held)), wanted)?;
         expect_claim(given, "").await?;
         settle(given, &held, OutboxSettlement::Delivered).await??;
     }
@@ -94,11 +96,11 @@ pub(super) async fn rows_keep_the_order_of_their_commits(given: &Given) -> Verdi
             let mut got = Vec::new();
             for at in 0..10 {
                 if task < 3 {
-                    let two = [behind(&format!("{task}.{at}.0")), behind(&format!("{task}.{at}.1"))];
+                    let two = [ordered_row(&format!("{task}.{at}.0")), ordered_row(&format!("{task}.{at}.1"))];
                     let _receipt = commits.commit(Commit::new(id(&format!("t-{task}"))).with_outbox(two)).await?;
                     continue;
                 }
-                for held in store.claim_outbox(mail(9)).await?.rows {
+                for held in store.claim_outbox(mail_claim(9)).await?.rows {
                     store.settle_outbox(vec![held.settle(OutboxSettlement::Delivered)]).await?.remove(0)?;
                     got.push(held.row.payload.as_str().to_owned());
                 }
@@ -117,5 +119,5 @@ pub(super) async fn rows_keep_the_order_of_their_commits(given: &Given) -> Verdi
         let own: Vec<_> = rest.iter().filter(|text| text.starts_with(&format!("\"{task}."))).collect();
         expect(own.is_sorted(), "a row was claimed before an earlier one")?;
     }
-    expect(all(given).await?.iter().all(|row| row.finished_at.is_some()), "a row is not finished")
+    expect(all_rows(given).await?.iter().all(|row| row.finished_at.is_some()), "a row is not finished")
 }

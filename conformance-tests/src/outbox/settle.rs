@@ -5,7 +5,8 @@ use std::time::Duration;
 use store_core::{ClaimToken, ErrorKind, ExtendOutbox, OutboxSettlement, OutboxStatus, SettleOutbox};
 
 use super::draft::{
-    LEASE, all, claim, claim_one, claimed, dead, expect_claim, load, outbox, retry, row, send, send_each, settle,
+    LEASE, all_rows, claim, claim_one, claimed_payloads, commit_each, commit_rows, dead_letter, expect_claim, load,
+    mail_row, outbox, retry, settle,
 };
 use crate::{
     Given, Verdict,
@@ -15,9 +16,9 @@ use crate::{
 /// Each settlement gives the row the status, the attempts and the error that belong to it. Each settlement of a call
 /// has its own answer, in the order given.
 pub(super) async fn settlements_end_an_attempt(given: &Given) -> Verdict {
-    send(given, ["a", "b", "c", "d"].map(row)).await?;
+    commit_rows(given, ["a", "b", "c", "d"].map(mail_row)).await?;
     let rows = claim(given, 4).await?;
-    let settlements = [OutboxSettlement::Delivered, retry(0), dead(), OutboxSettlement::Release];
+    let settlements = [OutboxSettlement::Delivered, retry(0), dead_letter(), OutboxSettlement::Release];
     let mut requests = Vec::new();
     for (held, settlement) in rows.iter().zip(settlements) {
         requests.push(held.settle(settlement));
@@ -28,7 +29,7 @@ pub(super) async fn settlements_end_an_attempt(given: &Given) -> Verdict {
     let statuses = answers.into_iter().collect::<store_core::Result<Vec<_>>>()?;
     let (pending, wanted) = (OutboxStatus::Pending, [OutboxStatus::Delivered, OutboxStatus::DeadLetter]);
     expect_eq(statuses, vec![wanted[0], pending, wanted[1], pending])?;
-    let found = all(given).await?;
+    let found = all_rows(given).await?;
     let told: Vec<_> = found.iter().map(|row| (row.attempts, row.last_error.as_deref())).collect();
     expect_eq(told, vec![(0, None), (1, Some("refused")), (1, Some("gone")), (0, None)])?;
     let ended: Vec<_> = found.iter().map(|row| row.finished_at.is_some()).collect();
@@ -38,13 +39,13 @@ pub(super) async fn settlements_end_an_attempt(given: &Given) -> Verdict {
 
 /// A settlement or an extension without the token of the current claim is refused and changes nothing.
 pub(super) async fn without_the_token_nothing_changes(given: &Given) -> Verdict {
-    send_each(given, &["a"]).await?;
+    commit_each(given, &["a"]).await?;
     let held = claim_one(given).await?;
     let released = held.token.clone();
     settle(given, &held, OutboxSettlement::Release).await??;
     let held = claim_one(given).await?;
     let store = outbox(given)?;
-    let before = all(given).await?;
+    let before = all_rows(given).await?;
     let unknown = "unknown".parse()?;
     for (row, token) in [
         (&held.row.id, ClaimToken::new("forged")),
@@ -52,20 +53,20 @@ pub(super) async fn without_the_token_nothing_changes(given: &Given) -> Verdict 
         (&held.row.id, released),
         (&unknown, held.token.clone()),
     ] {
-        for settlement in [OutboxSettlement::Delivered, retry(0), dead(), OutboxSettlement::Release] {
+        for settlement in [OutboxSettlement::Delivered, retry(0), dead_letter(), OutboxSettlement::Release] {
             let request = SettleOutbox::new(row.clone(), token.clone(), settlement);
             expect_kind(store.settle_outbox(vec![request]).await?.remove(0), ErrorKind::ClaimLost)?;
         }
         let extend = ExtendOutbox::new(row.clone(), token, LEASE);
         expect_kind(store.extend_outbox(extend).await, ErrorKind::ClaimLost)?;
-        expect_eq(all(given).await?, before.clone())?;
+        expect_eq(all_rows(given).await?, before.clone())?;
     }
     settle(given, &held, OutboxSettlement::Delivered).await?.map(drop).map_err(Into::into)
 }
 
 /// If all attempts of a row have failed, the row becomes a dead letter. A release uses up no attempt.
-pub(super) async fn attempts_run_out(given: &Given) -> Verdict {
-    let id = send(given, [row("a").with_max_attempts(2)]).await?.remove(0);
+pub(super) async fn a_row_without_remaining_attempts_becomes_a_dead_letter(given: &Given) -> Verdict {
+    let id = commit_rows(given, [mail_row("a").with_max_attempts(2)]).await?.remove(0);
     for _ in 0..3 {
         let held = claim_one(given).await?;
         settle(given, &held, OutboxSettlement::Release).await??;
@@ -82,14 +83,14 @@ pub(super) async fn attempts_run_out(given: &Given) -> Verdict {
 
 /// A retried row cannot be claimed before its delay has passed. From then on it can be claimed.
 pub(super) async fn a_retried_row_waits_for_its_delay(given: &Given) -> Verdict {
-    send_each(given, &["a", "b"]).await?;
+    commit_each(given, &["a", "b"]).await?;
     let held = claim_one(given).await?;
     settle(given, &held, retry(60)).await??;
     expect_claim(given, "b").await?;
     let found = load(given, &held.row.id).await?;
     expect_eq(found.available_at, found.updated_at.saturating_add(Duration::from_secs(60)))?;
     given.advance(Duration::from_millis(59_999)).await;
-    expect(!claimed(&claim(given, 9).await?).contains('a'), "a retried row was claimed too early")?;
+    expect(!claimed_payloads(&claim(given, 9).await?).contains('a'), "a retried row was claimed too early")?;
     given.advance(Duration::from_millis(1)).await;
     expect_claim(given, "a").await
 }
@@ -97,7 +98,7 @@ pub(super) async fn a_retried_row_waits_for_its_delay(given: &Given) -> Verdict 
 /// An extension sets the end of the lease to store time plus its length. It is also accepted after the lease has
 /// expired, until another consumer has claimed the row.
 pub(super) async fn an_extension_prolongs_a_claim(given: &Given) -> Verdict {
-    send_each(given, &["a"]).await?;
+    commit_each(given, &["a"]).await?;
     let held = claim_one(given).await?;
     let extend = held.extend(LEASE);
     given.advance(LEASE / 2).await;
@@ -117,7 +118,7 @@ pub(super) async fn an_extension_prolongs_a_claim(given: &Given) -> Verdict {
 
 /// A long error text is truncated between two characters and ends in `…`.
 pub(super) async fn a_long_error_is_cut(given: &Given) -> Verdict {
-    send_each(given, &["a", "b"]).await?;
+    commit_each(given, &["a", "b"]).await?;
     for settlement in [
         OutboxSettlement::Retry { after: Duration::from_secs(60), error: "é".repeat(1_000) },
         OutboxSettlement::DeadLetter { error: "é".repeat(1_000) },

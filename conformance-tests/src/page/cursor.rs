@@ -5,7 +5,7 @@ use std::time::Duration;
 use store_core::{Cursor, Direction, ErrorKind, EventStream, Page, PageRequest, TenantStores};
 use tokio::time::timeout;
 
-use super::limit::names;
+use super::limit::ordered_ids;
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind},
@@ -16,7 +16,11 @@ use crate::{
 };
 
 /// The cursor after the first two records.
-async fn cursor(probe: &dyn Probe, stores: &TenantStores, direction: Direction) -> Result<Cursor, Failure> {
+async fn cursor_after_two_records(
+    probe: &dyn Probe,
+    stores: &TenantStores,
+    direction: Direction,
+) -> Result<Cursor, Failure> {
     let page = probe.list(stores, direction, PageRequest::first(2)).await?;
     page.next.ok_or_else(|| Failure::new("the page has no cursor").about(probe.name()))
 }
@@ -28,7 +32,7 @@ pub(super) async fn a_cursor_has_at_most_a_kibibyte(given: &Given) -> Verdict {
         let long: Vec<_> = (1000..1005).map(|at| format!("{at}{}", "x".repeat(252))).collect();
         probe.write_all(&stores, &long).await?;
         for &direction in probe.directions() {
-            let cursor = cursor(&*probe, &stores, direction).await?;
+            let cursor = cursor_after_two_records(&*probe, &stores, direction).await?;
             expect(cursor.as_str().len() <= 1024, format!("{}: {} bytes", probe.name(), cursor.as_str().len()))?;
             expect_eq(probe.walk(&stores, direction, 1).await?.len(), 5)?;
         }
@@ -41,10 +45,10 @@ pub(super) async fn a_cursor_has_at_most_a_kibibyte(given: &Given) -> Verdict {
 pub(super) async fn the_limit_may_change_between_pages(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;
-        probe.write_all(&stores, &names(9)).await?;
+        probe.write_all(&stores, &ordered_ids(9)).await?;
         for &direction in probe.directions() {
             let whole = probe.walk(&stores, direction, 1000).await?;
-            let behind = cursor(&*probe, &stores, direction).await?;
+            let behind = cursor_after_two_records(&*probe, &stores, direction).await?;
             for limit in [1_u32, 5, 1000] {
                 let page = probe.list(&stores, direction, PageRequest::first(limit).after(behind.clone())).await?;
                 let wanted: Vec<_> = whole.iter().skip(2).take(limit as usize).cloned().collect();
@@ -60,7 +64,7 @@ pub(super) async fn the_limit_may_change_between_pages(given: &Given) -> Verdict
 pub(super) async fn a_cursor_is_bound_to_its_list(given: &Given) -> Verdict {
     let (stores, probes) = (given.stores()?, probes(given.contract()));
     for (at, probe) in probes.iter().enumerate() {
-        let own: Vec<_> = names(5).iter().map(|name| format!("{at}-{name}")).collect();
+        let own: Vec<_> = ordered_ids(5).iter().map(|name| format!("{at}-{name}")).collect();
         probe.write_all(&stores, &own).await?;
     }
     let mut lists = Vec::new();
@@ -68,7 +72,7 @@ pub(super) async fn a_cursor_is_bound_to_its_list(given: &Given) -> Verdict {
         lists.extend(probe.directions().iter().map(|direction| (probe, *direction)));
     }
     for &(from, there) in &lists {
-        let cursor = cursor(&**from, &stores, there).await?;
+        let cursor = cursor_after_two_records(&**from, &stores, there).await?;
         for &(to, here) in &lists {
             let request = PageRequest::first(2).after(cursor.clone());
             let ended = to.list(&stores, here, request).await;
@@ -89,10 +93,10 @@ pub(super) async fn a_cursor_is_bound_to_its_tenant(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let own = |tenant: &str| given.tenant(&format!("{tenant}{}", probe.name()));
         let (acme, corp) = (own("acme")?, own("acme-corp")?);
-        probe.write_all(&acme, &names(5)).await?;
-        probe.write_all(&corp, &names(5)).await?;
+        probe.write_all(&acme, &ordered_ids(5)).await?;
+        probe.write_all(&corp, &ordered_ids(5)).await?;
         for &direction in probe.directions() {
-            let request = PageRequest::first(2).after(cursor(&*probe, &acme, direction).await?);
+            let request = PageRequest::first(2).after(cursor_after_two_records(&*probe, &acme, direction).await?);
             for other in [&corp, &own("never used")?] {
                 let ended = probe.list(other, direction, request.clone()).await;
                 expect_kind(ended, ErrorKind::InvalidCursor).map_err(|failure| failure.about(probe.name()))?;
@@ -104,7 +108,7 @@ pub(super) async fn a_cursor_is_bound_to_its_tenant(given: &Given) -> Verdict {
 
 /// Invalid cursors: a valid one with single bits changed, the valid one cut at each length, and texts that are no
 /// cursors at all.
-fn vandalised(good: &str) -> Vec<String> {
+fn invalid_cursors(good: &str) -> Vec<String> {
     // Quick tests change only one bit of each byte, not the same one in neighbouring bytes, and cut only at every third
     // length.
     let (one_in, places) = Length::choose((8, 3), (1, 1), (1, 1));
@@ -120,7 +124,7 @@ fn vandalised(good: &str) -> Vec<String> {
 }
 
 /// Checks that a list refuses a cursor with `InvalidCursor`, or returns only records from `own`.
-fn harmless(ended: store_core::Result<Page<Item>>, own: &[String]) -> Verdict {
+fn expect_only_own_records(ended: store_core::Result<Page<Item>>, own: &[String]) -> Verdict {
     match ended {
         Ok(page) => {
             let foreign: Vec<_> = page.items.iter().filter(|item| !own.contains(&item.id)).collect();
@@ -135,15 +139,16 @@ fn harmless(ended: store_core::Result<Page<Item>>, own: &[String]) -> Verdict {
 pub(super) async fn a_forged_cursor_is_refused(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;
-        probe.write_all(&stores, &names(5)).await?;
+        probe.write_all(&stores, &ordered_ids(5)).await?;
         for &direction in probe.directions() {
-            let good = cursor(&*probe, &stores, direction).await?;
-            for bad in vandalised(good.as_str()) {
+            let good = cursor_after_two_records(&*probe, &stores, direction).await?;
+            for bad in invalid_cursors(good.as_str()) {
                 let request = PageRequest::first(2).after(Cursor::from_text(&bad));
                 let ended = probe.list(&stores, direction, request).await;
-                harmless(ended, &names(5)).map_err(|f| f.about(format!("{} {direction:?} {bad:.99}", probe.name())))?;
+                expect_only_own_records(ended, &ordered_ids(5))
+                    .map_err(|f| f.about(format!("{} {direction:?} {bad:.99}", probe.name())))?;
                 let Some(begun) = probe.follow(&stores, Cursor::from_text(&bad)).await else { continue };
-                harmless_stream(begun, &names(5))
+                expect_only_own_events(begun, &ordered_ids(5))
                     .await
                     .map_err(|f| f.about(format!("subscription after {bad:.99}")))?;
             }
@@ -154,7 +159,7 @@ pub(super) async fn a_forged_cursor_is_refused(given: &Given) -> Verdict {
 
 /// Checks that a subscription is refused with `InvalidCursor`, or that its first event, if there is one, has a kind
 /// from `own`.
-async fn harmless_stream(begun: store_core::Result<EventStream>, own: &[String]) -> Verdict {
+async fn expect_only_own_events(begun: store_core::Result<EventStream>, own: &[String]) -> Verdict {
     let Ok(mut events) = begun else {
         return expect_kind(begun.map(drop), ErrorKind::InvalidCursor).map(drop);
     };
@@ -168,10 +173,10 @@ async fn harmless_stream(begun: store_core::Result<EventStream>, own: &[String])
 pub(super) async fn an_old_cursor_shows_nothing_of_a_deleted_tenant(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let old = given.tenant(probe.name())?;
-        probe.write_all(&old, &names(5)).await?;
+        probe.write_all(&old, &ordered_ids(5)).await?;
         let mut cursors = Vec::new();
         for &direction in probe.directions() {
-            cursors.push((direction, cursor(&*probe, &old, direction).await?));
+            cursors.push((direction, cursor_after_two_records(&*probe, &old, direction).await?));
         }
         given.store().delete_tenant(&id(probe.name())).await?;
         let (new, own) = (given.tenant(probe.name())?, ["new-1", "new-2", "new-3", "new-4"].map(str::to_owned));
@@ -180,9 +185,9 @@ pub(super) async fn an_old_cursor_shows_nothing_of_a_deleted_tenant(given: &Give
             for (direction, cursor) in &cursors {
                 let request = PageRequest::first(10).after(cursor.clone());
                 let ended = probe.list(&new, *direction, request).await;
-                harmless(ended, &own).map_err(|failure| failure.about(probe.name()))?;
+                expect_only_own_records(ended, &own).map_err(|failure| failure.about(probe.name()))?;
                 let Some(begun) = probe.follow(&new, cursor.clone()).await else { continue };
-                harmless_stream(begun, &own).await.map_err(|failure| failure.about(probe.name()))?;
+                expect_only_own_events(begun, &own).await.map_err(|failure| failure.about(probe.name()))?;
             }
         }
     }
@@ -191,13 +196,13 @@ pub(super) async fn an_old_cursor_shows_nothing_of_a_deleted_tenant(given: &Give
 
 /// A cursor of another store is refused with `InvalidCursor`.
 pub(super) async fn a_cursor_of_another_store_is_refused(given: &Given) -> Verdict {
-    let other = given.another().await?;
+    let other = given.open_another_store().await?;
     for probe in probes(given.contract()) {
         let (here, there) = (given.tenant(probe.name())?, other.tenant(probe.name())?);
-        probe.write_all(&here, &names(5)).await?;
-        probe.write_all(&there, &names(5)).await?;
+        probe.write_all(&here, &ordered_ids(5)).await?;
+        probe.write_all(&there, &ordered_ids(5)).await?;
         for &direction in probe.directions() {
-            let request = PageRequest::first(2).after(cursor(&*probe, &there, direction).await?);
+            let request = PageRequest::first(2).after(cursor_after_two_records(&*probe, &there, direction).await?);
             let ended = probe.list(&here, direction, request).await;
             expect_kind(ended, ErrorKind::InvalidCursor).map_err(|failure| failure.about(probe.name()))?;
         }
@@ -210,10 +215,10 @@ pub(super) async fn a_cursor_stays_valid_after_a_reopen(given: &Given) -> Verdic
     let mut walks = Vec::new();
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;
-        probe.write_all(&stores, &names(7)).await?;
+        probe.write_all(&stores, &ordered_ids(7)).await?;
         for &direction in probe.directions() {
             let whole = probe.walk(&stores, direction, 1000).await?;
-            walks.push((probe.name(), direction, cursor(&*probe, &stores, direction).await?, whole));
+            walks.push((probe.name(), direction, cursor_after_two_records(&*probe, &stores, direction).await?, whole));
         }
     }
     given.reopen().await?;

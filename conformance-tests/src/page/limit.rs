@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Returns `count` ids in ascending order.
-pub(super) fn names(count: usize) -> Vec<String> {
+pub(super) fn ordered_ids(count: usize) -> Vec<String> {
     (0..count).map(|at| format!("id-{at:04}")).collect()
 }
 
@@ -35,7 +35,7 @@ async fn sizes(
 pub(super) async fn a_page_holds_at_most_limit(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;
-        probe.write_all(&stores, &names(7)).await?;
+        probe.write_all(&stores, &ordered_ids(7)).await?;
         for &direction in probe.directions() {
             for (limit, wanted) in [
                 (1, vec![1; 7]),
@@ -59,7 +59,7 @@ pub(super) async fn a_page_holds_at_most_limit(given: &Given) -> Verdict {
 pub(super) async fn limits_are_checked(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;
-        probe.write_all(&stores, &names(51)).await?;
+        probe.write_all(&stores, &ordered_ids(51)).await?;
         for &direction in probe.directions() {
             let page = probe.list(&stores, direction, PageRequest::default()).await?;
             expect_eq(page.items.len(), 50)?;

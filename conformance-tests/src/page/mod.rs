@@ -4,13 +4,13 @@ mod cursor;
 mod limit;
 mod walk;
 
-/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
-/// promises of the contract that the case shows, and what the case needs.
+/// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
+/// the promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! page {
-    ($then:ident $($with:tt)*) => {
-        $crate::$then! { [$($with)*] page
+    ($callback:ident $($arguments:tt)*) => {
+        $crate::$callback! { [$($arguments)*] page
             limit: a_page_holds_at_most_limit ["PG-1"] [];
             limit: limits_are_checked ["PG-1"] [];
             limit: finding_nothing_returns_an_empty_page ["PG-2"] [];

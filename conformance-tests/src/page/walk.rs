@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use store_core::{Direction, PageRequest};
 
-use super::limit::names;
+use super::limit::ordered_ids;
 use crate::{
     Given, Verdict,
     check::{Failure, expect, expect_eq},
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Ids that are sorted differently by locale, by case, by Unicode normalisation, or by UTF-16 instead of UTF-8.
-const ORDERS: [&str; 16] =
+const IDS_WITH_AMBIGUOUS_ORDER: [&str; 16] =
     ["a", "B", "b", "A", "é", "e\u{301}", "z", "~", "_", "-", "a b", "a-b", "\u{fb01}", "\u{ffee}", "\u{10ffff}", "10"];
 
 /// The order of a list is total: records with equal keys are ordered by the bytes of their ids. A backward walk returns
@@ -20,11 +20,11 @@ const ORDERS: [&str; 16] =
 pub(super) async fn orders_are_total(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;
-        probe.write_all(&stores, &ORDERS.map(str::to_owned)).await?;
+        probe.write_all(&stores, &IDS_WITH_AMBIGUOUS_ORDER.map(str::to_owned)).await?;
         let forward = probe.walk(&stores, Direction::Forward, 1000).await?;
         let sorted: Vec<Item> = forward.iter().cloned().collect::<BTreeSet<_>>().into_iter().collect();
         expect_eq(&forward, &sorted).map_err(|failure| failure.about(probe.name()))?;
-        expect_eq(forward.len(), ORDERS.len())?;
+        expect_eq(forward.len(), IDS_WITH_AMBIGUOUS_ORDER.len())?;
         for limit in [1, 2, 5] {
             for &direction in probe.directions() {
                 let mut found = probe.walk(&stores, direction, limit).await?;
@@ -44,7 +44,7 @@ pub(super) async fn a_walk_with_writes_between_pages_skips_and_repeats_nothing(g
     for probe in probes(given.contract()) {
         for &direction in probe.directions() {
             let stores = given.tenant(&format!("{} {direction:?}", probe.name()))?;
-            probe.write_all(&stores, &names(9)).await?;
+            probe.write_all(&stores, &ordered_ids(9)).await?;
             let (mut found, mut request) = (Vec::new(), PageRequest::first(2));
             for between in 0.. {
                 let page = probe.list(&stores, direction, request.clone()).await?;
@@ -60,7 +60,7 @@ pub(super) async fn a_walk_with_writes_between_pages_skips_and_repeats_nothing(g
             let once: BTreeSet<_> = found.iter().cloned().collect();
             let what = || format!("{} {direction:?}: {found:?}", probe.name());
             expect_eq(once.len(), found.len()).map_err(|failure: Failure| failure.about(what()))?;
-            expect(names(9).iter().all(|name| once.contains(name)), what())?;
+            expect(ordered_ids(9).iter().all(|name| once.contains(name)), what())?;
         }
     }
     Ok(())
@@ -70,13 +70,13 @@ pub(super) async fn a_walk_with_writes_between_pages_skips_and_repeats_nothing(g
 pub(super) async fn a_walk_during_writes_returns_each_record_once(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;
-        probe.write_all(&stores, &names(30)).await?;
-        let (name, contract, beside) = (probe.name(), given.contract(), stores.clone());
+        probe.write_all(&stores, &ordered_ids(30)).await?;
+        let (name, contract, writer_stores) = (probe.name(), given.contract(), stores.clone());
         let writer = tokio::spawn(async move {
             let probe = probes(contract).into_iter().find(|probe| probe.name() == name);
             for at in 0..60 {
                 if let Some(probe) = &probe {
-                    probe.write(&beside, &format!("more-{at:03}")).await?;
+                    probe.write(&writer_stores, &format!("more-{at:03}")).await?;
                 }
             }
             Ok::<(), store_core::Error>(())
@@ -85,7 +85,7 @@ pub(super) async fn a_walk_during_writes_returns_each_record_once(given: &Given)
             let found = probe.walk(&stores, direction, 3).await?;
             let once: BTreeSet<_> = found.iter().map(|item| &item.id).collect();
             expect_eq(once.len(), found.len()).map_err(|failure| failure.about(name))?;
-            expect(names(30).iter().all(|name| once.contains(name)), format!("{name}: a record is missing"))?;
+            expect(ordered_ids(30).iter().all(|name| once.contains(name)), format!("{name}: a record is missing"))?;
         }
         writer.await.map_err(|panic| Failure::new(panic.to_string()))??;
     }

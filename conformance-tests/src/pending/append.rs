@@ -5,7 +5,7 @@ use store_core::{
     Role, Target,
 };
 
-use super::draft::{Queue, delivered, input};
+use super::draft::{Queue, input, input_with_delivery};
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq, expect_kind},
@@ -16,12 +16,12 @@ use crate::{
 /// Inputs are appended to the queue in the order given. Positions begin at 1. If the caller does not give an id, the
 /// store generates one.
 pub(super) async fn inputs_are_appended_in_order(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a", "b"]).await?;
-    queue.expect("a b").await?;
+    let queue = Queue::with_inputs(given, "t", &["a", "b"]).await?;
+    queue.expect_inputs("a b").await?;
     let appended = queue.append([NewInput::message(Message::user("generated")), input("c")]).await?;
     expect_eq((appended.inputs.len(), appended.deduplicated), (2, false))?;
     let generated = appended.inputs[0].id.to_string();
-    queue.expect(&format!("a b {generated} c")).await?;
+    queue.expect_inputs(&format!("a b {generated} c")).await?;
     let loaded = queue.load().await?;
     let refs: Vec<_> = loaded.inputs.iter().skip(2).map(store_core::PendingInput::as_ref).collect();
     expect_eq(refs, appended.inputs)?;
@@ -47,20 +47,20 @@ pub(super) async fn pending_inputs_round_trip(given: &Given) -> Verdict {
 /// If one input of an append is refused, none is appended. An append is also refused if some of its inputs are already
 /// pending and others are new.
 pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a"]).await?;
+    let queue = Queue::with_inputs(given, "t", &["a"]).await?;
     let bad = NewInput::message(Message::new(Role::Tool, vec![Block::text("x")])).with_id(id("bad"));
-    queue.refuse([input("b"), bad], ErrorKind::Invalid).await?;
-    queue.refuse([input("b"), input("b")], ErrorKind::AlreadyExists).await?;
-    queue.refuse([input("a"), input("b")], ErrorKind::AlreadyExists).await?;
-    queue.refuse([], ErrorKind::Invalid).await?;
+    queue.expect_refused([input("b"), bad], ErrorKind::Invalid).await?;
+    queue.expect_refused([input("b"), input("b")], ErrorKind::AlreadyExists).await?;
+    queue.expect_refused([input("a"), input("b")], ErrorKind::AlreadyExists).await?;
+    queue.expect_refused([], ErrorKind::Invalid).await?;
     queue.append([input("b")]).await?;
-    queue.expect("a b").await
+    queue.expect_inputs("a b").await
 }
 
 /// If all inputs of an append are already pending with the same content, the append returns them and writes nothing.
 pub(super) async fn a_repeated_append_returns_the_first_inputs(given: &Given) -> Verdict {
     let queue = Queue::of(given, "t");
-    let inputs = || [input("a"), delivered("b", Delivery::at(Boundary::Interrupt))];
+    let inputs = || [input("a"), input_with_delivery("b", Delivery::at(Boundary::Interrupt))];
     let first = queue.append(inputs()).await?;
     queue.append([input("c")]).await?;
     let before = queue.load().await?;
@@ -71,23 +71,25 @@ pub(super) async fn a_repeated_append_returns_the_first_inputs(given: &Given) ->
 
 /// An input is refused if its id is that of a pending input with other content, or of an entry in the log.
 pub(super) async fn an_id_in_use_is_refused(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a", "b"]).await?;
+    let queue = Queue::with_inputs(given, "t", &["a", "b"]).await?;
     let other = NewInput::message(Message::user("other")).with_id(id("a"));
-    queue.refuse([other], ErrorKind::AlreadyExists).await?;
-    queue.refuse([delivered("a", Delivery::at(Boundary::NextStep))], ErrorKind::AlreadyExists).await?;
+    queue.expect_refused([other], ErrorKind::AlreadyExists).await?;
+    queue
+        .expect_refused([input_with_delivery("a", Delivery::at(Boundary::NextStep))], ErrorKind::AlreadyExists)
+        .await?;
     queue.consume(&["a"]).await?;
-    queue.refuse([input("a")], ErrorKind::AlreadyConsumed).await?;
-    given.accept(queue.consuming(&[]).await?.entry(crate::log::draft::user("said"))).await?;
-    queue.refuse([input("said")], ErrorKind::AlreadyConsumed).await?;
-    queue.expect("b").await?;
-    Queue::having(given, "u", &["a"]).await?.expect("a").await
+    queue.expect_refused([input("a")], ErrorKind::AlreadyConsumed).await?;
+    given.expect_accepted(queue.commit_consuming(&[]).await?.entry(crate::log::draft::user_entry("said"))).await?;
+    queue.expect_refused([input("said")], ErrorKind::AlreadyConsumed).await?;
+    queue.expect_inputs("b").await?;
+    Queue::with_inputs(given, "u", &["a"]).await?.expect_inputs("a").await
 }
 
 /// A message that would be refused as an entry is also refused as input, by an append and by an update.
 pub(super) async fn an_input_with_an_invalid_message_is_refused(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a"]).await?;
+    let queue = Queue::with_inputs(given, "t", &["a"]).await?;
     let misplaced = || Message::new(Role::User, vec![Block::tool_use("c", "tool", json("{}"))]);
-    queue.refuse([NewInput::message(misplaced())], ErrorKind::Invalid).await?;
+    queue.expect_refused([NewInput::message(misplaced())], ErrorKind::Invalid).await?;
     let before = queue.load().await?;
     let update = PendingUpdate::new(id("t"), id("a")).with_message(misplaced());
     expect_kind(queue.store()?.update_pending(update).await, ErrorKind::Invalid)?;
@@ -95,34 +97,34 @@ pub(super) async fn an_input_with_an_invalid_message_is_refused(given: &Given) -
 }
 
 /// If the thread does not exist, an append creates it with version 0. A refused append does not create it.
-pub(super) async fn an_append_makes_the_thread(given: &Given) -> Verdict {
+pub(super) async fn an_append_creates_the_thread(given: &Given) -> Verdict {
     let queue = Queue::of(given, "t");
-    queue.refuse([], ErrorKind::Invalid).await?;
+    queue.expect_refused([], ErrorKind::Invalid).await?;
     expect_eq(given.threads()?.load_thread(&id("t")).await?, None)?;
     queue.append([input("a")]).await?;
     let thread = given.thread(&id("t")).await?;
     expect_eq((thread.version.number(), thread.revision.number(), thread.head), (0, 1, None))?;
     expect_kind(given.threads()?.create_thread(NewThread::new(id("t"))).await, ErrorKind::AlreadyExists)?;
-    given.a_thread("u").await?;
-    Queue::having(given, "u", &["a"]).await?.expect("a").await
+    given.create_empty_thread("u").await?;
+    Queue::with_inputs(given, "u", &["a"]).await?.expect_inputs("a").await
 }
 
 /// A deleted thread accepts no input until it is created again.
 pub(super) async fn a_deleted_thread_takes_no_input(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a"]).await?;
+    let queue = Queue::with_inputs(given, "t", &["a"]).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
-    queue.refuse([input("b")], ErrorKind::NotFound).await?;
+    queue.expect_refused([input("b")], ErrorKind::NotFound).await?;
     expect_eq(given.threads()?.load_thread(&id("t")).await?, None)?;
-    given.a_thread("t").await?;
+    given.create_empty_thread("t").await?;
     queue.append([input("c")]).await?;
-    queue.expect("c").await
+    queue.expect_inputs("c").await
 }
 
 /// The queue of an unknown thread is empty and has revision 0.
 pub(super) async fn an_unknown_thread_has_an_empty_queue(given: &Given) -> Verdict {
     let queue = Queue::of(given, "t").load().await?;
     expect_eq((queue.revision, queue.inputs.len()), (0, 0))?;
-    given.a_thread("t").await?;
+    given.create_empty_thread("t").await?;
     let queue = Queue::of(given, "t").load().await?;
     expect_eq((queue.revision, queue.inputs.len()), (0, 0))
 }
@@ -145,19 +147,19 @@ pub(super) async fn a_queue_has_ten_thousand_inputs_at_most(given: &Given) -> Ve
 }
 
 /// If a store was opened with smaller limits, these apply to the number of inputs and to the size of an input.
-pub(super) async fn smaller_limits_hold(given: &Given) -> Verdict {
+pub(super) async fn smaller_limits_of_a_store_apply(given: &Given) -> Verdict {
     let given = given
         .with_limits(|limits| {
             limits.pending_inputs = 2;
             limits.record_bytes = 10_000;
         })
         .await?;
-    let queue = Queue::having(&given, "t", &["a", "b"]).await?;
-    queue.refuse([input("c")], ErrorKind::LimitExceeded).await?;
+    let queue = Queue::with_inputs(&given, "t", &["a", "b"]).await?;
+    queue.expect_refused([input("c")], ErrorKind::LimitExceeded).await?;
     queue.store()?.retract_pending(&id("t"), &id("a")).await?;
     // 8 KiB of the limit are reserved for the ids, numbers and times of the input and of its entry.
     let large = || Message::user("x".repeat(2_000));
-    queue.refuse([NewInput::message(large())], ErrorKind::LimitExceeded).await?;
+    queue.expect_refused([NewInput::message(large())], ErrorKind::LimitExceeded).await?;
     let update = PendingUpdate::new(id("t"), id("b")).with_message(large());
     expect_kind(queue.store()?.update_pending(update).await, ErrorKind::LimitExceeded)?;
     // The limit applies to the message and the delivery together. Here neither of them is too large by itself.
@@ -167,5 +169,5 @@ pub(super) async fn smaller_limits_hold(given: &Given) -> Verdict {
     expect_kind(queue.store()?.update_pending(both).await, ErrorKind::LimitExceeded)?;
     queue.store()?.update_pending(update(1_000).with_delivery(far)).await?;
     queue.append([input("c")]).await?;
-    queue.expect("b c").await
+    queue.expect_inputs("b c").await
 }

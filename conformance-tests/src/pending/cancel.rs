@@ -2,7 +2,7 @@
 
 use crate::{
     Given, Verdict,
-    call::of_pending,
+    call::pending_calls,
     sweep::{resolve_outcome, sweep},
 };
 
@@ -10,11 +10,11 @@ const CHANGING: [&str; 4] = ["append_pending", "update_pending", "retract_pendin
 
 /// A call on a queue that is dropped at any await takes effect in full or not at all, and leaves nothing locked.
 pub(super) async fn a_dropped_call_on_a_queue_is_all_or_nothing(given: &Given) -> Verdict {
-    sweep(given, |stores, t, before| of_pending(&*stores.pending, t, before.queue), &CHANGING).await
+    sweep(given, |stores, t, before| pending_calls(&*stores.pending, t, before.queue), &CHANGING).await
 }
 
 /// If the answer of a call on a queue is lost, the caller can find out whether the call took effect, as the
 /// documentation of the method says.
 pub(super) async fn an_unknown_outcome_on_a_queue_can_be_resolved(given: &Given) -> Verdict {
-    resolve_outcome(given, |stores, t, before| of_pending(&*stores.pending, t, before.queue), &CHANGING).await
+    resolve_outcome(given, |stores, t, before| pending_calls(&*stores.pending, t, before.queue), &CHANGING).await
 }

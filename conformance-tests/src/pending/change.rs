@@ -15,7 +15,7 @@ fn update(name: &str) -> PendingUpdate {
     PendingUpdate::new(id("t"), id(name))
 }
 
-fn saying(name: &str, text: &str) -> PendingUpdate {
+fn message_update(name: &str, text: &str) -> PendingUpdate {
     update(name).with_message(Message::user(text))
 }
 
@@ -30,43 +30,43 @@ async fn find(queue: &Queue<'_>, name: &str) -> Result<PendingInput, Failure> {
 
 /// An update of the message or the delivery does not change the position and the time of creation of the input. It
 /// raises the revisions of the input and of the queue.
-pub(super) async fn a_change_keeps_the_place(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
+pub(super) async fn an_update_keeps_the_position(given: &Given) -> Verdict {
+    let queue = Queue::with_inputs(given, "t", &["a", "b", "c"]).await?;
     let before = find(&queue, "b").await?;
     let other = find(&queue, "a").await?;
-    let changed = queue.store()?.update_pending(saying("b", "new")).await?;
+    let changed = queue.store()?.update_pending(message_update("b", "new")).await?;
     expect_eq(changed.position, None)?;
     expect_eq(&changed.body, &PendingBody::Message(Message::user("new")))?;
     expect_eq((changed.delivery.clone(), changed.created_at), (before.delivery.clone(), before.created_at))?;
     let after = queue.load().await?;
     expect_eq((changed.revision, after.revision), (2, 2))?;
-    queue.expect("a b c").await?;
+    queue.expect_inputs("a b c").await?;
     let delivery = Delivery::at(Boundary::NextStep);
     let again = queue.store()?.update_pending(update("b").expecting(2).with_delivery(delivery.clone())).await?;
     expect_eq((&again.delivery, &again.body), (&delivery, &changed.body))?;
-    queue.expect("a b c").await?;
+    queue.expect_inputs("a b c").await?;
     expect_eq(find(&queue, "a").await?, other)?;
     expect_eq(find(&queue, "b").await?.as_ref(), again.as_ref())
 }
 
 /// An update that expects a revision other than the current one is refused.
-pub(super) async fn a_stale_change_is_refused(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a", "b"]).await?;
-    queue.store()?.update_pending(saying("a", "1").expecting(1)).await?;
+pub(super) async fn an_update_of_a_stale_revision_is_refused(given: &Given) -> Verdict {
+    let queue = Queue::with_inputs(given, "t", &["a", "b"]).await?;
+    queue.store()?.update_pending(message_update("a", "1").expecting(1)).await?;
     let before = queue.load().await?;
     for revision in [0, 1, 3] {
-        let stale = queue.store()?.update_pending(saying("a", "2").expecting(revision)).await;
+        let stale = queue.store()?.update_pending(message_update("a", "2").expecting(revision)).await;
         expect_kind(stale, ErrorKind::Conflict)?;
     }
     expect_eq(queue.load().await?, before)?;
-    queue.store()?.update_pending(saying("b", "2").expecting(1)).await.map(drop).map_err(Failure::from)
+    queue.store()?.update_pending(message_update("b", "2").expecting(1)).await.map(drop).map_err(Failure::from)
 }
 
 /// An update that changes nothing raises no revision.
 pub(super) async fn an_input_update_without_effect_raises_no_revision(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a"]).await?;
+    let queue = Queue::with_inputs(given, "t", &["a"]).await?;
     let before = queue.load().await?;
-    for same in [update("a"), saying("a", "a"), update("a").with_delivery(Delivery::default())] {
+    for same in [update("a"), message_update("a", "a"), update("a").with_delivery(Delivery::default())] {
         let found = queue.store()?.update_pending(same).await?;
         expect_eq(found.revision, 1)?;
     }
@@ -75,12 +75,12 @@ pub(super) async fn an_input_update_without_effect_raises_no_revision(given: &Gi
 
 /// A retraction removes an input and returns it. It does not change the revisions of the other inputs.
 pub(super) async fn a_retraction_returns_the_input(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
-    queue.store()?.update_pending(saying("b", "new")).await?;
+    let queue = Queue::with_inputs(given, "t", &["a", "b", "c"]).await?;
+    queue.store()?.update_pending(message_update("b", "new")).await?;
     let (before, others) = (find(&queue, "b").await?, [find(&queue, "a").await?, find(&queue, "c").await?]);
     let gone = queue.store()?.retract_pending(&id("t"), &id("b")).await?;
     expect_eq((gone.as_ref(), &gone.body), (before.as_ref(), &before.body))?;
-    queue.expect("a c").await?;
+    queue.expect_inputs("a c").await?;
     let after = queue.load().await?;
     expect_eq(after.revision, 3)?;
     expect_eq(after.inputs.iter().map(PendingInput::as_ref).collect::<Vec<_>>(), others.map(|input| input.as_ref()))?;
@@ -89,28 +89,28 @@ pub(super) async fn a_retraction_returns_the_input(given: &Given) -> Verdict {
 
 /// A reorder names every input once, and the revision of the queue. It raises the revision of the queue, but not those
 /// of the inputs.
-pub(super) async fn a_reorder_names_the_whole_queue(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
+pub(super) async fn a_reorder_names_every_input(given: &Given) -> Verdict {
+    let queue = Queue::with_inputs(given, "t", &["a", "b", "c"]).await?;
     let revision = queue.store()?.reorder_pending(Reorder::new(id("t"), 1, ids(&["c", "a", "b"]))).await?;
     expect_eq(revision, 2)?;
-    queue.expect("c a b").await?;
+    queue.expect_inputs("c a b").await?;
     expect_eq(queue.load().await?.revision, 2)?;
-    expect_eq(queue.get("a").await?.revision, 1)?;
+    expect_eq(queue.input_ref("a").await?.revision, 1)?;
     let same = queue.store()?.reorder_pending(Reorder::new(id("t"), 2, ids(&["c", "a", "b"]))).await?;
     expect_eq(same, 2)?;
     queue.append([input("d")]).await?;
-    queue.expect("c a b d").await?;
+    queue.expect_inputs("c a b d").await?;
     let stale = Reorder::new(id("t"), 2, ids(&["a", "b", "c", "d"]));
     expect_kind(queue.store()?.reorder_pending(stale).await, ErrorKind::Conflict)?;
     queue.store()?.reorder_pending(Reorder::new(id("t"), 3, ids(&["d", "c", "b", "a"]))).await?;
-    queue.expect("d c b a").await
+    queue.expect_inputs("d c b a").await
 }
 
 /// A reorder is refused and changes nothing if the revision is stale, if an input is missing or named twice, or if it
 /// names an input of another thread.
 pub(super) async fn a_refused_reorder_changes_nothing(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
-    Queue::having(given, "u", &["x"]).await?;
+    let queue = Queue::with_inputs(given, "t", &["a", "b", "c"]).await?;
+    Queue::with_inputs(given, "u", &["x"]).await?;
     let before = queue.load().await?;
     for (order, revision, kind) in [
         (vec!["a", "b"], 1, ErrorKind::Invalid),
@@ -130,41 +130,41 @@ pub(super) async fn a_refused_reorder_changes_nothing(given: &Given) -> Verdict 
 
 /// An input that was consumed cannot be updated, retracted, reordered or appended again.
 pub(super) async fn consumed_input_can_no_longer_be_changed(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a", "b"]).await?;
+    let queue = Queue::with_inputs(given, "t", &["a", "b"]).await?;
     queue.consume(&["a"]).await?;
     let store = queue.store()?;
-    expect_kind(store.update_pending(saying("a", "x")).await, ErrorKind::AlreadyConsumed)?;
+    expect_kind(store.update_pending(message_update("a", "x")).await, ErrorKind::AlreadyConsumed)?;
     expect_kind(store.retract_pending(&id("t"), &id("a")).await, ErrorKind::AlreadyConsumed)?;
     let revision = queue.load().await?.revision;
     let order = Reorder::new(id("t"), revision, ids(&["a", "b"]));
     expect_kind(store.reorder_pending(order).await, ErrorKind::AlreadyConsumed)?;
-    queue.refuse([NewInput::message(Message::user("a")).with_id(id("a"))], ErrorKind::AlreadyConsumed).await?;
-    queue.expect("b").await
+    queue.expect_refused([NewInput::message(Message::user("a")).with_id(id("a"))], ErrorKind::AlreadyConsumed).await?;
+    queue.expect_inputs("b").await
 }
 
 /// For an unknown input or an unknown thread, updates, retractions and reorders fail with `NotFound`.
 pub(super) async fn an_unknown_input_is_not_found(given: &Given) -> Verdict {
     for _ in 0..2 {
         let store = Queue::of(given, "t").store()?;
-        expect_kind(store.update_pending(saying("a", "x")).await, ErrorKind::NotFound)?;
+        expect_kind(store.update_pending(message_update("a", "x")).await, ErrorKind::NotFound)?;
         expect_kind(store.retract_pending(&id("t"), &id("a")).await, ErrorKind::NotFound)?;
         let unknown = store.reorder_pending(Reorder::new(id("unknown"), 0, Vec::new())).await;
         expect_kind(unknown, ErrorKind::NotFound)?;
-        Queue::having(given, "t", &["b"]).await?;
+        Queue::with_inputs(given, "t", &["b"]).await?;
     }
     Ok(())
 }
 
 /// The revision of an input never decreases, even if the input is retracted and appended again, and the queue was empty
 /// in between.
-pub(super) async fn revisions_never_fall(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a"]).await?;
-    let mut last = queue.get("a").await?.revision;
+pub(super) async fn revisions_never_decrease(given: &Given) -> Verdict {
+    let queue = Queue::with_inputs(given, "t", &["a"]).await?;
+    let mut last = queue.input_ref("a").await?.revision;
     for round in 0..3 {
-        queue.store()?.update_pending(saying("a", &format!("{round}"))).await?;
+        queue.store()?.update_pending(message_update("a", &format!("{round}"))).await?;
         queue.store()?.retract_pending(&id("t"), &id("a")).await?;
         queue.append([input("a")]).await?;
-        let now = queue.get("a").await?.revision;
+        let now = queue.input_ref("a").await?.revision;
         expect(now > last, format!("revision {now} follows revision {last}"))?;
         last = now;
     }
@@ -173,14 +173,14 @@ pub(super) async fn revisions_never_fall(given: &Given) -> Verdict {
 
 /// Updates, retractions and reorders survive a reopen.
 pub(super) async fn changes_of_a_queue_survive_a_reopen(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a", "b", "c", "d"]).await?;
-    queue.store()?.update_pending(saying("b", "new")).await?;
+    let queue = Queue::with_inputs(given, "t", &["a", "b", "c", "d"]).await?;
+    queue.store()?.update_pending(message_update("b", "new")).await?;
     queue.store()?.retract_pending(&id("t"), &id("c")).await?;
     queue.store()?.reorder_pending(Reorder::new(id("t"), 3, ids(&["d", "b", "a"]))).await?;
     queue.append([input("e")]).await?;
-    queue.store()?.update_pending(saying("d", "newer")).await?;
+    queue.store()?.update_pending(message_update("d", "newer")).await?;
     let before = queue.load().await?;
     given.reopen().await?;
     expect_eq(queue.load().await?, before)?;
-    queue.expect("d b a e").await
+    queue.expect_inputs("d b a e").await
 }

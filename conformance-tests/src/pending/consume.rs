@@ -8,19 +8,19 @@ use crate::{
     check::{expect_eq, expect_kind},
     given::id,
     log::{
-        draft::user,
+        draft::user_entry,
         writer::{Writer, join},
     },
-    run::draft::{done, running, write},
+    run::draft::{done, running, write_run},
 };
 
 /// Pending input is neither in the log nor in a context. When it is consumed, it becomes an entry with the same id and
 /// message, and is no longer pending.
 pub(super) async fn consumed_input_is_an_entry_and_no_longer_pending(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a", "b"]).await?;
+    let queue = Queue::with_inputs(given, "t", &["a", "b"]).await?;
     expect_eq(given.log(&id("t")).await?.len(), 0)?;
     expect_eq(given.threads()?.load_context(&id("t"), ContextRequest::head()).await?.context.messages.len(), 0)?;
-    let receipt = given.commit(queue.consuming(&["a"]).await?).await?;
+    let receipt = given.commit(queue.commit_consuming(&["a"]).await?).await?;
     expect_eq((receipt.version.number(), receipt.first_seq), (1, Some(1)))?;
     expect_eq((&receipt.entry_ids, &receipt.consumed), (&vec![id("a")], &vec![id("a")]))?;
     expect_eq(receipt.head, Some(id("a")))?;
@@ -28,14 +28,15 @@ pub(super) async fn consumed_input_is_an_entry_and_no_longer_pending(given: &Giv
     expect_eq(&*entry.body, &Body::Message(Message::user("a")))?;
     expect_eq((entry.timestamp, entry.run.clone()), (receipt.time, None))?;
     expect_eq(given.threads()?.load_context(&id("t"), ContextRequest::head()).await?.context.messages.len(), 1)?;
-    queue.expect("b").await
+    queue.expect_inputs("b").await
 }
 
 /// In the log, consumed input comes before the other entries of the commit. The commit gives its order, which may
 /// differ from that of the queue. Consumed input can be a parent, and increases the version, as other entries do.
 pub(super) async fn consumed_input_comes_first_in_the_order_given(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a", "b", "c", "d"]).await?;
-    let commit = queue.consuming(&["c", "a"]).await?.entry(user("x")).entry(user("y").below(id("c")));
+    let queue = Queue::with_inputs(given, "t", &["a", "b", "c", "d"]).await?;
+    let commit =
+        queue.commit_consuming(&["c", "a"]).await?.entry(user_entry("x")).entry(user_entry("y").below(id("c")));
     let mut reading = running("r");
     reading.input = vec![store_core::EntryRange { from: 1, to: 4 }];
     let receipt = given.commit(commit.with_run(reading)).await?;
@@ -46,13 +47,13 @@ pub(super) async fn consumed_input_comes_first_in_the_order_given(given: &Given)
     writer.expect_log("c a x y").await?;
     expect_eq((writer.parent("c").await?, writer.parent("a").await?), (String::new(), "c".to_owned()))?;
     expect_eq((writer.parent("x").await?, writer.parent("y").await?), ("a".to_owned(), "c".to_owned()))?;
-    queue.expect("b d").await
+    queue.expect_inputs("b d").await
 }
 
 /// A commit can only consume inputs that are pending and have the revision that the commit names.
 pub(super) async fn only_pending_input_of_the_named_revision_is_consumed(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a", "b"]).await?;
-    let seen = queue.consuming(&["a"]).await?;
+    let queue = Queue::with_inputs(given, "t", &["a", "b"]).await?;
+    let seen = queue.commit_consuming(&["a"]).await?;
     let changed = store_core::PendingUpdate::new(id("t"), id("a")).with_message(Message::user("new"));
     queue.store()?.update_pending(changed).await?;
     let before = queue.load().await?;
@@ -70,24 +71,24 @@ pub(super) async fn only_pending_input_of_the_named_revision_is_consumed(given: 
     refused(naming("a", 2), ErrorKind::AlreadyConsumed).await?;
     let text = Writer::new(given, "t").entry("a").await?;
     expect_eq(&*text.body, &Body::Message(Message::user("new")))?;
-    queue.expect("b").await
+    queue.expect_inputs("b").await
 }
 
 /// A commit that is refused for any reason does not change the queue. If one input is refused, none is consumed.
 pub(super) async fn a_refused_commit_consumes_nothing(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a", "b"]).await?;
-    write(given, "t", done("done")).await?;
+    let queue = Queue::with_inputs(given, "t", &["a", "b"]).await?;
+    write_run(given, "t", done("done")).await?;
     let before = queue.load().await?;
-    let both = || async { queue.consuming(&["a", "b"]).await };
+    let both = || async { queue.commit_consuming(&["a", "b"]).await };
     for (commit, kind) in [
         (both().await?.expecting(Expect::Absent), ErrorKind::Conflict),
         (both().await?.with_run(running("done")), ErrorKind::InvalidTransition),
-        (both().await?.entry(user("x").below(id("unknown"))), ErrorKind::Invalid),
-        (both().await?.entry(user("a")), ErrorKind::AlreadyExists),
+        (both().await?.entry(user_entry("x").below(id("unknown"))), ErrorKind::Invalid),
+        (both().await?.entry(user_entry("a")), ErrorKind::AlreadyExists),
         (both().await?.consuming([InputRef::new(id("unknown"), 1)]), ErrorKind::NotFound),
         // Consumed input is checked before the entries (CM-43).
         (
-            both().await?.consuming([InputRef::new(id("unknown"), 1)]).entry(user("a").below(id("x"))),
+            both().await?.consuming([InputRef::new(id("unknown"), 1)]).entry(user_entry("a").below(id("x"))),
             ErrorKind::AlreadyExists,
         ),
         (both().await?.consuming([InputRef::new(id("a"), 1)]), ErrorKind::AlreadyExists),
@@ -97,33 +98,33 @@ pub(super) async fn a_refused_commit_consumes_nothing(given: &Given) -> Verdict 
         expect_eq(given.log(&id("t")).await?.len(), 0)?;
     }
     queue.consume(&["b", "a"]).await?;
-    queue.expect("").await
+    queue.expect_inputs("").await
 }
 
 /// Like a commit with entries, a commit that consumes input needs a guard or a commit key, and increases the version: a
 /// guard with the earlier version is then stale.
 pub(super) async fn consumed_input_needs_a_guard_or_a_key(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a", "b"]).await?;
+    let queue = Queue::with_inputs(given, "t", &["a", "b"]).await?;
     let thread = given.thread(&id("t")).await?;
-    let unguarded = queue.consuming(&["a"]).await?.expecting(Expect::Any);
+    let unguarded = queue.commit_consuming(&["a"]).await?.expecting(Expect::Any);
     expect_kind(given.commits()?.commit(unguarded.clone()).await, ErrorKind::Invalid)?;
-    given.accept(unguarded.with_key(id("k"))).await?;
-    let stale = queue.consuming(&["b"]).await?.expecting(Expect::Version(thread.version));
+    given.expect_accepted(unguarded.with_key(id("k"))).await?;
+    let stale = queue.commit_consuming(&["b"]).await?.expecting(Expect::Version(thread.version));
     expect_kind(given.commits()?.commit(stale).await, ErrorKind::Conflict)?;
     expect_eq(given.thread(&id("t")).await?.version, thread.version.plus(1))
 }
 
 /// The consumed inputs are part of the content of a commit. If the commit is repeated with the same commit key and
 /// inputs, it returns the first receipt. A commit with that key and other inputs is refused.
-pub(super) async fn consumption_is_content(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a", "b"]).await?;
-    let commit = queue.consuming(&["a"]).await?.with_key(id("k"));
-    let other = queue.consuming(&["b"]).await?.with_key(id("k"));
+pub(super) async fn consumed_input_is_part_of_the_content_of_a_commit(given: &Given) -> Verdict {
+    let queue = Queue::with_inputs(given, "t", &["a", "b"]).await?;
+    let commit = queue.commit_consuming(&["a"]).await?.with_key(id("k"));
+    let other = queue.commit_consuming(&["b"]).await?.with_key(id("k"));
     let first = given.commit(commit.clone()).await?;
     let again = given.commit(commit).await?;
     expect_eq((again.deduplicated, again.consumed, again.entry_ids), (true, first.consumed, first.entry_ids))?;
     expect_kind(given.commits()?.commit(other).await, ErrorKind::IdempotencyMismatch)?;
-    queue.expect("b").await
+    queue.expect_inputs("b").await
 }
 
 /// A commit can consume 1,000 inputs. A commit that consumes more is refused.
@@ -133,33 +134,33 @@ pub(super) async fn a_commit_consumes_a_thousand_inputs_at_most(given: &Given) -
     let commit = |count: usize| Commit::new(id("t")).with_key(id("k")).consuming(inputs.iter().take(count).cloned());
     expect_kind(given.commits()?.commit(commit(1_001)).await, ErrorKind::LimitExceeded)?;
     expect_eq(given.commit(commit(1_000)).await?.version.number(), 1_000)?;
-    queue.expect("i-1000").await
+    queue.expect_inputs("i-1000").await
 }
 
 /// An entry cannot take the id of a pending input, not even in the commit that consumes the input.
 pub(super) async fn an_entry_cannot_take_the_id_of_pending_input(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a", "b"]).await?;
+    let queue = Queue::with_inputs(given, "t", &["a", "b"]).await?;
     let writer = Writer::new(given, "t");
-    writer.refuse([user("a")], ErrorKind::AlreadyExists).await?;
-    writer.refuse([user("x"), user("b")], ErrorKind::AlreadyExists).await?;
-    let both = queue.consuming(&["a"]).await?.entry(user("a"));
-    writer.refuse_commit(both, ErrorKind::AlreadyExists).await?;
+    writer.expect_refused([user_entry("a")], ErrorKind::AlreadyExists).await?;
+    writer.expect_refused([user_entry("x"), user_entry("b")], ErrorKind::AlreadyExists).await?;
+    let both = queue.commit_consuming(&["a"]).await?.entry(user_entry("a"));
+    writer.expect_commit_refused(both, ErrorKind::AlreadyExists).await?;
     queue.consume(&["a"]).await?;
     queue.store()?.retract_pending(&id("t"), &id("b")).await?;
-    writer.accept([user("b")]).await?;
+    writer.accept([user_entry("b")]).await?;
     writer.expect_log("a b").await
 }
 
 /// After a reopen, consumed input is in the log and not in the queue. The other inputs are still in the queue, in the
 /// same order.
 pub(super) async fn consumption_survives_a_reopen(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
+    let queue = Queue::with_inputs(given, "t", &["a", "b", "c"]).await?;
     queue.consume(&["b"]).await?;
     let (before, log) = (queue.load().await?, given.log(&id("t")).await?);
     given.reopen().await?;
     expect_eq(queue.load().await?, before)?;
     expect_eq(given.log(&id("t")).await?, log)?;
-    queue.refuse([input("b")], ErrorKind::AlreadyConsumed).await?;
+    queue.expect_refused([input("b")], ErrorKind::AlreadyConsumed).await?;
     queue.consume(&["c", "a"]).await?;
     Writer::new(given, "t").expect_log("b c a").await
 }

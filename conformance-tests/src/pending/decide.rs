@@ -7,94 +7,102 @@ use store_core::{
     NewInput, PendingUpdate, Reorder, Target,
 };
 
-use super::draft::{Queue, input, resume, wait};
+use super::draft::{Queue, create_waiting_run, input, resume_decision};
 use crate::{
     Given, Verdict,
-    check::{exactly_one, expect_eq, expect_kind, expect_kinds},
+    check::{expect_eq, expect_exactly_one, expect_kind, expect_kinds},
     given::{id, race},
     log::{draft::json, writer::Writer},
-    run::draft::{change, done, running, write},
+    run::draft::{change, done, running, write_run},
 };
 
 /// A decision is pending input for a waiting run. When it is consumed, it becomes an entry. This entry is in no
 /// context.
 pub(super) async fn a_decision_becomes_an_entry(given: &Given) -> Verdict {
-    wait(given, "t", "r", &["k"]).await?;
+    create_waiting_run(given, "t", "r", &["k"]).await?;
     let queue = Queue::of(given, "t");
-    let decision = resume("r", "k").with_result(json(r#"{"n":1.0}"#)).with_reason("fine");
+    let decision = resume_decision("r", "k").with_result(json(r#"{"n":1.0}"#)).with_reason("fine");
     queue.append([NewInput::decision(decision.clone()).with_id(id("d"))]).await?;
     expect_eq(queue.load().await?.inputs[0].delivery.boundary, Boundary::ResumeInput)?;
-    given.accept(queue.consuming(&["d"]).await?.with_run(running("r"))).await?;
+    given.expect_accepted(queue.commit_consuming(&["d"]).await?.with_run(running("r"))).await?;
     expect_eq(&*Writer::new(given, "t").entry("d").await?.body, &Body::Decision(decision))?;
     let context = given.threads()?.load_context(&id("t"), ContextRequest::head()).await?;
     expect_eq(context.context.messages.len(), 0)?;
-    let direct = NewEntry::new(NewBody::Decision(resume("r", "k")));
-    Writer::new(given, "t").refuse([direct], ErrorKind::Invalid).await.map(drop)
+    let direct = NewEntry::new(NewBody::Decision(resume_decision("r", "k")));
+    Writer::new(given, "t").expect_refused([direct], ErrorKind::Invalid).await.map(drop)
 }
 
 /// A decision must name a waiting run of the thread and one of the tickets of that run. It
 /// cannot have another boundary or another target, and cannot be a barrier.
 pub(super) async fn a_decision_needs_a_waiting_run(given: &Given) -> Verdict {
-    wait(given, "t", "r", &["k", "l"]).await?;
-    write(given, "t", change("running", store_core::RunStatus::Running)).await?;
-    write(given, "t", done("done")).await?;
-    wait(given, "other", "foreign", &["k"]).await?;
+    create_waiting_run(given, "t", "r", &["k", "l"]).await?;
+    write_run(given, "t", change("running", store_core::RunStatus::Running)).await?;
+    write_run(given, "t", done("done")).await?;
+    create_waiting_run(given, "other", "foreign", &["k"]).await?;
     let queue = Queue::of(given, "t");
-    for decision in
-        [resume("unknown", "k"), resume("running", "k"), resume("done", "k"), resume("foreign", "k"), resume("r", "m")]
-    {
-        queue.refuse([NewInput::decision(decision)], ErrorKind::Invalid).await?;
+    for decision in [
+        resume_decision("unknown", "k"),
+        resume_decision("running", "k"),
+        resume_decision("done", "k"),
+        resume_decision("foreign", "k"),
+        resume_decision("r", "m"),
+    ] {
+        queue.expect_refused([NewInput::decision(decision)], ErrorKind::Invalid).await?;
     }
-    let decision = || NewInput::decision(resume("r", "k"));
-    queue.refuse([decision().with_delivery(Delivery::at(Boundary::NewRun))], ErrorKind::Invalid).await?;
+    let decision = || NewInput::decision(resume_decision("r", "k"));
+    queue.expect_refused([decision().with_delivery(Delivery::at(Boundary::NewRun))], ErrorKind::Invalid).await?;
     let barrier = Delivery::at(Boundary::ResumeInput).as_barrier();
-    queue.refuse([decision().with_delivery(barrier)], ErrorKind::Invalid).await?;
+    queue.expect_refused([decision().with_delivery(barrier)], ErrorKind::Invalid).await?;
     let elsewhere = Delivery::at(Boundary::ResumeInput).for_run(Target::new(id("running")));
-    queue.refuse([decision().with_delivery(elsewhere)], ErrorKind::Invalid).await?;
-    queue.refuse([decision(), decision()], ErrorKind::Invalid).await?;
-    queue.append([decision(), NewInput::decision(resume("r", "l"))]).await.map(drop)
+    queue.expect_refused([decision().with_delivery(elsewhere)], ErrorKind::Invalid).await?;
+    queue.expect_refused([decision(), decision()], ErrorKind::Invalid).await?;
+    queue.append([decision(), NewInput::decision(resume_decision("r", "l"))]).await.map(drop)
 }
 
 /// A ticket of a run is decided once. An append of an equal decision returns the first one. A different decision on the
 /// same ticket is refused. Other tickets, and tickets of other runs, have their own decisions.
 pub(super) async fn a_ticket_is_decided_once(given: &Given) -> Verdict {
-    wait(given, "t", "r", &["k", "l"]).await?;
-    wait(given, "t", "s", &["k"]).await?;
+    create_waiting_run(given, "t", "r", &["k", "l"]).await?;
+    create_waiting_run(given, "t", "s", &["k"]).await?;
     let queue = Queue::of(given, "t");
-    let first = queue.append([NewInput::decision(resume("r", "k"))]).await?;
-    let again = queue.append([NewInput::decision(resume("r", "k")).with_id(id("other id"))]).await?;
+    let first = queue.append([NewInput::decision(resume_decision("r", "k"))]).await?;
+    let again = queue.append([NewInput::decision(resume_decision("r", "k")).with_id(id("other id"))]).await?;
     expect_eq((again.inputs, again.deduplicated), (first.inputs, true))?;
     let cancel = Decision::new(id("r"), "k", DecisionAction::Cancel);
-    queue.refuse([NewInput::decision(cancel)], ErrorKind::Conflict).await?;
-    queue.refuse([NewInput::decision(resume("r", "k").with_reason("why"))], ErrorKind::Conflict).await?;
-    queue.append([NewInput::decision(resume("r", "l")), NewInput::decision(resume("s", "k"))]).await?;
+    queue.expect_refused([NewInput::decision(cancel)], ErrorKind::Conflict).await?;
+    queue
+        .expect_refused([NewInput::decision(resume_decision("r", "k").with_reason("why"))], ErrorKind::Conflict)
+        .await?;
+    queue
+        .append([NewInput::decision(resume_decision("r", "l")), NewInput::decision(resume_decision("s", "k"))])
+        .await?;
     expect_eq(queue.load().await?.inputs.len(), 3)
 }
 
 /// A ticket stays decided after its decision was consumed and the run continued, and also after a reopen.
 pub(super) async fn a_ticket_stays_decided_after_consumption(given: &Given) -> Verdict {
-    wait(given, "t", "r", &["k"]).await?;
+    create_waiting_run(given, "t", "r", &["k"]).await?;
     let queue = Queue::of(given, "t");
-    let first = queue.append([NewInput::decision(resume("r", "k")).with_id(id("d"))]).await?;
-    given.accept(queue.consuming(&["d"]).await?.with_run(running("r"))).await?;
+    let first = queue.append([NewInput::decision(resume_decision("r", "k")).with_id(id("d"))]).await?;
+    given.expect_accepted(queue.commit_consuming(&["d"]).await?.with_run(running("r"))).await?;
     for reopened in [false, true] {
         if reopened {
             given.reopen().await?;
         }
-        let again = queue.append([NewInput::decision(resume("r", "k"))]).await?;
+        let again = queue.append([NewInput::decision(resume_decision("r", "k"))]).await?;
         expect_eq((&again.inputs, again.deduplicated), (&first.inputs, true))?;
         let cancel = Decision::new(id("r"), "k", DecisionAction::Cancel);
-        queue.refuse([NewInput::decision(cancel)], ErrorKind::Conflict).await?;
-        queue.expect("").await?;
+        queue.expect_refused([NewInput::decision(cancel)], ErrorKind::Conflict).await?;
+        queue.expect_inputs("").await?;
     }
     Ok(())
 }
 
 /// While a run has not ended, a decision for it cannot be updated or retracted. A reorder of the queue can move it.
 pub(super) async fn a_decision_of_an_open_run_cannot_be_changed(given: &Given) -> Verdict {
-    wait(given, "t", "r", &["k"]).await?;
+    create_waiting_run(given, "t", "r", &["k"]).await?;
     let queue = Queue::of(given, "t");
-    queue.append([NewInput::decision(resume("r", "k")).with_id(id("d")), input("a")]).await?;
+    queue.append([NewInput::decision(resume_decision("r", "k")).with_id(id("d")), input("a")]).await?;
     let before = queue.load().await?;
     let store = queue.store()?;
     let message = store_core::Message::new(store_core::Role::User, vec![Block::text("x")]);
@@ -105,21 +113,21 @@ pub(super) async fn a_decision_of_an_open_run_cannot_be_changed(given: &Given) -
     expect_kind(store.retract_pending(&id("t"), &id("d")).await, ErrorKind::Invalid)?;
     expect_eq(queue.load().await?, before)?;
     store.reorder_pending(Reorder::new(id("t"), 1, vec![id("a"), id("d")])).await?;
-    queue.expect("a d").await
+    queue.expect_inputs("a d").await
 }
 
 /// If several different decisions on the same ticket are appended at the same time, exactly one is accepted.
 pub(super) async fn one_of_several_decisions_counts(given: &Given) -> Verdict {
-    wait(given, "t", "r", &["k"]).await?;
+    create_waiting_run(given, "t", "r", &["k"]).await?;
     let store = Queue::of(given, "t").store()?;
     let ends = race(8, |task| {
         let store = Arc::clone(&store);
-        let decision = resume("r", "k").with_reason(format!("{task}"));
+        let decision = resume_decision("r", "k").with_reason(format!("{task}"));
         let request = store_core::AppendPending::new(id("t"), [NewInput::decision(decision)]);
         async move { store.append_pending(request).await }
     })
     .await;
-    let (won, lost) = exactly_one(ends)?;
+    let (won, lost) = expect_exactly_one(ends)?;
     expect_kinds(lost, ErrorKind::Conflict)?;
     let queue = Queue::of(given, "t").load().await?;
     expect_eq(queue.inputs.iter().map(store_core::PendingInput::as_ref).collect::<Vec<_>>(), won.inputs.clone())?;
@@ -129,11 +137,11 @@ pub(super) async fn one_of_several_decisions_counts(given: &Given) -> Verdict {
 
 /// After a run has ended, a decision for it has no effect, and can be retracted.
 pub(super) async fn a_decision_of_a_finished_run_can_be_retracted(given: &Given) -> Verdict {
-    wait(given, "t", "r", &["k"]).await?;
+    create_waiting_run(given, "t", "r", &["k"]).await?;
     let queue = Queue::of(given, "t");
-    queue.append([NewInput::decision(resume("r", "k")).with_id(id("d"))]).await?;
+    queue.append([NewInput::decision(resume_decision("r", "k")).with_id(id("d"))]).await?;
     expect_kind(queue.store()?.retract_pending(&id("t"), &id("d")).await, ErrorKind::Invalid)?;
-    write(given, "t", done("r")).await?;
+    write_run(given, "t", done("r")).await?;
     queue.store()?.retract_pending(&id("t"), &id("d")).await?;
-    queue.expect("").await
+    queue.expect_inputs("").await
 }

@@ -27,7 +27,7 @@ impl<'a> Queue<'a> {
     }
 
     /// The queue of the thread `name`, with these inputs appended.
-    pub(super) async fn having(given: &'a Given, name: &str, inputs: &[&str]) -> Result<Self, Failure> {
+    pub(super) async fn with_inputs(given: &'a Given, name: &str, inputs: &[&str]) -> Result<Self, Failure> {
         let queue = Self::of(given, name);
         queue.append(inputs.iter().map(|name| input(name))).await?;
         Ok(queue)
@@ -47,7 +47,7 @@ impl<'a> Queue<'a> {
     }
 
     /// Checks that an append is refused and changes nothing. Returns the error.
-    pub(super) async fn refuse(
+    pub(super) async fn expect_refused(
         &self,
         inputs: impl IntoIterator<Item = NewInput>,
         kind: ErrorKind,
@@ -63,7 +63,7 @@ impl<'a> Queue<'a> {
     }
 
     /// Checks that the queue has these inputs, in this order and with positions from 1 on.
-    pub(super) async fn expect(&self, ids: &str) -> Verdict {
+    pub(super) async fn expect_inputs(&self, ids: &str) -> Verdict {
         let queue = self.load().await?;
         expect_eq(join(queue.inputs.iter().map(|input| input.id.as_str())), ids)?;
         let places = queue.inputs.iter().map(|input| input.position).collect::<Vec<_>>();
@@ -71,17 +71,17 @@ impl<'a> Queue<'a> {
     }
 
     /// The id and the current revision of an input.
-    pub(super) async fn get(&self, name: &str) -> Result<InputRef, Failure> {
+    pub(super) async fn input_ref(&self, name: &str) -> Result<InputRef, Failure> {
         let queue = self.load().await?;
         let found = queue.inputs.iter().find(|input| input.id.as_str() == name);
         found.map(store_core::PendingInput::as_ref).ok_or_else(|| Failure::new(format!("`{name}` is not pending")))
     }
 
     /// A commit that consumes these inputs, with the current version of the thread as its guard.
-    pub(super) async fn consuming(&self, names: &[&str]) -> Result<Commit, Failure> {
+    pub(super) async fn commit_consuming(&self, names: &[&str]) -> Result<Commit, Failure> {
         let mut inputs = Vec::new();
         for name in names {
-            inputs.push(self.get(name).await?);
+            inputs.push(self.input_ref(name).await?);
         }
         let stored = self.given.threads()?.load_thread(&self.thread).await?;
         let expect = stored.map_or(Expect::Absent, |thread| Expect::Version(thread.version));
@@ -90,8 +90,8 @@ impl<'a> Queue<'a> {
 
     /// Consumes these inputs, in this order.
     pub(super) async fn consume(&self, names: &[&str]) -> Verdict {
-        let commit = self.consuming(names).await?;
-        self.given.accept(commit).await
+        let commit = self.commit_consuming(names).await?;
+        self.given.expect_accepted(commit).await
     }
 }
 
@@ -101,24 +101,24 @@ pub(super) fn input(name: &str) -> NewInput {
 }
 
 /// An input whose message is its own id, with this delivery.
-pub(super) fn delivered(name: &str, delivery: Delivery) -> NewInput {
+pub(super) fn input_with_delivery(name: &str, delivery: Delivery) -> NewInput {
     input(name).with_delivery(delivery)
 }
 
 /// A decision that resumes a run at one of its tickets.
-pub(super) fn resume(run: &str, ticket: &str) -> Decision {
+pub(super) fn resume_decision(run: &str, ticket: &str) -> Decision {
     Decision::new(id(run), ticket, DecisionAction::Resume)
 }
 
 /// A change after which the run `name` waits for these tickets.
-pub(super) fn waiting(name: &str, tickets: &[&str]) -> RunChange {
+pub(super) fn waiting_change(name: &str, tickets: &[&str]) -> RunChange {
     let mut state = WaitingState::new(WaitingReason::ToolPermission);
     state.tickets = tickets.iter().map(|ticket| Ticket::new(*ticket)).collect();
     change(name, RunStatus::Waiting(Box::new(state)))
 }
 
 /// Creates a run that waits for these tickets.
-pub(super) async fn wait(given: &Given, thread: &str, run: &str, tickets: &[&str]) -> Verdict {
-    crate::run::draft::write(given, thread, change(run, RunStatus::Running)).await?;
-    crate::run::draft::write(given, thread, waiting(run, tickets)).await
+pub(super) async fn create_waiting_run(given: &Given, thread: &str, run: &str, tickets: &[&str]) -> Verdict {
+    crate::run::draft::write_run(given, thread, change(run, RunStatus::Running)).await?;
+    crate::run::draft::write_run(given, thread, waiting_change(run, tickets)).await
 }

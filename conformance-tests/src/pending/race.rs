@@ -10,7 +10,7 @@ use store_core::{AppendPending, ErrorKind, Message, PendingUpdate};
 use super::draft::{Queue, input};
 use crate::{
     Given, Verdict,
-    check::{exactly_one, expect, expect_eq, expect_kind},
+    check::{expect, expect_eq, expect_exactly_one, expect_kind},
     given::{id, race, race_two},
 };
 
@@ -46,29 +46,29 @@ pub(super) async fn concurrent_appends_lose_nothing(given: &Given) -> Verdict {
 pub(super) async fn an_input_is_consumed_once(given: &Given) -> Verdict {
     for round in 0..10 {
         let name = format!("t-{round}");
-        let queue = Queue::having(given, &name, &["a", "b"]).await?;
-        let (input, commits) = (queue.get("a").await?, given.commits()?);
+        let queue = Queue::with_inputs(given, &name, &["a", "b"]).await?;
+        let (input, commits) = (queue.input_ref("a").await?, given.commits()?);
         let ends = race(6, |task| {
             let (commits, input) = (Arc::clone(&commits), input.clone());
             let commit = store_core::Commit::new(id(&name)).with_key(id(&format!("k-{task}"))).consuming([input]);
             async move { commits.commit(commit).await }
         });
-        let (_, lost) = exactly_one(ends.await)?;
+        let (_, lost) = expect_exactly_one(ends.await)?;
         for error in lost {
             expect_kind::<()>(Err(error), ErrorKind::AlreadyConsumed)?;
         }
         expect_eq(given.log(&id(&name)).await?.len(), 1)?;
-        queue.expect("b").await?;
+        queue.expect_inputs("b").await?;
     }
     Ok(())
 }
 
 /// If an update or a retraction of an input races with a commit that consumes it, exactly one of the two succeeds.
-pub(super) async fn a_change_and_a_consumption_exclude_each_other(given: &Given) -> Verdict {
+pub(super) async fn an_update_and_a_consumption_exclude_each_other(given: &Given) -> Verdict {
     for round in 0..20 {
         let name = format!("t-{round}");
-        let queue = Queue::having(given, &name, &["a"]).await?;
-        let (input, commits, store) = (queue.get("a").await?, given.commits()?, queue.store()?);
+        let queue = Queue::with_inputs(given, &name, &["a"]).await?;
+        let (input, commits, store) = (queue.input_ref("a").await?, given.commits()?, queue.store()?);
         let thread: store_core::ThreadId = id(&name);
         let commit = store_core::Commit::new(thread.clone()).with_key(id("k")).consuming([input]);
         let update = PendingUpdate::new(thread.clone(), id("a")).with_message(Message::user("new"));
@@ -92,7 +92,7 @@ pub(super) async fn a_change_and_a_consumption_exclude_each_other(given: &Given)
 
 /// If the future of an append is dropped, the append takes effect in full before the next call, or never.
 pub(super) async fn a_dropped_append_is_all_or_nothing(given: &Given) -> Verdict {
-    let queue = Queue::having(given, "t", &["a"]).await?;
+    let queue = Queue::with_inputs(given, "t", &["a"]).await?;
     let mut wanted = 1;
     for round in 0..20_usize {
         let store = queue.store()?;

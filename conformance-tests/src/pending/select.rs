@@ -5,31 +5,35 @@ use store_core::{
     Delivery, RunPhase, Target, select,
 };
 
-use super::draft::{Queue, delivered};
+use super::draft::{Queue, input_with_delivery};
 use crate::{
     Failure, Given, Verdict,
     check::expect_eq,
     given::id,
     log::writer::join,
-    run::draft::{done, running, write},
+    run::draft::{done, running, write_run},
 };
 
 /// The ids of the inputs that the run `r` takes from a queue at a boundary.
-async fn taken(queue: &Queue<'_>, boundary: Boundary) -> Result<String, Failure> {
+async fn selected_ids(queue: &Queue<'_>, boundary: Boundary) -> Result<String, Failure> {
     let inputs = queue.load().await?.inputs;
-    let mut over = Vec::new();
+    let mut finished_runs = Vec::new();
     for target in inputs.iter().filter_map(|input| input.delivery.target.as_ref()) {
         let run = queue.given.threads()?.load_run(&target.run).await?;
-        over.extend(run.filter(|run| run.status.phase() == RunPhase::Done).map(|run| run.id));
+        finished_runs.extend(run.filter(|run| run.status.phase() == RunPhase::Done).map(|run| run.id));
     }
-    let taken = select(&inputs, boundary, &id("r"), |run| over.contains(run));
+    let taken = select(&inputs, boundary, &id("r"), |run| finished_runs.contains(run));
     Ok(join(taken.iter().map(|input| input.id.as_str())))
 }
 
-async fn queue<'a>(given: &'a Given, name: &str, deliveries: Vec<Delivery>) -> Result<Queue<'a>, Failure> {
+async fn queue_with_deliveries<'a>(
+    given: &'a Given,
+    name: &str,
+    deliveries: Vec<Delivery>,
+) -> Result<Queue<'a>, Failure> {
     let queue = Queue::of(given, name);
     let names = ["a", "b", "c", "d", "e"];
-    queue.append(names.iter().zip(deliveries).map(|(name, delivery)| delivered(name, delivery))).await?;
+    queue.append(names.iter().zip(deliveries).map(|(name, delivery)| input_with_delivery(name, delivery))).await?;
     Ok(queue)
 }
 
@@ -38,20 +42,20 @@ async fn queue<'a>(given: &'a Given, name: &str, deliveries: Vec<Delivery>) -> R
 /// The taken inputs keep the order of the queue. Taking no input is allowed.
 pub(super) async fn inputs_are_taken_at_their_boundary(given: &Given) -> Verdict {
     let boundaries = [NewRun, OnNaturalEnd, ResumeInput, NextStep, Interrupt];
-    let queue = queue(given, "t", boundaries.map(Delivery::at).to_vec()).await?;
+    let queue = queue_with_deliveries(given, "t", boundaries.map(Delivery::at).to_vec()).await?;
     for (boundary, wanted) in
         [(Interrupt, "e"), (NextStep, "d e"), (OnNaturalEnd, "b d e"), (NewRun, "a b d e"), (ResumeInput, "c")]
     {
-        expect_eq(taken(&queue, boundary).await?, wanted).map_err(|failure| failure.about(boundary))?;
+        expect_eq(selected_ids(&queue, boundary).await?, wanted).map_err(|failure| failure.about(boundary))?;
     }
-    expect_eq(taken(&Queue::of(given, "empty"), NewRun).await?, "")
+    expect_eq(selected_ids(&Queue::of(given, "empty"), NewRun).await?, "")
 }
 
 /// An input with a target is taken by that run. If the target has ended and the input allows it, a new run takes the
 /// input. No other run takes it.
 pub(super) async fn a_targeted_input_is_taken_by_its_run(given: &Given) -> Verdict {
     for run in [running("r"), running("busy"), done("over")] {
-        write(given, "t", run).await?;
+        write_run(given, "t", run).await?;
     }
     let targets = [
         Target::new(id("r")),
@@ -61,14 +65,14 @@ pub(super) async fn a_targeted_input_is_taken_by_its_run(given: &Given) -> Verdi
         Target::new(id("unknown")),
     ];
     let deliveries = targets.map(|target| Delivery::at(NextStep).for_run(target)).to_vec();
-    let queue = queue(given, "t", deliveries).await?;
-    expect_eq(taken(&queue, NextStep).await?, "a")?;
-    expect_eq(taken(&queue, NewRun).await?, "a c")
+    let queue = queue_with_deliveries(given, "t", deliveries).await?;
+    expect_eq(selected_ids(&queue, NextStep).await?, "a")?;
+    expect_eq(selected_ids(&queue, NewRun).await?, "a c")
 }
 
 /// An input that cannot be taken is skipped, and inputs behind it are taken. A barrier ends this: nothing behind it is
 /// taken, and it is taken itself only if no input in front of it was skipped.
-pub(super) async fn a_barrier_ends_the_scan(given: &Given) -> Verdict {
+pub(super) async fn nothing_behind_a_barrier_is_taken(given: &Given) -> Verdict {
     let (now, late) = (|| Delivery::at(Interrupt), || Delivery::at(NewRun));
     for (at, (deliveries, wanted)) in [
         (vec![late(), now(), late(), now()], "b d"),
@@ -80,8 +84,8 @@ pub(super) async fn a_barrier_ends_the_scan(given: &Given) -> Verdict {
     .into_iter()
     .enumerate()
     {
-        let queue = queue(given, &format!("t-{at}"), deliveries).await?;
-        expect_eq(taken(&queue, NextStep).await?, wanted).map_err(|failure| failure.about(at))?;
+        let queue = queue_with_deliveries(given, &format!("t-{at}"), deliveries).await?;
+        expect_eq(selected_ids(&queue, NextStep).await?, wanted).map_err(|failure| failure.about(at))?;
     }
     Ok(())
 }
@@ -99,8 +103,8 @@ pub(super) async fn an_input_of_granularity_one_is_taken_alone(given: &Given) ->
     .into_iter()
     .enumerate()
     {
-        let queue = queue(given, &format!("t-{at}"), deliveries).await?;
-        expect_eq(taken(&queue, NextStep).await?, wanted).map_err(|failure| failure.about(at))?;
+        let queue = queue_with_deliveries(given, &format!("t-{at}"), deliveries).await?;
+        expect_eq(selected_ids(&queue, NextStep).await?, wanted).map_err(|failure| failure.about(at))?;
     }
     Ok(())
 }

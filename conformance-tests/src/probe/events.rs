@@ -12,11 +12,11 @@ use store_core::{
     NewEvent, Page, PageRequest, Result, Scope, Start, Subscribe, TenantStores,
 };
 
-use super::{BOTH, Item, Probe};
+use super::{BOTH_DIRECTIONS, Item, Probe};
 use crate::given::id;
 
 /// The number of the next event. It is the payload of the event, because an event does not show its sequence number.
-static WRITTEN: AtomicU64 = AtomicU64::new(0);
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 fn events(stores: &TenantStores) -> Result<Arc<dyn EventStore>> {
     stores.events.clone().ok_or_else(|| Error::unavailable("the store has no events"))
@@ -35,7 +35,7 @@ impl Probe for OfThread {
     }
 
     fn directions(&self) -> &'static [Direction] {
-        BOTH
+        BOTH_DIRECTIONS
     }
 
     fn binds_direction(&self) -> bool {
@@ -43,7 +43,7 @@ impl Probe for OfThread {
     }
 
     async fn write(&self, stores: &TenantStores, id: &str) -> Result<()> {
-        let number = Json::of(&WRITTEN.fetch_add(1, Ordering::SeqCst))?;
+        let number = Json::of(&NEXT_NUMBER.fetch_add(1, Ordering::SeqCst))?;
         let draft = NewEvent::new(EventKind::new(id)?, [scope()]).with_payload(number);
         events(stores)?.append_events(AppendEvents::new([draft])).await.map(drop)
     }

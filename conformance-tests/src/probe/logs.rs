@@ -8,8 +8,8 @@ use store_core::{
     Result, RunChange, RunId, RunOutcome, RunQuery, RunStatus, TenantStores, ThreadId, ThreadRunStore,
 };
 
-use super::{BOTH, FORWARD, Item, Probe};
-use crate::given::{id, said};
+use super::{BOTH_DIRECTIONS, FORWARD_ONLY, Item, Probe};
+use crate::given::{id, message_entry};
 
 /// The thread to which a list's records are committed. Each list has its own thread.
 fn log(probe: &impl Probe) -> ThreadId {
@@ -44,11 +44,11 @@ impl Probe for Entries {
     }
 
     fn directions(&self) -> &'static [Direction] {
-        BOTH
+        BOTH_DIRECTIONS
     }
 
     async fn write(&self, stores: &TenantStores, id: &str) -> Result<()> {
-        commit(log(self), stores, id, vec![said("x").with_id(id.parse()?)]).await
+        commit(log(self), stores, id, vec![message_entry("x").with_id(id.parse()?)]).await
     }
 
     async fn has(&self, stores: &TenantStores, id: &str) -> Result<bool> {
@@ -72,11 +72,11 @@ impl Probe for Leaves {
     }
 
     fn directions(&self) -> &'static [Direction] {
-        FORWARD
+        FORWARD_ONLY
     }
 
     async fn write(&self, stores: &TenantStores, id: &str) -> Result<()> {
-        commit(log(self), stores, id, vec![said("x").with_id(id.parse()?).with_parent(ParentRef::Root)]).await
+        commit(log(self), stores, id, vec![message_entry("x").with_id(id.parse()?).with_parent(ParentRef::Root)]).await
     }
 
     async fn has(&self, stores: &TenantStores, id: &str) -> Result<bool> {
@@ -100,13 +100,13 @@ impl Probe for BranchPoints {
     }
 
     fn directions(&self) -> &'static [Direction] {
-        FORWARD
+        FORWARD_ONLY
     }
 
     async fn write(&self, stores: &TenantStores, id: &str) -> Result<()> {
         let point: EntryId = id.parse()?;
-        let child = || said("x").below(point.clone());
-        commit(log(self), stores, id, vec![said("x").with_id(point.clone()), child(), child()]).await
+        let child = || message_entry("x").below(point.clone());
+        commit(log(self), stores, id, vec![message_entry("x").with_id(point.clone()), child(), child()]).await
     }
 
     async fn has(&self, stores: &TenantStores, id: &str) -> Result<bool> {
@@ -136,7 +136,7 @@ impl Probe for Snapshots {
     }
 
     fn directions(&self) -> &'static [Direction] {
-        FORWARD
+        FORWARD_ONLY
     }
 
     async fn write(&self, stores: &TenantStores, id: &str) -> Result<()> {
@@ -165,7 +165,7 @@ impl Probe for Runs {
     }
 
     fn directions(&self) -> &'static [Direction] {
-        BOTH
+        BOTH_DIRECTIONS
     }
 
     async fn write(&self, stores: &TenantStores, id: &str) -> Result<()> {

@@ -8,7 +8,7 @@ use store_core::{
     PageRequest, Result, TenantStores,
 };
 
-use super::{BOTH, Item, Probe};
+use super::{BOTH_DIRECTIONS, Item, Probe};
 use crate::given::id;
 
 fn mailbox(stores: &TenantStores) -> Result<Arc<dyn MailboxStore>> {
@@ -34,7 +34,7 @@ impl Probe for ByCreation {
     }
 
     fn directions(&self) -> &'static [Direction] {
-        BOTH
+        BOTH_DIRECTIONS
     }
 
     async fn write(&self, stores: &TenantStores, id: &str) -> Result<()> {
@@ -60,7 +60,7 @@ impl Probe for OfThread {
     }
 
     fn directions(&self) -> &'static [Direction] {
-        BOTH
+        BOTH_DIRECTIONS
     }
 
     async fn write(&self, stores: &TenantStores, id: &str) -> Result<()> {

@@ -14,7 +14,7 @@ use store_core::{Cursor, Direction, EventStream, Page, PageRequest, Result, Tena
 use crate::{
     case::Contract,
     check::Failure,
-    given::{say_keyed, walk},
+    given::{keyed_commit_with_message, walk},
 };
 
 /// A list of one contract, and how a case writes and finds the records in it.
@@ -63,9 +63,9 @@ impl Item {
 }
 
 /// Both directions.
-const BOTH: &[Direction] = &[Direction::Forward, Direction::Backward];
+const BOTH_DIRECTIONS: &[Direction] = &[Direction::Forward, Direction::Backward];
 /// The direction of a list that can be walked only from its beginning.
-const FORWARD: &[Direction] = &[Direction::Forward];
+const FORWARD_ONLY: &[Direction] = &[Direction::Forward];
 
 /// The lists of a contract.
 pub(crate) fn probes(contract: Contract) -> Vec<Box<dyn Probe>> {
@@ -88,7 +88,7 @@ pub(crate) fn probes(contract: Contract) -> Vec<Box<dyn Probe>> {
 }
 
 /// The first list of a contract, for cases that are not about lists.
-pub(crate) fn first(contract: Contract) -> Box<dyn Probe> {
+pub(crate) fn first_probe(contract: Contract) -> Box<dyn Probe> {
     match contract {
         Contract::ThreadRunStore => Box::new(threads::ByCreation),
         Contract::CommitCoordinator => Box::new(logs::Entries),
@@ -100,18 +100,18 @@ pub(crate) fn first(contract: Contract) -> Box<dyn Probe> {
 }
 
 /// Writes a record with this name: a thread, by a commit, or a record of the contract if the store has no commits.
-pub(crate) async fn write(contract: Contract, stores: &TenantStores, name: &str) -> Result<()> {
+pub(crate) async fn write_record(contract: Contract, stores: &TenantStores, name: &str) -> Result<()> {
     match &stores.commits {
-        Some(commits) => commits.commit(say_keyed(&name.parse()?, "k", "x")).await.map(drop),
-        None => first(contract).write(stores, name).await,
+        Some(commits) => commits.commit(keyed_commit_with_message(&name.parse()?, "k", "x")).await.map(drop),
+        None => first_probe(contract).write(stores, name).await,
     }
 }
 
-/// Whether the store has the record that [`write`] wrote.
-pub(crate) async fn has(contract: Contract, stores: &TenantStores, name: &str) -> Result<bool> {
+/// Whether the store has the record that [`write_record`] wrote.
+pub(crate) async fn has_record(contract: Contract, stores: &TenantStores, name: &str) -> Result<bool> {
     match &stores.threads {
         Some(threads) => Ok(threads.load_thread(&name.parse()?).await?.is_some()),
-        None => first(contract).has(stores, name).await,
+        None => first_probe(contract).has(stores, name).await,
     }
 }
 

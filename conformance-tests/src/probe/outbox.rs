@@ -12,11 +12,11 @@ use store_core::{
     PageRequest, Result, TenantStores,
 };
 
-use super::{BOTH, Item, Probe};
+use super::{BOTH_DIRECTIONS, Item, Probe};
 use crate::given::id;
 
 /// The number of the next row. It is the payload of the row, because several rows may be created at the same time.
-static WRITTEN: AtomicU64 = AtomicU64::new(0);
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 fn outbox(stores: &TenantStores) -> Result<Arc<dyn OutboxStore>> {
     stores.outbox.clone().ok_or_else(|| Error::unavailable("the store has no outbox"))
@@ -35,12 +35,12 @@ impl Probe for Rows {
     }
 
     fn directions(&self) -> &'static [Direction] {
-        BOTH
+        BOTH_DIRECTIONS
     }
 
     async fn write(&self, stores: &TenantStores, target: &str) -> Result<()> {
         let commits = stores.commits.clone().ok_or_else(|| Error::unavailable("the store has no commits"))?;
-        let number = Json::of(&WRITTEN.fetch_add(1, Ordering::SeqCst))?;
+        let number = Json::of(&NEXT_NUMBER.fetch_add(1, Ordering::SeqCst))?;
         let row = NewOutboxRow::new(lane(), OutboxTarget::new(target)?, number);
         commits.commit(Commit::new(id("outbox")).with_outbox([row])).await.map(drop)
     }

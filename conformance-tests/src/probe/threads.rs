@@ -8,7 +8,7 @@ use store_core::{
     TenantStores, ThreadFilter, ThreadId, ThreadOrder, ThreadQuery, ThreadRunStore,
 };
 
-use super::{BOTH, FORWARD, Item, Probe};
+use super::{BOTH_DIRECTIONS, FORWARD_ONLY, Item, Probe};
 
 fn threads(stores: &TenantStores) -> Result<Arc<dyn ThreadRunStore>> {
     stores.threads.clone().ok_or_else(|| Error::unavailable("the store has no threads"))
@@ -32,7 +32,7 @@ impl Probe for ByCreation {
     }
 
     fn directions(&self) -> &'static [Direction] {
-        BOTH
+        BOTH_DIRECTIONS
     }
 
     async fn write(&self, stores: &TenantStores, id: &str) -> Result<()> {
@@ -60,7 +60,7 @@ impl Probe for ByActivity {
     }
 
     fn directions(&self) -> &'static [Direction] {
-        BOTH
+        BOTH_DIRECTIONS
     }
 
     async fn write(&self, stores: &TenantStores, id: &str) -> Result<()> {
@@ -92,7 +92,7 @@ impl Probe for WithInput {
     }
 
     fn directions(&self) -> &'static [Direction] {
-        FORWARD
+        FORWARD_ONLY
     }
 
     async fn write(&self, stores: &TenantStores, id: &str) -> Result<()> {

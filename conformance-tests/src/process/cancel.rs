@@ -12,12 +12,12 @@ use crate::{
     Failure, Given, Verdict,
     call::Call,
     check::{expect, expect_eq},
-    given::{id, say_keyed},
+    given::{id, keyed_commit_with_message},
     sweep::{CALL_TIMEOUT, MAX_POLLS, SETTLE_DELAY, poll_then_drop},
 };
 
 /// Makes a call on the thread `t`.
-type Make = for<'a> fn(&'a TenantStores, ThreadId) -> Call<'a>;
+type MakeCall = for<'a> fn(&'a TenantStores, ThreadId) -> Call<'a>;
 
 fn create(stores: &TenantStores, t: ThreadId) -> Call<'_> {
     Box::pin(async move {
@@ -29,7 +29,10 @@ fn create(stores: &TenantStores, t: ThreadId) -> Call<'_> {
 fn commit(stores: &TenantStores, t: ThreadId) -> Call<'_> {
     Box::pin(async move {
         let Some(commits) = &stores.commits else { return Ok(()) };
-        commits.commit(say_keyed(&t, "dropped", "one").entry(crate::given::said("two"))).await.map(drop)
+        commits
+            .commit(keyed_commit_with_message(&t, "dropped", "one").entry(crate::given::message_entry("two")))
+            .await
+            .map(drop)
     })
 }
 
@@ -62,51 +65,73 @@ fn prune(stores: &TenantStores, _t: ThreadId) -> Call<'_> {
 
 /// A call that is dropped, and the allowed states of its thread after that.
 #[derive(Clone, Copy)]
-struct Sweep {
-    make: Make,
+struct DroppedCall {
+    make_call: MakeCall,
     /// Whether the thread is created before the call, with a child.
     exists: bool,
     /// How long the thread is idle before the call.
     idle: Duration,
-    /// The thread, as [`shown`] describes it, without the effect of the call and with it.
-    ends: [&'static str; 2],
+    /// The thread, as [`describe_thread`] describes it, without the effect of the call and with it.
+    before_and_after: [&'static str; 2],
 }
 
 const NEW: &str = "0 entries, revision 1, None";
-const CREATION: Sweep = Sweep { make: create, exists: false, idle: Duration::ZERO, ends: ["", NEW] };
-const FIRST_COMMIT: Sweep =
-    Sweep { make: commit, exists: false, idle: Duration::ZERO, ends: ["", "2 entries, revision 1, None"] };
-const COMMIT: Sweep =
-    Sweep { make: commit, exists: true, idle: Duration::ZERO, ends: [NEW, "2 entries, revision 1, None"] };
-const UPDATE: Sweep =
-    Sweep { make: update, exists: true, idle: Duration::ZERO, ends: [NEW, "0 entries, revision 2, Some(\"dropped\")"] };
-const DELETION: Sweep = Sweep { make: delete, exists: true, idle: Duration::ZERO, ends: [NEW, ""] };
+const CREATION: DroppedCall =
+    DroppedCall { make_call: create, exists: false, idle: Duration::ZERO, before_and_after: ["", NEW] };
+const FIRST_COMMIT: DroppedCall = DroppedCall {
+    make_call: commit,
+    exists: false,
+    idle: Duration::ZERO,
+    before_and_after: ["", "2 entries, revision 1, None"],
+};
+const COMMIT: DroppedCall = DroppedCall {
+    make_call: commit,
+    exists: true,
+    idle: Duration::ZERO,
+    before_and_after: [NEW, "2 entries, revision 1, None"],
+};
+const UPDATE: DroppedCall = DroppedCall {
+    make_call: update,
+    exists: true,
+    idle: Duration::ZERO,
+    before_and_after: [NEW, "0 entries, revision 2, Some(\"dropped\")"],
+};
+const DELETION: DroppedCall =
+    DroppedCall { make_call: delete, exists: true, idle: Duration::ZERO, before_and_after: [NEW, ""] };
 /// The prune removes the child first. After that the thread has no child, and is removed as well.
-const PRUNE: Sweep = Sweep { make: prune, exists: true, idle: IDLE.saturating_add(SETTLE_DELAY), ends: [NEW, ""] };
+const PRUNE: DroppedCall = DroppedCall {
+    make_call: prune,
+    exists: true,
+    idle: IDLE.saturating_add(SETTLE_DELAY),
+    before_and_after: [NEW, ""],
+};
 
 /// Drops the call on a new thread after 0 polls, after 1 poll, and so on, until the call ends before it is dropped. A
-/// little later the thread must be in one of the two states `ends`. If `in_order` is set, the next call of
+/// little later the thread must be in one of the two states `before_and_after`. If `in_order` is set, the next call of
 /// the same handle must already find it in that state.
-async fn swept(given: &Given, sweep: Sweep, in_order: bool) -> Verdict {
-    let given = &given.another().await?;
+async fn check_all_or_nothing(given: &Given, dropped_call: DroppedCall, in_order: bool) -> Verdict {
+    let given = &given.open_another_store().await?;
     let stores = given.stores()?;
     for polls in 0..MAX_POLLS {
         let t: ThreadId = id(&format!("t-{polls}"));
-        if sweep.exists {
-            a_parent(given, &t, &format!("child-{polls}")).await?;
+        if dropped_call.exists {
+            create_thread_with_child(given, &t, &format!("child-{polls}")).await?;
         }
-        if !sweep.idle.is_zero() {
-            given.advance(sweep.idle).await;
+        if !dropped_call.idle.is_zero() {
+            given.advance(dropped_call.idle).await;
         }
-        let ended = poll_then_drop((sweep.make)(&stores, t.clone()), polls).await?.is_some();
-        let seen = shown(&stores, &t).await?;
+        let ended = poll_then_drop((dropped_call.make_call)(&stores, t.clone()), polls).await?.is_some();
+        let seen = describe_thread(&stores, &t).await?;
         tokio::time::sleep(SETTLE_DELAY).await;
-        let later = shown(&stores, &t).await?;
+        let later = describe_thread(&stores, &t).await?;
         let what = format!("after {polls} polls a read shows {seen:?}, a later read {later:?}");
-        expect(sweep.ends.contains(&later.as_str()), &what)?;
-        expect(!ended || seen == sweep.ends[1], format!("the call ended without its effect: {what}"))?;
+        expect(dropped_call.before_and_after.contains(&later.as_str()), &what)?;
+        expect(
+            !ended || seen == dropped_call.before_and_after[1],
+            format!("the call ended without its effect: {what}"),
+        )?;
         expect(!in_order || seen == later, format!("the dropped call took effect later: {what}"))?;
-        is_free(given, &stores, &t).await?;
+        check_nothing_locked(given, &stores, &t).await?;
         if ended {
             return Ok(());
         }
@@ -115,8 +140,8 @@ async fn swept(given: &Given, sweep: Sweep, in_order: bool) -> Verdict {
 }
 
 /// Creates a thread with a child.
-async fn a_parent(given: &Given, t: &ThreadId, child: &str) -> Verdict {
-    given.a_thread(t.as_str()).await?;
+async fn create_thread_with_child(given: &Given, t: &ThreadId, child: &str) -> Verdict {
+    given.create_empty_thread(t.as_str()).await?;
     let mut below = ThreadFields::default();
     below.parent_thread_id = Some(t.clone());
     given.threads()?.create_thread(NewThread::new(id(child)).with_fields(below)).await?;
@@ -125,7 +150,7 @@ async fn a_parent(given: &Given, t: &ThreadId, child: &str) -> Verdict {
 
 /// Describes the thread as a read of this handle returns it. The text is empty if there is no thread. The read must end
 /// in time.
-async fn shown(stores: &TenantStores, t: &ThreadId) -> Result<String, Failure> {
+async fn describe_thread(stores: &TenantStores, t: &ThreadId) -> Result<String, Failure> {
     let threads = stores.threads.as_ref().ok_or_else(|| Failure::new("the store has no threads"))?;
     let found = timeout(CALL_TIMEOUT, threads.load_thread(t)).await.map_err(|_| Failure::new("the next call hangs"))?;
     Ok(found?.map_or_else(String::new, |t| {
@@ -134,11 +159,11 @@ async fn shown(stores: &TenantStores, t: &ThreadId) -> Result<String, Failure> {
 }
 
 /// Checks that nothing is locked, by a commit to the thread, if it exists, and a commit to a new thread.
-async fn is_free(given: &Given, stores: &TenantStores, t: &ThreadId) -> Verdict {
+async fn check_nothing_locked(given: &Given, stores: &TenantStores, t: &ThreadId) -> Verdict {
     let commits = stores.commits.as_ref().ok_or_else(|| Failure::new("the store has no commits"))?;
     let there = given.threads()?.load_thread(t).await?;
-    let next = there.map(|_| say_keyed(t, "next", "x"));
-    for commit in next.into_iter().chain([say_keyed(&id(&format!("{t} new")), "next", "x")]) {
+    let next = there.map(|_| keyed_commit_with_message(t, "next", "x"));
+    for commit in next.into_iter().chain([keyed_commit_with_message(&id(&format!("{t} new")), "next", "x")]) {
         let written = timeout(CALL_TIMEOUT, commits.commit(commit)).await;
         let _receipt = written.map_err(|_| Failure::new(format!("{t}: a lock is still held")))??;
     }
@@ -147,28 +172,28 @@ async fn is_free(given: &Given, stores: &TenantStores, t: &ThreadId) -> Verdict 
 
 /// A creation that is dropped at any await takes effect or does not, and no later call waits for it.
 pub(super) async fn a_dropped_creation_is_all_or_nothing(given: &Given) -> Verdict {
-    swept(given, CREATION, false).await
+    check_all_or_nothing(given, CREATION, false).await
 }
 
 /// A commit that is dropped at any await takes effect in full or not at all, and no later call waits for it.
 pub(super) async fn a_dropped_commit_is_all_or_nothing(given: &Given) -> Verdict {
-    swept(given, FIRST_COMMIT, false).await?;
-    swept(given, COMMIT, false).await
+    check_all_or_nothing(given, FIRST_COMMIT, false).await?;
+    check_all_or_nothing(given, COMMIT, false).await
 }
 
 /// An update that is dropped at any await takes effect or does not, and no later call waits for it.
 pub(super) async fn a_dropped_update_is_all_or_nothing(given: &Given) -> Verdict {
-    swept(given, UPDATE, false).await
+    check_all_or_nothing(given, UPDATE, false).await
 }
 
 /// A deletion that is dropped at any await deletes the thread with its child, or neither of them. No later call waits
 /// for it.
 pub(super) async fn a_dropped_deletion_is_all_or_nothing(given: &Given) -> Verdict {
-    swept(given, DELETION, false).await?;
-    let given = given.another().await?;
+    check_all_or_nothing(given, DELETION, false).await?;
+    let given = given.open_another_store().await?;
     for polls in 0..20 {
         let (t, child) = (id::<ThreadId>(&format!("t-{polls}")), format!("child-{polls}"));
-        a_parent(&given, &t, &child).await?;
+        create_thread_with_child(&given, &t, &child).await?;
         poll_then_drop(delete(&given.stores()?, t.clone()), polls).await?;
         tokio::time::sleep(SETTLE_DELAY).await;
         let threads = given.threads()?;
@@ -179,21 +204,21 @@ pub(super) async fn a_dropped_deletion_is_all_or_nothing(given: &Given) -> Verdi
 }
 
 /// A prune that is dropped at any await has removed a thread or has not changed it. No later call waits for it.
-pub(super) async fn a_dropped_prune_harms_nothing(given: &Given) -> Verdict {
-    swept(given, PRUNE, true).await
+pub(super) async fn a_dropped_prune_is_all_or_nothing(given: &Given) -> Verdict {
+    check_all_or_nothing(given, PRUNE, true).await
 }
 
 /// A dropped commit takes effect before any later call (or read) of the same handle on the same thread, or never.
 pub(super) async fn a_dropped_commit_does_not_take_effect_late(given: &Given) -> Verdict {
-    swept(given, FIRST_COMMIT, true).await?;
-    swept(given, COMMIT, true).await
+    check_all_or_nothing(given, FIRST_COMMIT, true).await?;
+    check_all_or_nothing(given, COMMIT, true).await
 }
 
 /// A dropped creation, update or deletion takes effect before any later call of the same handle on the same thread, or
 /// never.
 pub(super) async fn a_dropped_change_does_not_take_effect_late(given: &Given) -> Verdict {
-    for sweep in [CREATION, UPDATE, DELETION] {
-        swept(given, sweep, true).await?;
+    for dropped_call in [CREATION, UPDATE, DELETION] {
+        check_all_or_nothing(given, dropped_call, true).await?;
     }
     Ok(())
 }
@@ -207,9 +232,9 @@ pub(super) async fn many_dropped_calls_leave_a_store_that_works(given: &Given) -
         async move {
             for at in 0..60 {
                 let t: ThreadId = id(&format!("t-{}", at % 4));
-                let make: Make = [create, commit, update, delete][(task + at) % 4];
+                let make_call: MakeCall = [create, commit, update, delete][(task + at) % 4];
                 // A refusal does not matter here, because other tasks create and delete the threads.
-                let _ended = poll_then_drop(make(&stores, t), at % 7).await;
+                let _ended = poll_then_drop(make_call(&stores, t), at % 7).await;
             }
         }
     });
@@ -218,7 +243,7 @@ pub(super) async fn many_dropped_calls_leave_a_store_that_works(given: &Given) -
         let t: ThreadId = id(&format!("t-{at}"));
         let _gone =
             timeout(CALL_TIMEOUT, delete(&stores, t.clone())).await.map_err(|_| Failure::new("a lock is held"))?;
-        let receipt = given.commit(say_keyed(&t, "last", "x").expecting(Expect::Absent)).await?;
+        let receipt = given.commit(keyed_commit_with_message(&t, "last", "x").expecting(Expect::Absent)).await?;
         expect_eq((receipt.version.number(), given.log(&t).await?.len()), (1, 1))?;
     }
     Ok(())

@@ -9,8 +9,8 @@ use crate::{
     case::Need,
     check::{expect, expect_eq, expect_kind},
     fixture::Lack,
-    given::{id, say_keyed},
-    probe::first,
+    given::{id, keyed_commit_with_message},
+    probe::first_probe,
 };
 
 /// A store has the capabilities that its fixture declares. They are known as soon as the store is open, and do not
@@ -18,7 +18,7 @@ use crate::{
 pub(super) async fn capabilities_are_those_declared(given: &Given) -> Verdict {
     let (store, declared) = (given.store(), given.fixture().capabilities());
     expect_eq(store.capabilities(), &declared)?;
-    first(given.contract()).write(&given.stores()?, "x").await?;
+    first_probe(given.contract()).write(&given.stores()?, "x").await?;
     store.list_tenants(PageRequest::default()).await?;
     store.delete_tenant(&id("default")).await?;
     expect_eq(store.capabilities(), &declared)?;
@@ -32,7 +32,7 @@ pub(super) async fn capabilities_are_those_declared(given: &Given) -> Verdict {
 /// `sync` succeeds on a store whose acknowledged data survives a power cut. It is refused with `Unsupported` on a store
 /// whose data survives nothing. If the data survives only the end of the process, both answers are right.
 pub(super) async fn sync_succeeds_or_is_unsupported(given: &Given) -> Verdict {
-    first(given.contract()).write(&given.stores()?, "x").await?;
+    first_probe(given.contract()).write(&given.stores()?, "x").await?;
     let ended = given.store().sync().await;
     match given.store().capabilities().survives {
         Survives::Power => Ok(ended?),
@@ -46,17 +46,17 @@ pub(super) async fn sync_succeeds_or_is_unsupported(given: &Given) -> Verdict {
 
 /// If the caller does not give a time, the store uses store time. The clock of the caller's process does not matter.
 pub(super) async fn times_come_from_the_clock_of_the_store(given: &Given) -> Verdict {
-    let thread = given.a_thread("t").await?;
+    let thread = given.create_empty_thread("t").await?;
     for days in [1, 400, 4000] {
         let before = given.thread(&thread.id).await?.updated_at;
         let by = Duration::from_secs(days * 86_400);
         given.advance(by).await;
-        let receipt = given.commit(say_keyed(&thread.id, &format!("{days}"), "x")).await?;
+        let receipt = given.commit(keyed_commit_with_message(&thread.id, &format!("{days}"), "x")).await?;
         let moved = Duration::from_millis(receipt.time.as_millis() - before.as_millis());
         expect(moved >= by && moved < by + Duration::from_secs(60), format!("time moved {moved:?} instead of {by:?}"))?;
         let entry = given.threads()?.load_entry(&thread.id, &receipt.entry_ids[0]).await?;
         expect_eq(entry.map(|entry| entry.timestamp), Some(receipt.time))?;
-        let made = given.a_thread(&format!("t-{days}")).await?.created_at;
+        let made = given.create_empty_thread(&format!("t-{days}")).await?.created_at;
         let moved = Duration::from_millis(made.as_millis().saturating_sub(receipt.time.as_millis()));
         expect(made >= receipt.time && moved < Duration::from_secs(60), format!("created {moved:?} after the commit"))?;
     }
@@ -66,24 +66,24 @@ pub(super) async fn times_come_from_the_clock_of_the_store(given: &Given) -> Ver
 /// Stores and their contracts are `Send` and `Sync`, can be trait objects, and can be cloned. A clone of the handles
 /// reaches the same store.
 pub(super) async fn handles_are_shared_between_threads(given: &Given) -> Verdict {
-    const fn shared<T: Send + Sync + ?Sized>() {}
-    shared::<dyn Store>();
-    shared::<dyn ThreadRunStore>();
-    shared::<dyn CommitCoordinator>();
-    shared::<TenantStores>();
+    const fn assert_send_and_sync<T: Send + Sync + ?Sized>() {}
+    assert_send_and_sync::<dyn Store>();
+    assert_send_and_sync::<dyn ThreadRunStore>();
+    assert_send_and_sync::<dyn CommitCoordinator>();
+    assert_send_and_sync::<TenantStores>();
     let (stores, contract) = (given.stores()?, given.contract());
     for at in 0..8 {
         let clone = stores.clone();
-        let task = tokio::spawn(async move { first(contract).write(&clone, &format!("id-{at}")).await });
+        let task = tokio::spawn(async move { first_probe(contract).write(&clone, &format!("id-{at}")).await });
         task.await.map_err(|panic| crate::Failure::new(panic.to_string()))??;
     }
-    expect_eq(first(contract).ids(&stores).await?.len(), 8)
+    expect_eq(first_probe(contract).ids(&stores).await?.len(), 8)
 }
 
 /// `threads()` of a coordinator returns the thread store that the coordinator writes to.
 pub(super) async fn a_coordinator_returns_its_own_thread_store(given: &Given) -> Verdict {
     let (commits, threads) = (given.commits()?, given.threads()?);
-    let _receipt = commits.commit(say_keyed(&id("t"), "k", "x")).await?;
+    let _receipt = commits.commit(keyed_commit_with_message(&id("t"), "k", "x")).await?;
     let own = Arc::clone(&commits).threads();
     expect_eq(own.load_thread(&id("t")).await?, threads.load_thread(&id("t")).await?)?;
     threads.create_thread(store_core::NewThread::new(id("u"))).await?;

@@ -9,10 +9,10 @@ use store_core::{
 
 use crate::{
     Failure, Given, Verdict,
-    call::{of_events, of_live, of_mailbox, of_outbox, of_pending, reads, writes},
+    call::{event_calls, live_calls, mailbox_calls, outbox_calls, pending_calls, read_calls, write_calls},
     check::{expect, expect_eq, expect_kind},
     given::{id, race},
-    probe::{first, has, write},
+    probe::{first_probe, has_record, write_record},
 };
 
 /// Makes every call through the handles of a tenant. Returns the name and the result of each call.
@@ -20,21 +20,21 @@ async fn every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let (t, pending) = (&id("t"), stores.commits.as_ref().map(|commits| commits.pending()));
     let mut calls = Vec::new();
     if let (Some(threads), Some(commits), Some(pending)) = (&stores.threads, &stores.commits, &pending) {
-        calls.extend(reads(&**threads, t));
-        calls.extend(writes(&**threads, &**commits, t));
-        calls.extend(of_pending(&**pending, t, 0));
+        calls.extend(read_calls(&**threads, t));
+        calls.extend(write_calls(&**threads, &**commits, t));
+        calls.extend(pending_calls(&**pending, t, 0));
     }
     if let Some(events) = &stores.events {
-        calls.extend(of_events(&**events, t));
+        calls.extend(event_calls(&**events, t));
     }
     if let Some(outbox) = &stores.outbox {
-        calls.extend(of_outbox(&**outbox));
+        calls.extend(outbox_calls(&**outbox));
     }
     if let Some(mailbox) = &stores.mailbox {
-        calls.extend(of_mailbox(&**mailbox, t));
+        calls.extend(mailbox_calls(&**mailbox, t));
     }
     if let Some(live) = stores.live() {
-        calls.extend(of_live(live));
+        calls.extend(live_calls(live));
     }
     if let Some(wake_ups) = stores.wake_ups() {
         calls.push(("wait", Box::pin(async { wake_ups.wait(Duration::ZERO).await.map(drop) })));
@@ -46,7 +46,7 @@ async fn every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     ends
 }
 
-async fn every_call_is_refused(stores: &TenantStores) -> Verdict {
+async fn expect_every_call_refused(stores: &TenantStores) -> Verdict {
     let ends = every_call(stores).await;
     expect(!ends.is_empty(), "the store has no contract")?;
     for (call, ended) in ends {
@@ -58,12 +58,12 @@ async fn every_call_is_refused(stores: &TenantStores) -> Verdict {
 /// After `close` every call is refused with `Closed`, also through handles that were made before. Closing again is not
 /// an error.
 pub(super) async fn a_closed_store_refuses_every_call(given: &Given) -> Verdict {
-    write(given.contract(), &given.stores()?, "t").await?;
+    write_record(given.contract(), &given.stores()?, "t").await?;
     let (store, stores) = (given.store(), given.stores()?);
     let own = stores.commits.as_ref().map(|commits| commits.threads());
     let before = store.capabilities().clone();
     store.close().await?;
-    every_call_is_refused(&stores).await?;
+    expect_every_call_refused(&stores).await?;
     if let Some(own) = own {
         expect_kind(own.load_thread(&id("t")).await, ErrorKind::Closed)?;
     }
@@ -78,14 +78,14 @@ pub(super) async fn a_closed_store_refuses_every_call(given: &Given) -> Verdict 
 /// The handles of a deleted tenant refuse every call with `Closed`, even after its name was used again.
 pub(super) async fn a_deleted_tenant_refuses_every_call(given: &Given) -> Verdict {
     let (stores, contract) = (given.stores()?, given.contract());
-    write(contract, &stores, "t").await?;
+    write_record(contract, &stores, "t").await?;
     given.store().delete_tenant(&id("default")).await?;
-    every_call_is_refused(&stores).await?;
+    expect_every_call_refused(&stores).await?;
     let new = given.stores()?;
-    expect(!has(contract, &new, "t").await?, "a new handle shows deleted data")?;
-    write(contract, &new, "u").await?;
-    every_call_is_refused(&stores).await?;
-    expect(has(contract, &new, "u").await?, "a call through an old handle changed new data")
+    expect(!has_record(contract, &new, "t").await?, "a new handle shows deleted data")?;
+    write_record(contract, &new, "u").await?;
+    expect_every_call_refused(&stores).await?;
+    expect(has_record(contract, &new, "u").await?, "a call through an old handle changed new data")
 }
 
 /// Writes from several tasks, one of which closes the store. Each write succeeds or is refused with `Closed`. Returns
@@ -101,7 +101,7 @@ async fn write_until_closed(given: &Given) -> std::result::Result<Vec<String>, F
                     store.close().await?;
                 }
                 let name = format!("t-{task}-{at}");
-                match write(contract, &stores, &name).await {
+                match write_record(contract, &stores, &name).await {
                     Ok(()) => done.push(name),
                     Err(error) if error.kind() == ErrorKind::Closed => break,
                     Err(error) => return Err(error),
@@ -125,7 +125,7 @@ pub(super) async fn closing_finishes_accepted_calls(given: &Given) -> Verdict {
     given.reopen().await?;
     let stores = given.stores()?;
     for name in &done {
-        expect(has(given.contract(), &stores, name).await?, format!("the write of {name} is lost"))?;
+        expect(has_record(given.contract(), &stores, name).await?, format!("the write of {name} is lost"))?;
     }
     let Some(threads) = &stores.threads else { return Ok(()) };
     for name in &done {
@@ -136,7 +136,7 @@ pub(super) async fn closing_finishes_accepted_calls(given: &Given) -> Verdict {
 
 /// Dropping the last handle also closes the store: each acknowledged write is there after the store was opened again.
 pub(super) async fn dropping_the_last_handle_closes_the_store(given: &Given) -> Verdict {
-    let probe = first(given.contract());
+    let probe = first_probe(given.contract());
     for round in 0..5 {
         probe.write(&given.stores()?, &format!("{round}")).await?;
         given.reopen_without_closing().await?;
@@ -147,7 +147,7 @@ pub(super) async fn dropping_the_last_handle_closes_the_store(given: &Given) -> 
 
 /// Handles of a tenant keep the store open, even after the handle of the store was dropped: their calls still work.
 pub(super) async fn handles_keep_the_store_open(given: &Given) -> Verdict {
-    let (probe, stores) = (first(given.contract()), given.stores()?);
+    let (probe, stores) = (first_probe(given.contract()), given.stores()?);
     probe.write(&stores, "a").await?;
     given.drop_store().await?;
     probe.write(&stores, "b").await?;
@@ -167,8 +167,8 @@ pub(super) async fn handles_keep_the_store_open(given: &Given) -> Verdict {
 
 /// A process that opens a store twice gets two handles of the same store, or an error. It never gets a second store
 /// that overwrites the first.
-pub(super) async fn opening_twice_gives_one_store(given: &Given) -> Verdict {
-    let probe = first(given.contract());
+pub(super) async fn opening_twice_returns_one_store_or_an_error(given: &Given) -> Verdict {
+    let probe = first_probe(given.contract());
     probe.write(&given.stores()?, "a").await?;
     let other = match given.open_beside().await? {
         Ok(other) => other,

@@ -5,16 +5,16 @@ use store_core::{DeleteRequest, Progress, Silent};
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq},
-    errors::{everything, prepare},
-    given::{id, say_keyed},
-    probe::write,
+    errors::{prepare, tenant_as_text},
+    given::{id, keyed_commit_with_message},
+    probe::write_record,
 };
 
 /// Asks the operation to stop as soon as it reports progress.
 #[derive(Debug)]
-struct Stop;
+struct StopAtOnce;
 
-impl Progress for Stop {
+impl Progress for StopAtOnce {
     fn advance(&self, _done: u64, _total: Option<u64>) -> bool {
         false
     }
@@ -27,21 +27,21 @@ pub(super) async fn checks_of_a_sound_store_find_nothing_and_can_be_stopped(give
     for tenant in ["acme", "acme-corp", "b", "c"] {
         prepare(&given.tenant(tenant)?).await?;
     }
-    let before = everything(&given.stores()?).await?;
+    let before = tenant_as_text(&given.stores()?).await?;
     let store = given.store();
     let Some(inspector) = store.inspector() else { return Ok(()) };
     let found = inspector.verify(&Silent).await?;
     expect(found.findings.is_empty() && !found.stopped, format!("{found:?}"))?;
     expect_eq((found.tenants, found.threads, found.runs), (5, 15, 10))?;
     for dry_run in [true, false] {
-        expect(inspector.verify(&Stop).await?.stopped, "a check cannot be stopped")?;
-        let repaired = inspector.repair(dry_run, &Stop).await?;
+        expect(inspector.verify(&StopAtOnce).await?.stopped, "a check cannot be stopped")?;
+        let repaired = inspector.repair(dry_run, &StopAtOnce).await?;
         expect(repaired.findings.is_empty(), format!("{repaired:?}"))?;
         let repaired = inspector.repair(dry_run, &Silent).await?;
         expect(repaired.findings.is_empty(), format!("{repaired:?}"))?;
     }
-    expect_eq(everything(&given.stores()?).await?, before)?;
-    given.accept(say_keyed(&id("t"), "after", "x")).await
+    expect_eq(tenant_as_text(&given.stores()?).await?, before)?;
+    given.expect_accepted(keyed_commit_with_message(&id("t"), "after", "x")).await
 }
 
 /// If a purge is stopped between two batches, the next call continues it. Reads return the same before, between and
@@ -49,31 +49,31 @@ pub(super) async fn checks_of_a_sound_store_find_nothing_and_can_be_stopped(give
 pub(super) async fn a_purge_can_be_stopped(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for name in ["a", "b", "stays"] {
-        given.a_log(name, &["x", "y"]).await?;
+        given.create_thread_with_messages(name, &["x", "y"]).await?;
     }
     for name in ["a", "b"] {
         threads.delete_thread(&id(name), DeleteRequest::default()).await?;
     }
-    let before = everything(&given.stores()?).await?;
-    let _purged = threads.purge_deleted(&Stop).await?;
-    expect_eq(everything(&given.stores()?).await?, before.clone())?;
+    let before = tenant_as_text(&given.stores()?).await?;
+    let _purged = threads.purge_deleted(&StopAtOnce).await?;
+    expect_eq(tenant_as_text(&given.stores()?).await?, before.clone())?;
     let _purged = threads.purge_deleted(&Silent).await?;
     expect_eq(threads.purge_deleted(&Silent).await?, 0)?;
-    expect_eq(everything(&given.stores()?).await?, before)
+    expect_eq(tenant_as_text(&given.stores()?).await?, before)
 }
 
 /// If any stored byte is changed, opening the store and reading it return data or an error. They never panic.
 pub(super) async fn damage_never_causes_a_panic(given: &Given) -> Verdict {
     for seed in 0..16 {
-        let damaged = given.another().await?;
+        let damaged = given.open_another_store().await?;
         prepare(&damaged.stores()?).await?;
-        write(given.contract(), &damaged.stores()?, "last").await?;
+        write_record(given.contract(), &damaged.stores()?, "last").await?;
         if damaged.damage(seed).await?.is_err() {
             continue;
         }
         // These calls may fail, but they must return.
-        let _read = everything(&damaged.stores()?).await;
-        let _written = write(given.contract(), &damaged.stores()?, "after").await;
+        let _read = tenant_as_text(&damaged.stores()?).await;
+        let _written = write_record(given.contract(), &damaged.stores()?, "after").await;
         if let Some(inspector) = damaged.store().inspector() {
             let _found = inspector.verify(&Silent).await;
         }

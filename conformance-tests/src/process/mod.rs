@@ -2,20 +2,20 @@
 //! those in braces, which would be the same for each contract and run only once, for threads.
 
 mod cancel;
+mod cancel_store;
 mod capability;
 mod close;
+mod concurrency;
 mod inspect;
-mod store;
-mod together;
-mod visible;
+mod visibility;
 
-/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
-/// promises of the contract that the case shows, and what the case needs.
+/// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
+/// the promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! process {
-    ($then:ident $($with:tt)*) => {
-        $crate::$then! { [$($with)*] process
+    ($callback:ident $($arguments:tt)*) => {
+        $crate::$callback! { [$($arguments)*] process
             capability: capabilities_are_those_declared ["PR-1"] [];
             capability: sync_succeeds_or_is_unsupported ["PR-19"] [];
             capability: handles_are_shared_between_threads ["PR-7"] [];
@@ -25,26 +25,26 @@ macro_rules! process {
             close: closing_finishes_accepted_calls ["PR-8"] [Reopen, Race];
             close: dropping_the_last_handle_closes_the_store ["PR-8"] [Reopen];
             close: handles_keep_the_store_open ["PR-8"] [];
-            close: opening_twice_gives_one_store ["PR-14"] [Beside];
-            visible: writes_are_read_back_through_every_handle ["PR-10"] [Race];
-            visible: acknowledged_data_survives_a_reopen ["PR-9", "CM-1"] [Reopen, Race];
-            store: a_dropped_call_on_a_store_leaves_nothing_locked ["PR-11", "PR-20", "TN-8"] [];
-            store: a_dropped_close_is_finished_by_the_next_one ["PR-8", "PR-11"] [];
+            close: opening_twice_returns_one_store_or_an_error ["PR-14"] [Beside];
+            visibility: writes_are_read_back_through_every_handle ["PR-10"] [Race];
+            visibility: acknowledged_data_survives_a_reopen ["PR-9", "CM-1"] [Reopen, Race];
+            cancel_store: a_dropped_call_on_a_store_leaves_nothing_locked ["PR-11", "PR-20", "TN-8"] [];
+            cancel_store: a_dropped_close_is_finished_by_the_next_one ["PR-8", "PR-11"] [];
             inspect: damage_never_causes_a_panic ["ER-8"] [Damage];
             {
                 capability: times_come_from_the_clock_of_the_store ["PR-3", "EN-27"] [Threads, Time];
                 capability: a_coordinator_returns_its_own_thread_store ["CM-2"] [Threads];
-                visible: a_reader_sees_whole_commits_across_snapshot_reads ["PR-13", "CM-1"] [Threads, Race];
-                visible: calls_take_effect_in_their_order ["PR-16", "PR-5"] [Threads];
+                visibility: a_reader_sees_whole_commits_across_snapshot_reads ["PR-13", "CM-1"] [Threads, Race];
+                visibility: calls_take_effect_in_their_order ["PR-16", "PR-5"] [Threads];
                 cancel: a_dropped_creation_is_all_or_nothing ["PR-11"] [Threads];
                 cancel: a_dropped_commit_is_all_or_nothing ["PR-11"] [Threads];
                 cancel: a_dropped_update_is_all_or_nothing ["PR-11"] [Threads];
                 cancel: a_dropped_deletion_is_all_or_nothing ["PR-11"] [Threads];
-                cancel: a_dropped_prune_harms_nothing ["PR-11", "PR-16", "PR-17"] [Threads, Time];
+                cancel: a_dropped_prune_is_all_or_nothing ["PR-11", "PR-16", "PR-17"] [Threads, Time];
                 cancel: a_dropped_commit_does_not_take_effect_late ["PR-16"] [Threads];
                 cancel: a_dropped_change_does_not_take_effect_late ["PR-16"] [Threads];
                 cancel: many_dropped_calls_leave_a_store_that_works ["PR-11", "PR-12"] [Threads, Race];
-                together: concurrent_calls_never_deadlock ["PR-12"] [Threads, Race];
+                concurrency: concurrent_calls_never_deadlock ["PR-12"] [Threads, Race];
                 inspect: checks_of_a_sound_store_find_nothing_and_can_be_stopped ["PR-17"] [Threads];
                 inspect: a_purge_can_be_stopped ["PR-17"] [Threads];
             }

@@ -5,7 +5,7 @@ use store_core::{Commit, Error, ErrorKind, Receipt, Run, RunChange, RunOutcome, 
 use crate::{
     check::{Failure, Verdict, expect_eq, expect_some},
     given::{Given, id},
-    log::{draft::user, writer::Writer},
+    log::{draft::user_entry, writer::Writer},
 };
 
 /// One status of each kind.
@@ -34,26 +34,31 @@ pub(crate) fn done(name: &str) -> RunChange {
 }
 
 /// Commits a change of a run, without a guard.
-pub(crate) async fn write(given: &Given, thread: &str, change: RunChange) -> Verdict {
-    written(given, thread, change).await.map(drop)
+pub(crate) async fn write_run(given: &Given, thread: &str, change: RunChange) -> Verdict {
+    write_run_for_receipt(given, thread, change).await.map(drop)
 }
 
 /// Commits a change of a run, without a guard, and returns the receipt.
-pub(crate) async fn written(given: &Given, thread: &str, change: RunChange) -> Result<Receipt, Failure> {
+pub(crate) async fn write_run_for_receipt(given: &Given, thread: &str, change: RunChange) -> Result<Receipt, Failure> {
     given.commit(Commit::new(id(thread)).with_run(change)).await
 }
 
 /// Loads a run that must exist.
-pub(crate) async fn load(given: &Given, name: &str) -> Result<Run, Failure> {
+pub(crate) async fn load_run(given: &Given, name: &str) -> Result<Run, Failure> {
     expect_some(given.threads()?.load_run(&id(name)).await?, name)
 }
 
 /// Checks that a commit with this run and an entry is refused and changes nothing. Returns the error.
-pub(crate) async fn refuse(given: &Given, thread: &str, change: RunChange, kind: ErrorKind) -> Result<Error, Failure> {
+pub(crate) async fn expect_run_refused(
+    given: &Given,
+    thread: &str,
+    change: RunChange,
+    kind: ErrorKind,
+) -> Result<Error, Failure> {
     let (writer, name) = (Writer::new(given, thread), change.id.clone());
     let before = given.threads()?.load_run(&name).await?;
-    let commit = writer.commit().await?.entry(user("beside a refused run")).with_run(change);
-    let error = writer.refuse_commit(commit, kind).await?;
+    let commit = writer.commit().await?.entry(user_entry("beside a refused run")).with_run(change);
+    let error = writer.expect_commit_refused(commit, kind).await?;
     expect_eq(given.threads()?.load_run(&name).await?, before)?;
     Ok(error)
 }

@@ -5,20 +5,20 @@ use store_core::{
     Ticket, TokenCounts, WaitingReason, WaitingState,
 };
 
-use super::draft::{change, done, load, refuse, running, write};
+use super::draft::{change, done, expect_run_refused, load_run, running, write_run};
 use crate::{
     check::{Verdict, expect, expect_eq},
     given::{Given, id},
     log::{
-        draft::{json, users},
-        writer::{Writer, reopen},
+        draft::{json, user_entries},
+        writer::{Writer, reopen_if},
     },
 };
 
 const DOCUMENT: &str = r#"{"z":1.0,"a":12345678901234567890.10,"z":-0.0,"s":"\u0000é"}"#;
 
 /// A run that waits, with every field set except the parent run.
-fn full(name: &str) -> RunChange {
+fn full_run(name: &str) -> RunChange {
     let mut waiting = WaitingState::new(WaitingReason::ToolPermission);
     for at in 0..3 {
         let mut ticket = Ticket::new(format!("ticket {at}"));
@@ -45,23 +45,23 @@ fn full(name: &str) -> RunChange {
 /// A run is read back exactly as it was written, including its tickets and their arguments. For an unknown id, no run
 /// is returned.
 pub(crate) async fn a_run_round_trips(given: &Given) -> Verdict {
-    run_comes_back(given, false).await
+    expect_run_unchanged(given, false).await
 }
 
 /// After the store is closed and reopened, a run is read back exactly as it was written.
 pub(crate) async fn a_run_survives_a_reopen(given: &Given) -> Verdict {
-    run_comes_back(given, true).await
+    expect_run_unchanged(given, true).await
 }
 
-async fn run_comes_back(given: &Given, reopened: bool) -> Verdict {
-    Writer::having(given, "t", users(&["a", "b", "c"])).await?;
-    write(given, "t", running("parent")).await?;
-    let mut wanted = full("r");
+async fn expect_run_unchanged(given: &Given, reopened: bool) -> Verdict {
+    Writer::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
+    write_run(given, "t", running("parent")).await?;
+    let mut wanted = full_run("r");
     wanted.parent_run = Some(id("parent"));
-    write(given, "t", wanted.clone()).await?;
-    let before = load(given, "r").await?;
-    reopen(given, reopened).await?;
-    let run = load(given, "r").await?;
+    write_run(given, "t", wanted.clone()).await?;
+    let before = load_run(given, "r").await?;
+    reopen_if(given, reopened).await?;
+    let run = load_run(given, "r").await?;
     expect_eq(&run, &before)?;
     expect_eq((&run.status, &run.request, &run.manifest), (&wanted.status, &wanted.request, &wanted.manifest))?;
     expect_eq((&run.thread, Some(&run.agent), &run.parent_run), (&id("t"), wanted.agent.as_ref(), &wanted.parent_run))?;
@@ -90,25 +90,25 @@ pub(crate) async fn an_outcome_round_trips(given: &Given) -> Verdict {
         (completion.output, completion.error) = (Some(json(DOCUMENT)), Some(json("null")));
         let status = RunStatus::Done(Box::new(completion));
         let name = format!("r{at}");
-        write(given, "t", change(&name, status.clone())).await?;
-        expect_eq(load(given, &name).await?.status, status)?;
+        write_run(given, "t", change(&name, status.clone())).await?;
+        expect_eq(load_run(given, &name).await?.status, status)?;
     }
     Ok(())
 }
 
-type Set = fn(&mut RunChange);
+type SetField = fn(&mut RunChange);
 
 /// The agent, parent run, request and manifest of a run never change. A commit that changes one of them is refused, and
 /// the error names the field.
-pub(crate) async fn fixed_fields_stay(given: &Given) -> Verdict {
-    Writer::having(given, "t", users(&["a", "b", "c"])).await?;
+pub(crate) async fn fixed_fields_never_change(given: &Given) -> Verdict {
+    Writer::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
     for name in ["parent", "other"] {
-        write(given, "t", running(name)).await?;
+        write_run(given, "t", running(name)).await?;
     }
-    let mut first = full("r");
+    let mut first = full_run("r");
     first.parent_run = Some(id("parent"));
-    write(given, "t", first).await?;
-    let fields: [(&str, Set); 5] = [
+    write_run(given, "t", first).await?;
+    let fields: [(&str, SetField); 5] = [
         ("agent", |run| run.agent = Some(id("other"))),
         ("parent_run", |run| run.parent_run = Some(id("other"))),
         ("request", |run| run.request = Some(json("{}"))),
@@ -118,30 +118,31 @@ pub(crate) async fn fixed_fields_stay(given: &Given) -> Verdict {
     for (field, set) in fields {
         let mut next = running("r");
         set(&mut next);
-        let error = refuse(given, "t", next, ErrorKind::Invalid).await.map_err(|failure| failure.about(field))?;
+        let error =
+            expect_run_refused(given, "t", next, ErrorKind::Invalid).await.map_err(|failure| failure.about(field))?;
         expect(error.to_string().contains(field), format!("the message does not name `{field}`: {error}"))?;
     }
     // A commit that repeats the fields, or leaves them out, changes nothing.
-    let mut same = full("r");
+    let mut same = full_run("r");
     (same.input, same.output, same.parent_run) = (vec![], vec![], Some(id("parent")));
-    write(given, "t", same).await?;
-    write(given, "t", RunChange::new(id("r"), RunStatus::Running)).await
+    write_run(given, "t", same).await?;
+    write_run(given, "t", RunChange::new(id("r"), RunStatus::Running)).await
 }
 
 /// A manifest is set once, when the run is created or later. A parent run and a request can be set only when the run is
 /// created.
 pub(crate) async fn a_manifest_is_set_once(given: &Given) -> Verdict {
-    write(given, "t", running("other")).await?;
-    write(given, "t", running("r")).await?;
+    write_run(given, "t", running("other")).await?;
+    write_run(given, "t", running("r")).await?;
     let (mut with_manifest, mut with_request, mut with_parent) = (running("r"), running("r"), running("r"));
     with_manifest.manifest = Some("v1".to_owned());
     with_request.request = Some(json("{}"));
     with_parent.parent_run = Some(id("other"));
-    write(given, "t", with_manifest.clone()).await?;
-    expect_eq(load(given, "r").await?.manifest, Some("v1".to_owned()))?;
+    write_run(given, "t", with_manifest.clone()).await?;
+    expect_eq(load_run(given, "r").await?.manifest, Some("v1".to_owned()))?;
     with_manifest.manifest = Some("v2".to_owned());
     for change in [with_manifest, with_request, with_parent] {
-        refuse(given, "t", change, ErrorKind::Invalid).await?;
+        expect_run_refused(given, "t", change, ErrorKind::Invalid).await?;
     }
     Ok(())
 }
@@ -156,31 +157,31 @@ pub(crate) async fn counts_never_fall(given: &Given) -> Verdict {
         run.usage = Some(tokens);
         run
     };
-    write(given, "t", counts(5, 10, 10, 10)).await?;
+    write_run(given, "t", counts(5, 10, 10, 10)).await?;
     for (steps, input, output, reasoning) in [(4, 10, 10, 10), (5, 9, 99, 10), (5, 10, 0, 99), (9, 99, 99, 9)] {
-        refuse(given, "t", counts(steps, input, output, reasoning), ErrorKind::Invalid).await?;
+        expect_run_refused(given, "t", counts(steps, input, output, reasoning), ErrorKind::Invalid).await?;
     }
-    write(given, "t", counts(5, 10, 11, 10)).await?;
-    write(given, "t", running("r")).await?;
-    let run = load(given, "r").await?;
+    write_run(given, "t", counts(5, 10, 11, 10)).await?;
+    write_run(given, "t", running("r")).await?;
+    let run = load_run(given, "r").await?;
     expect_eq((run.steps, run.usage.output), (5, 11))
 }
 
 /// A run id that another thread uses is refused, and the run does not change.
 pub(crate) async fn a_run_belongs_to_one_thread(given: &Given) -> Verdict {
-    write(given, "t", running("r")).await?;
-    Writer::having(given, "other", users(&["a"])).await?;
+    write_run(given, "t", running("r")).await?;
+    Writer::with_entries(given, "other", user_entries(&["a"])).await?;
     for change in [running("r"), done("r")] {
-        refuse(given, "other", change, ErrorKind::AlreadyExists).await?;
+        expect_run_refused(given, "other", change, ErrorKind::AlreadyExists).await?;
     }
-    write(given, "t", done("r")).await?;
-    refuse(given, "other", running("r"), ErrorKind::AlreadyExists).await.map(drop)
+    write_run(given, "t", done("r")).await?;
+    expect_run_refused(given, "other", running("r"), ErrorKind::AlreadyExists).await.map(drop)
 }
 
 /// The ranges of input and output must lie within the log, which includes the entries of the same commit. Later ranges
 /// are added to the earlier ones.
 pub(crate) async fn ranges_lie_inside_the_log(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
+    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
     let reading = |from, to| {
         let mut run = running("r");
         run.input = vec![EntryRange { from, to }];
@@ -191,12 +192,14 @@ pub(crate) async fn ranges_lie_inside_the_log(given: &Given) -> Verdict {
         (input.input, output.output) = (vec![EntryRange { from, to }], vec![EntryRange { from, to }]);
         for change in [input, output] {
             // Without the commit the log has three entries, and with it four.
-            refuse(given, "t", change, ErrorKind::Invalid).await.map_err(|f| f.about(format!("{from} to {to}")))?;
+            expect_run_refused(given, "t", change, ErrorKind::Invalid)
+                .await
+                .map_err(|f| f.about(format!("{from} to {to}")))?;
         }
     }
-    write(given, "t", reading(3, 3)).await?;
-    given.accept(writer.commit().await?.entries(users(&["d", "e"])).with_run(reading(1, 5))).await?;
-    let covered = load(given, "r").await?.input;
+    write_run(given, "t", reading(3, 3)).await?;
+    given.expect_accepted(writer.commit().await?.entries(user_entries(&["d", "e"])).with_run(reading(1, 5))).await?;
+    let covered = load_run(given, "r").await?.input;
     expect_eq(covered, vec![EntryRange { from: 3, to: 3 }, EntryRange { from: 1, to: 5 }])
 }
 
@@ -208,11 +211,12 @@ pub(crate) async fn run_state_changes_by_key(given: &Given) -> Verdict {
         run.state = pairs.iter().map(|(key, value)| ((*key).to_owned(), value.map(json))).collect();
         run
     };
-    write(given, "t", with(RunStatus::Running, &[("a", Some("1")), ("b", Some("2.0")), ("c", Some("null"))])).await?;
+    write_run(given, "t", with(RunStatus::Running, &[("a", Some("1")), ("b", Some("2.0")), ("c", Some("null"))]))
+        .await?;
     let waiting = RunStatus::waiting(WaitingReason::ManualPause);
-    write(given, "t", with(waiting, &[("a", Some("{}")), ("b", None), ("unknown", None)])).await?;
-    write(given, "t", running("r")).await?;
-    let state = load(given, "r").await?.state;
+    write_run(given, "t", with(waiting, &[("a", Some("{}")), ("b", None), ("unknown", None)])).await?;
+    write_run(given, "t", running("r")).await?;
+    let state = load_run(given, "r").await?.state;
     expect_eq(state, [("a".to_owned(), json("{}")), ("c".to_owned(), json("null"))].into())?;
     // The state of a run is separate from the state of its thread.
     let context = given.threads()?.load_context(&id("t"), store_core::ContextRequest::head()).await?;
@@ -227,29 +231,29 @@ pub(crate) async fn a_parent_run_must_exist(given: &Given) -> Verdict {
         run
     };
     for (name, parent) in [("r", "unknown"), ("r", "r")] {
-        let error = refuse(given, "t", child(name, parent), ErrorKind::NotFound).await?;
+        let error = expect_run_refused(given, "t", child(name, parent), ErrorKind::NotFound).await?;
         expect(error.to_string().contains(parent), format!("the message does not name the parent: {error}"))?;
     }
-    write(given, "other", done("parent")).await?;
-    write(given, "t", child("r", "parent")).await?;
-    write(given, "t", child("s", "r")).await?;
-    expect_eq(load(given, "r").await?.parent_run, Some(id("parent")))
+    write_run(given, "other", done("parent")).await?;
+    write_run(given, "t", child("r", "parent")).await?;
+    write_run(given, "t", child("s", "r")).await?;
+    expect_eq(load_run(given, "r").await?.parent_run, Some(id("parent")))
 }
 
 /// Dispatches are only ever added to a run. The last one is the current dispatch.
-pub(crate) async fn dispatches_only_grow(given: &Given) -> Verdict {
+pub(crate) async fn dispatches_are_only_added(given: &Given) -> Verdict {
     for dispatch in [Some("d1"), Some("d1"), None, Some("d2"), None] {
         let mut run = running("r");
         run.dispatch = dispatch.map(id);
-        write(given, "t", run).await?;
+        write_run(given, "t", run).await?;
     }
-    expect_eq(load(given, "r").await?.dispatches, vec![id("d1"), id("d2")])
+    expect_eq(load_run(given, "r").await?.dispatches, vec![id("d1"), id("d2")])
 }
 
 /// Deleting a thread deletes its runs: they are not loaded, listed or counted, and their ids can be used again.
 pub(crate) async fn deleting_a_thread_deletes_its_runs(given: &Given) -> Verdict {
     for (thread, name) in [("t", "r1"), ("t", "r2"), ("other", "r3")] {
-        write(given, thread, running(name)).await?;
+        write_run(given, thread, running(name)).await?;
     }
     let threads = given.threads()?;
     threads.delete_thread(&id("t"), DeleteRequest::default()).await?;
@@ -259,8 +263,8 @@ pub(crate) async fn deleting_a_thread_deletes_its_runs(given: &Given) -> Verdict
     let all = threads.list_runs(RunQuery::default()).await?.items;
     expect_eq(all.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), vec!["r3"])?;
     expect_eq(threads.count_runs(&RunFilter::default()).await?, 1)?;
-    given.accept(Commit::new(id("other")).with_run(running("r1"))).await?;
-    expect_eq(load(given, "r1").await?.thread, id("other"))
+    given.expect_accepted(Commit::new(id("other")).with_run(running("r1"))).await?;
+    expect_eq(load_run(given, "r1").await?.thread, id("other"))
 }
 
 /// An error text that is too long is cut between two characters, to at most 1 KiB, and then ends in `…`. Shorter texts
@@ -269,8 +273,8 @@ pub(crate) async fn a_long_error_text_is_cut(given: &Given) -> Verdict {
     let whole = format!("a{}", "é".repeat(511)) + "b";
     for (name, text, is_cut) in [("fits", whole.clone(), false), ("too long", whole + "é", true)] {
         let failed = RunStatus::done(RunOutcome::Failed { error: text.clone() });
-        write(given, "t", change(name, failed)).await?;
-        let RunStatus::Done(completion) = load(given, name).await?.status else { continue };
+        write_run(given, "t", change(name, failed)).await?;
+        let RunStatus::Done(completion) = load_run(given, name).await?.status else { continue };
         let RunOutcome::Failed { error } = completion.outcome else { continue };
         if !is_cut {
             expect_eq(error, text)?;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use store_core::{Commit, RunStatus, WaitingReason};
 
-use super::draft::{change, done, load, running, write};
+use super::draft::{change, done, load_run, running, write_run};
 use crate::{
     check::{Failure, Verdict, expect_eq},
     given::{Given, id, race},
@@ -20,40 +20,40 @@ async fn expect_runs(given: &Given, latest: &str, open: &[&str]) -> Verdict {
 /// The latest run is the one that was written last, even if it was created before others. The open runs are all runs
 /// that are not done, in the order of their creation.
 pub(crate) async fn the_run_written_last_is_the_latest(given: &Given) -> Verdict {
-    write(given, "t", running("z")).await?;
-    write(given, "t", change("a", RunStatus::Created)).await?;
+    write_run(given, "t", running("z")).await?;
+    write_run(given, "t", change("a", RunStatus::Created)).await?;
     expect_runs(given, "a", &["z", "a"]).await?;
-    write(given, "t", change("z", RunStatus::waiting(WaitingReason::ExternalEvent))).await?;
+    write_run(given, "t", change("z", RunStatus::waiting(WaitingReason::ExternalEvent))).await?;
     expect_runs(given, "z", &["z", "a"]).await?;
-    write(given, "t", running("m")).await?;
-    write(given, "t", done("z")).await?;
+    write_run(given, "t", running("m")).await?;
+    write_run(given, "t", done("z")).await?;
     expect_runs(given, "z", &["a", "m"]).await?;
-    write(given, "t", done("at once")).await?;
+    write_run(given, "t", done("at once")).await?;
     expect_runs(given, "at once", &["a", "m"]).await?;
-    write(given, "other", running("elsewhere")).await?;
-    write(given, "t", running("a")).await?;
+    write_run(given, "other", running("elsewhere")).await?;
+    write_run(given, "t", running("a")).await?;
     expect_runs(given, "a", &["a", "m"]).await?;
     let context = given.threads()?.load_context(&id("t"), store_core::ContextRequest::head()).await?;
-    expect_eq(context.latest_run, Some(load(given, "a").await?))?;
-    let open = vec![load(given, "a").await?, load(given, "m").await?];
+    expect_eq(context.latest_run, Some(load_run(given, "a").await?))?;
+    let open = vec![load_run(given, "a").await?, load_run(given, "m").await?];
     expect_eq(context.open_runs, open)
 }
 
 /// The order of commits decides which run is the latest, even if store time does not advance or is set back.
-pub(crate) async fn times_do_not_decide_the_latest(given: &Given) -> Verdict {
-    write(given, "t", running("b")).await?;
-    write(given, "t", running("a")).await?;
+pub(crate) async fn times_do_not_decide_which_run_is_the_latest(given: &Given) -> Verdict {
+    write_run(given, "t", running("b")).await?;
+    write_run(given, "t", running("a")).await?;
     expect_runs(given, "a", &["b", "a"]).await?;
     given.set_back(Duration::from_secs(3600)).await;
-    write(given, "t", running("b")).await?;
+    write_run(given, "t", running("b")).await?;
     expect_runs(given, "b", &["b", "a"]).await?;
-    let before = load(given, "b").await?.updated_at;
-    write(given, "t", running("a")).await?;
+    let before = load_run(given, "b").await?.updated_at;
+    write_run(given, "t", running("a")).await?;
     expect_runs(given, "a", &["b", "a"]).await?;
     // The times of a run do not decrease either.
     given.set_back(Duration::from_secs(3600)).await;
-    write(given, "t", running("b")).await?;
-    expect_eq(load(given, "b").await?.updated_at >= before, true)?;
+    write_run(given, "t", running("b")).await?;
+    expect_eq(load_run(given, "b").await?.updated_at >= before, true)?;
     expect_runs(given, "b", &["b", "a"]).await
 }
 
@@ -77,7 +77,7 @@ pub(crate) async fn concurrent_runs_all_appear(given: &Given) -> Verdict {
     let mut open: Vec<_> = thread.open_runs.iter().map(ToString::to_string).collect();
     let mut created = Vec::new();
     for name in &open {
-        created.push(load(given, name).await?.created_at);
+        created.push(load_run(given, name).await?.created_at);
     }
     expect_eq(created.is_sorted(), true)?;
     open.sort();

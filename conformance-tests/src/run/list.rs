@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use store_core::{Direction, PageRequest, Run, RunFilter, RunPhase, RunQuery, RunStatus, WaitingReason};
 
-use super::draft::{change, done, load, running, write};
+use super::draft::{change, done, load_run, running, write_run};
 use crate::{
     check::{Failure, Verdict, expect_eq},
     given::{Given, id, walk},
@@ -47,10 +47,10 @@ async fn five_runs(given: &Given) -> Verdict {
     let waiting = RunStatus::waiting(WaitingReason::UserInput);
     let runs = [("t", running("a")), ("t", child(done("b"))), ("u", child(running("c"))), ("u", change("d", waiting))];
     for (thread, run) in runs {
-        write(given, thread, run).await?;
+        write_run(given, thread, run).await?;
         given.advance(Duration::from_millis(10)).await;
     }
-    write(given, "t", change("e", RunStatus::Created)).await
+    write_run(given, "t", change("e", RunStatus::Created)).await
 }
 
 /// Runs are filtered by thread, status, agent and parent run. A run must match all filters that are given, and counts
@@ -77,10 +77,10 @@ pub(crate) async fn runs_are_filtered(given: &Given) -> Verdict {
 }
 
 /// A run whose status changed is found only under its new status. Its position in the list does not change.
-pub(crate) async fn a_changed_run_keeps_its_place(given: &Given) -> Verdict {
+pub(crate) async fn a_changed_run_keeps_its_position(given: &Given) -> Verdict {
     five_runs(given).await?;
-    write(given, "t", done("a")).await?;
-    write(given, "u", change("d", RunStatus::Running)).await?;
+    write_run(given, "t", done("a")).await?;
+    write_run(given, "u", change("d", RunStatus::Running)).await?;
     let running = |filter: &mut RunFilter| filter.statuses = Some(vec![RunPhase::Running]);
     expect_runs(given, running, "c d").await?;
     expect_runs(given, |filter| filter.statuses = Some(vec![RunPhase::Done]), "a b").await?;
@@ -91,7 +91,7 @@ pub(crate) async fn a_changed_run_keeps_its_place(given: &Given) -> Verdict {
 /// includes it.
 pub(crate) async fn runs_are_filtered_by_time(given: &Given) -> Verdict {
     five_runs(given).await?;
-    let time = load(given, "c").await?.created_at;
+    let time = load_run(given, "c").await?.created_at;
     expect_runs(given, |filter| filter.created_before = Some(time), "a b").await?;
     expect_runs(given, |filter| filter.created_after = Some(time), "c d e").await?;
     let window = |filter: &mut RunFilter| (filter.created_before, filter.created_after) = (Some(time), Some(time));
@@ -104,9 +104,9 @@ pub(crate) async fn runs_are_filtered_by_time(given: &Given) -> Verdict {
 /// bytes of their ids.
 pub(crate) async fn runs_are_ordered_by_creation(given: &Given) -> Verdict {
     for name in ["b", "a", "é", "Z", "a b", "10", "9"] {
-        write(given, "t", running(name)).await?;
+        write_run(given, "t", running(name)).await?;
     }
-    write(given, "t", done("b")).await?;
+    write_run(given, "t", done("b")).await?;
     let runs = list(given, RunFilter::default(), Direction::Forward).await?;
     let found: Vec<_> = runs.iter().map(|run| (run.created_at, run.id.as_str())).collect();
     let mut sorted = found.clone();

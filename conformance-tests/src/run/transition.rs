@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use store_core::{Commit, ErrorKind, RunOutcome, RunStatus, StateChange, WaitingReason};
 
-use super::draft::{change, done, load, refuse, running, statuses, write, written};
+use super::draft::{change, done, expect_run_refused, load_run, running, statuses, write_run, write_run_for_receipt};
 use crate::{
-    check::{Verdict, exactly_one, expect_eq, expect_kinds},
+    check::{Verdict, expect_eq, expect_exactly_one, expect_kinds},
     given::{Given, id, race},
     log::{
-        draft::{json, spent, user},
+        draft::{json, usage_entry, user_entry},
         writer::Writer,
     },
 };
@@ -26,18 +26,18 @@ pub(crate) async fn status_transitions_follow_the_table(given: &Given) -> Verdic
     for (row, from) in statuses().into_iter().enumerate() {
         for (column, to) in statuses().into_iter().enumerate() {
             let name = format!("{from} to {to}");
-            reach(given, &name, &from).await?;
+            create_run_with_status(given, &name, &from).await?;
             let next = change(&name, to.clone());
             if allowed[row][column] {
-                let receipt = written(given, "t", next).await.map_err(|failure| failure.about(&name))?;
+                let receipt = write_run_for_receipt(given, "t", next).await.map_err(|failure| failure.about(&name))?;
                 expect_eq(receipt.run_status, Some(to.clone()))?;
-                expect_eq(load(given, &name).await?.status, to)?;
+                expect_eq(load_run(given, &name).await?.status, to)?;
             } else {
-                let refused = refuse(given, "t", next, ErrorKind::InvalidTransition).await;
+                let refused = expect_run_refused(given, "t", next, ErrorKind::InvalidTransition).await;
                 refused.map_err(|failure| failure.about(&name))?;
             }
-            if load(given, &name).await?.is_open() {
-                write(given, "t", done(&name)).await?;
+            if load_run(given, &name).await?.is_open() {
+                write_run(given, "t", done(&name)).await?;
             }
         }
     }
@@ -45,44 +45,44 @@ pub(crate) async fn status_transitions_follow_the_table(given: &Given) -> Verdic
 }
 
 /// Creates the run `name` and brings it to this status.
-async fn reach(given: &Given, name: &str, status: &RunStatus) -> Verdict {
-    write(given, "t", change(name, RunStatus::Created)).await?;
+async fn create_run_with_status(given: &Given, name: &str, status: &RunStatus) -> Verdict {
+    write_run(given, "t", change(name, RunStatus::Created)).await?;
     if *status != RunStatus::Created {
-        write(given, "t", running(name)).await?;
-        write(given, "t", change(name, status.clone())).await?;
+        write_run(given, "t", running(name)).await?;
+        write_run(given, "t", change(name, status.clone())).await?;
     }
     Ok(())
 }
 
 /// Every write to a run that is done is refused, unless the write repeats an earlier commit with its key.
 pub(crate) async fn a_done_run_never_changes(given: &Given) -> Verdict {
-    let writer = Writer::having(given, "t", [user("a")]).await?;
-    write(given, "t", running("r")).await?;
+    let writer = Writer::with_entries(given, "t", [user_entry("a")]).await?;
+    write_run(given, "t", running("r")).await?;
     let last = Commit::new(id("t")).with_run(done("r")).with_key(id("last"));
     let receipt = given.commit(last.clone()).await?;
-    let run = load(given, "r").await?;
+    let run = load_run(given, "r").await?;
     let failed = RunStatus::done(RunOutcome::Failed { error: "late".to_owned() });
     for status in statuses().into_iter().chain([failed]) {
         let mut more = change("r", status);
         more.steps = Some(9);
         more.state = [("k".to_owned(), Some(json("1")))].into();
-        refuse(given, "t", more, ErrorKind::InvalidTransition).await?;
+        expect_run_refused(given, "t", more, ErrorKind::InvalidTransition).await?;
     }
     let mut repeated = given.commit(last).await?;
     expect_eq(repeated.deduplicated, true)?;
     repeated.deduplicated = false;
     expect_eq(repeated, receipt)?;
     // An entry that names the run does not change it either, whether the entry is accepted or not.
-    let entry = writer.commit().await?.entry(spent(5, 5).with_run(id("r"), None));
+    let entry = writer.commit().await?.entry(usage_entry(5, 5).with_run(id("r"), None));
     drop(given.commits()?.commit(entry).await);
-    expect_eq(load(given, "r").await?, run)
+    expect_eq(load_run(given, "r").await?, run)
 }
 
 /// Of several concurrent commits that end the same run, exactly one succeeds.
 pub(crate) async fn a_run_ends_once(given: &Given) -> Verdict {
     for round in 0..20 {
         let name = format!("r{round}");
-        write(given, "t", running(&name)).await?;
+        write_run(given, "t", running(&name)).await?;
         let commits = given.commits()?;
         let results = race(4, |task| {
             let failed = RunOutcome::Failed { error: task.to_string() };
@@ -92,9 +92,9 @@ pub(crate) async fn a_run_ends_once(given: &Given) -> Verdict {
             async move { commits.commit(end).await }
         })
         .await;
-        let (winner, lost) = exactly_one(results)?;
+        let (winner, lost) = expect_exactly_one(results)?;
         expect_kinds(lost, ErrorKind::InvalidTransition)?;
-        expect_eq(winner.run_status, Some(load(given, &name).await?.status))?;
+        expect_eq(winner.run_status, Some(load_run(given, &name).await?.status))?;
     }
     let open = given.thread(&id("t")).await?.open_runs;
     expect_eq(open, vec![])
@@ -105,15 +105,15 @@ pub(crate) async fn times_are_set_once(given: &Given) -> Verdict {
     let waiting = || change("r", RunStatus::waiting(WaitingReason::RateLimit));
     let mut times = Vec::new();
     for step in [change("r", RunStatus::Created), running("r"), waiting(), running("r"), done("r")] {
-        let receipt = written(given, "t", step).await?;
+        let receipt = write_run_for_receipt(given, "t", step).await?;
         times.push(receipt.time);
-        let run = load(given, "r").await?;
+        let run = load_run(given, "r").await?;
         expect_eq((run.created_at, run.updated_at), (times[0], receipt.time))?;
         expect_eq(run.started_at, times.get(1).copied())?;
         expect_eq(run.finished_at, times.get(4).copied())?;
         given.advance(Duration::from_millis(7)).await;
     }
-    let receipt = written(given, "t", done("never ran")).await?;
-    let run = load(given, "never ran").await?;
+    let receipt = write_run_for_receipt(given, "t", done("never ran")).await?;
+    let run = load_run(given, "never ran").await?;
     expect_eq((run.started_at, run.finished_at), (None, Some(receipt.time)))
 }

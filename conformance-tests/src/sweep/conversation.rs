@@ -9,12 +9,12 @@ use store_core::{
     ThreadRunStore, Version,
 };
 
-use super::{Sweep, Target};
+use super::{Sweep, SweepTarget};
 use crate::{
-    call::{Calls, append_of, commit_of, events_of, trim_of},
+    call::{Calls, append_events_request, append_pending_request, keyed_commit, trim_request},
     check::{Failure, Verdict, expect_some},
-    given::{Given, id, said, say_keyed},
-    unknown::{Resolution, ResolveOutcome, undocumented, unknown_outcomes_can_be_resolved},
+    given::{Given, id, keyed_commit_with_message, message_entry},
+    unknown_outcome::{Resolution, ResolveOutcome, check_unknown_outcomes, missing_resolution},
 };
 
 /// The contracts that the calls belong to.
@@ -27,7 +27,7 @@ pub(crate) struct Stores {
 
 /// Revisions before the call, for calls that name a revision.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Before {
+pub(crate) struct Revisions {
     /// The revision of the queue.
     pub(crate) queue: u64,
     /// The revision of the thread's own fields.
@@ -35,55 +35,55 @@ pub(crate) struct Before {
 }
 
 /// Makes the calls of a sweep on a thread.
-pub(crate) type Make = for<'a> fn(&'a Stores, &'a ThreadId, Before) -> Calls<'a>;
+pub(crate) type MakeCalls = for<'a> fn(&'a Stores, &'a ThreadId, Revisions) -> Calls<'a>;
 
 struct Conversation {
     stores: Stores,
-    make: Make,
+    make_calls: MakeCalls,
 }
 
 /// Drops each call after every number of polls. The calls named in `changing`, and no others, must change something.
-pub(crate) async fn sweep(given: &Given, make: Make, changing: &[&str]) -> Verdict {
-    Sweep::new(Conversation::of(given, make)?).run(given, changing).await
+pub(crate) async fn sweep(given: &Given, make_calls: MakeCalls, changing: &[&str]) -> Verdict {
+    Sweep::new(Conversation::of(given, make_calls)?).run(given, changing).await
 }
 
 /// Checks that an unknown outcome of each call can be resolved. The calls named in `changing`, and no others, must
 /// change something.
-pub(crate) async fn resolve_outcome(given: &Given, make: Make, changing: &[&str]) -> Verdict {
-    unknown_outcomes_can_be_resolved(given, Conversation::of(given, make)?, changing).await
+pub(crate) async fn resolve_outcome(given: &Given, make_calls: MakeCalls, changing: &[&str]) -> Verdict {
+    check_unknown_outcomes(given, Conversation::of(given, make_calls)?, changing).await
 }
 
 impl Conversation {
-    fn of(given: &Given, make: Make) -> Result<Self, Failure> {
+    fn of(given: &Given, make_calls: MakeCalls) -> Result<Self, Failure> {
         let commits = given.commits()?;
         let (threads, pending, events) = (commits.threads(), commits.pending(), commits.events());
-        Ok(Self { stores: Stores { threads, commits, pending, events }, make })
+        Ok(Self { stores: Stores { threads, commits, pending, events }, make_calls })
     }
 }
 
 #[async_trait]
-impl Target for Conversation {
-    type Prepared = Before;
+impl SweepTarget for Conversation {
+    type Prepared = Revisions;
 
-    fn calls<'a>(&'a self, t: &'a ThreadId, before: &'a Before) -> Calls<'a> {
-        (self.make)(&self.stores, t, *before)
+    fn calls<'a>(&'a self, t: &'a ThreadId, before: &'a Revisions) -> Calls<'a> {
+        (self.make_calls)(&self.stores, t, *before)
     }
 
-    async fn prepare(&self, _given: &Given, t: &ThreadId) -> Result<Before, Failure> {
+    async fn prepare(&self, _given: &Given, t: &ThreadId) -> Result<Revisions, Failure> {
         self.stores.prepare(t).await
     }
 
-    async fn look(&self, t: &ThreadId) -> Result<String, Failure> {
-        self.stores.look(t).await
+    async fn describe(&self, t: &ThreadId) -> Result<String, Failure> {
+        self.stores.describe(t).await
     }
 
-    async fn interfere(&self, t: &ThreadId) {
+    async fn make_refused_calls(&self, t: &ThreadId) {
         let wrong = Expect::Version(Version::new(1_000, 1, 0));
-        let fact = NewEvent::new(id("x"), [Scope::Thread(t.clone())]);
-        let unread: EntryId = id("unknown");
-        let commit = self.stores.commits.commit(Commit::new(t.clone()).expecting(wrong).entry(said("x")));
-        let retract = self.stores.pending.retract_pending(t, &unread);
-        let append = AppendEvents::new([fact]).expecting(Scope::Thread(t.clone()), 1_000);
+        let event = NewEvent::new(id("x"), [Scope::Thread(t.clone())]);
+        let unknown: EntryId = id("unknown");
+        let commit = self.stores.commits.commit(Commit::new(t.clone()).expecting(wrong).entry(message_entry("x")));
+        let retract = self.stores.pending.retract_pending(t, &unknown);
+        let append = AppendEvents::new([event]).expecting(Scope::Thread(t.clone()), 1_000);
         let append = self.stores.events.append_events(append);
         let _refused = tokio::join!(commit, retract, append);
     }
@@ -95,7 +95,7 @@ impl Target for Conversation {
 
 #[async_trait]
 impl ResolveOutcome for Conversation {
-    async fn resolve_outcome(&self, call: &str, t: &ThreadId, before: &Before) -> Result<Resolution, Failure> {
+    async fn resolve_outcome(&self, call: &str, t: &ThreadId, before: &Revisions) -> Result<Resolution, Failure> {
         let Stores { threads, commits, pending, events } = &self.stores;
         let loaded = threads.load_thread(t).await?;
         let inputs = pending.load_queue(t).await?.inputs;
@@ -104,17 +104,19 @@ impl ResolveOutcome for Conversation {
             "create_thread" => Resolution::ByRead(threads.load_thread(&id(&format!("{t} new"))).await?.is_some()),
             "update_thread" => Resolution::ByRead(loaded.map(|thread| thread.revision) != Some(before.revision)),
             "delete_thread" => Resolution::ByRead(loaded.is_none()),
-            "commit" => Resolution::ByRepeat(commits.commit(commit_of(t)).await?.deduplicated),
-            "append_pending" => Resolution::ByRepeat(pending.append_pending(append_of(t)).await?.deduplicated),
+            "commit" => Resolution::ByRepeat(commits.commit(keyed_commit(t)).await?.deduplicated),
+            "append_pending" => {
+                Resolution::ByRepeat(pending.append_pending(append_pending_request(t)).await?.deduplicated)
+            }
             "update_pending" => Resolution::ByRead(first.is_some_and(|(_, revision)| revision > 1)),
             "retract_pending" => Resolution::ByRead(inputs.iter().all(|input| input.id.as_str() != "a")),
             "reorder_pending" => Resolution::ByRead(first.is_some_and(|(id, _)| id == "b")),
-            "append_events" => Resolution::ByRepeat(events.append_events(events_of(t)).await?.deduplicated),
+            "append_events" => Resolution::ByRepeat(events.append_events(append_events_request(t)).await?.deduplicated),
             "trim_events" => {
-                events.trim_events(trim_of(t)).await?;
+                events.trim_events(trim_request(t)).await?;
                 Resolution::Idempotent
             }
-            _ => return Err(undocumented(call)),
+            _ => return Err(missing_resolution(call)),
         })
     }
 }
@@ -122,25 +124,25 @@ impl ResolveOutcome for Conversation {
 impl Stores {
     /// Prepares a thread with a child, an entry, the inputs `a` and `b` and an event. Also creates and deletes another
     /// thread.
-    async fn prepare(&self, t: &ThreadId) -> Result<Before, Failure> {
-        drop(self.commits.commit(say_keyed(t, "first", "x")).await?);
+    async fn prepare(&self, t: &ThreadId) -> Result<Revisions, Failure> {
+        drop(self.commits.commit(keyed_commit_with_message(t, "first", "x")).await?);
         let mut below = ThreadFields::default();
         below.parent_thread_id = Some(t.clone());
         self.threads.create_thread(NewThread::new(id(&format!("{t} child"))).with_fields(below)).await?;
         let input = |name: &str| NewInput::message(Message::user(name)).with_id(id(name));
         self.pending.append_pending(AppendPending::new(t.clone(), [input("a"), input("b")])).await?;
-        let fact = NewEvent::new(id("first"), [Scope::Thread(t.clone())]);
-        self.events.append_events(AppendEvents::new([fact])).await?;
+        let event = NewEvent::new(id("first"), [Scope::Thread(t.clone())]);
+        self.events.append_events(AppendEvents::new([event])).await?;
         let gone = id(&format!("{t} gone"));
-        drop(self.commits.commit(say_keyed(&gone, "first", "x")).await?);
+        drop(self.commits.commit(keyed_commit_with_message(&gone, "first", "x")).await?);
         self.threads.delete_thread(&gone, DeleteRequest::default()).await?;
         let thread = expect_some(self.threads.load_thread(t).await?, "thread")?;
-        Ok(Before { queue: self.pending.load_queue(t).await?.revision, revision: thread.revision })
+        Ok(Revisions { queue: self.pending.load_queue(t).await?.revision, revision: thread.revision })
     }
 
     /// Describes the thread, its child, its runs, its queue, its events, and the thread that a call creates. The text
     /// contains nothing that differs between threads.
-    async fn look(&self, t: &ThreadId) -> Result<String, Failure> {
+    async fn describe(&self, t: &ThreadId) -> Result<String, Failure> {
         let thread = self.threads.load_thread(t).await?;
         let child = self.threads.load_thread(&id(&format!("{t} child"))).await?;
         let new = self.threads.load_thread(&id(&format!("{t} new"))).await?;
@@ -172,12 +174,12 @@ impl Stores {
     /// Writes to the thread and its queue (if the thread exists), to its events, and to another thread.
     async fn write(&self, t: &ThreadId) -> Verdict {
         if self.threads.load_thread(t).await?.is_some() {
-            drop(self.commits.commit(say_keyed(t, "next", "x")).await?);
+            drop(self.commits.commit(keyed_commit_with_message(t, "next", "x")).await?);
             let next = NewInput::message(Message::user("next"));
             self.pending.append_pending(AppendPending::new(t.clone(), [next])).await?;
         }
-        let fact = NewEvent::new(id("next"), [Scope::Thread(t.clone())]);
-        self.events.append_events(AppendEvents::new([fact])).await?;
-        Ok(self.commits.commit(say_keyed(&id("another"), t.as_str(), "x")).await.map(drop)?)
+        let event = NewEvent::new(id("next"), [Scope::Thread(t.clone())]);
+        self.events.append_events(AppendEvents::new([event])).await?;
+        Ok(self.commits.commit(keyed_commit_with_message(&id("another"), t.as_str(), "x")).await.map(drop)?)
     }
 }

@@ -64,7 +64,7 @@ pub(crate) async fn poll_then_drop<T>(
 
 /// The stores that the calls of a sweep are made on, and how the sweep prepares and reads them.
 #[async_trait]
-pub(crate) trait Target: Send + Sync + 'static {
+pub(crate) trait SweepTarget: Send + Sync + 'static {
     /// The ids, tokens and revisions of the prepared records, which the calls need.
     type Prepared: Send + Sync;
 
@@ -75,11 +75,11 @@ pub(crate) trait Target: Send + Sync + 'static {
     fn calls<'a>(&'a self, t: &'a ThreadId, prepared: &'a Self::Prepared) -> Calls<'a>;
 
     /// Describes the records of the thread. The text contains nothing that differs between threads, such as ids.
-    async fn look(&self, t: &ThreadId) -> Result<String, Failure>;
+    async fn describe(&self, t: &ThreadId) -> Result<String, Failure>;
 
     /// Makes calls on the same thread, which are all refused. Meanwhile another task drops its call, which thus finds
     /// locks taken and queues filled.
-    async fn interfere(&self, t: &ThreadId);
+    async fn make_refused_calls(&self, t: &ThreadId);
 
     /// Writes to every record that a dropped call may have left locked.
     async fn write(&self, t: &ThreadId) -> Verdict;
@@ -88,7 +88,7 @@ pub(crate) trait Target: Send + Sync + 'static {
 /// Drops each call on a target after every number of polls.
 pub(crate) struct Sweep<T>(Arc<T>);
 
-impl<T: Target> Sweep<T> {
+impl<T: SweepTarget> Sweep<T> {
     pub(crate) fn new(target: T) -> Self {
         Self(Arc::new(target))
     }
@@ -96,47 +96,48 @@ impl<T: Target> Sweep<T> {
     /// Drops each call after every number of polls. The calls named in `changing`, and no others, must change
     /// something. With `AGENTSTORE_FIGURES=1` it prints at how many points calls were dropped.
     pub(crate) async fn run(&self, given: &Given, changing: &[&str]) -> Verdict {
-        let (mut changed, mut figures, mut at) = (BTreeSet::new(), Figures::default(), 0);
+        let (mut changed, mut figures, mut at) = (BTreeSet::new(), DropPointCounts::default(), 0);
         while let Some(swept) = CallSweep::begin(&self.0, given, at).await? {
-            if swept.ends[0] != swept.ends[1] {
+            if swept.before_and_after[0] != swept.before_and_after[1] {
                 changed.insert(swept.name);
             }
             // Quick tests try a third of the numbers of polls: 0, 3, 6 … if no other call runs, and 2, 5, 8 … while
             // another task makes calls.
             let step = Length::choose(3, 1, 1);
-            let mut points = swept.at_polls((0..MAX_POLLS).step_by(step), None).await?;
+            let mut points = swept.drop_after_each((0..MAX_POLLS).step_by(step), None).await?;
             // Each round meets the calls of the other task at different points.
             for round in 0..Length::choose(1, 3, 3) {
-                points += swept.at_polls((step - 1..MAX_POLLS).step_by(step), Some(round)).await?;
+                points += swept.drop_after_each((step - 1..MAX_POLLS).step_by(step), Some(round)).await?;
             }
             figures.add(swept.name, points)?;
             at += 1;
         }
-        figures.show(given, at)?;
+        figures.print_and_check(given, at)?;
         expect_eq(changed, changing.iter().copied().collect())
     }
 }
 
 /// The number of points at which calls were dropped: of all calls together, and of the call with the most points.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Figures {
+pub(crate) struct DropPointCounts {
     points: usize,
-    most: usize,
+    max_per_call: usize,
 }
 
-impl Figures {
+impl DropPointCounts {
     /// Adds the points of one call. Fails if there are none, because every call can be dropped before its first poll.
     pub(crate) fn add(&mut self, name: &str, points: usize) -> Verdict {
-        (self.points, self.most) = (self.points + points, self.most.max(points));
+        (self.points, self.max_per_call) = (self.points + points, self.max_per_call.max(points));
         expect(points > 0, format!("`{name}` was never dropped"))
     }
 
     /// Prints the figures if `AGENTSTORE_FIGURES` is set. Fails if there were fewer points than calls, or no calls.
-    pub(crate) fn show(self, given: &Given, calls: usize) -> Verdict {
-        let Self { points, most } = self;
+    pub(crate) fn print_and_check(self, given: &Given, calls: usize) -> Verdict {
+        let Self { points, max_per_call } = self;
         if env::var_os("AGENTSTORE_FIGURES").is_some() {
             let name = given.fixture().name();
-            let _unheard = writeln!(stderr(), "{name}: {calls} calls, {points} drop points, at most {most} per call");
+            let _ignored =
+                writeln!(stderr(), "{name}: {calls} calls, {points} drop points, at most {max_per_call} per call");
         }
         expect(points >= calls && calls > 0, format!("{points} drop points for {calls} calls"))
     }
@@ -148,16 +149,16 @@ struct CallSweep<'a, T> {
     given: &'a Given,
     at: usize,
     name: &'static str,
-    /// What `look` returns before the call, and after it.
-    ends: [String; 2],
+    /// What `describe` returns before the call, and after it.
+    before_and_after: [String; 2],
 }
 
-impl<'a, T: Target> CallSweep<'a, T> {
+impl<'a, T: SweepTarget> CallSweep<'a, T> {
     /// Makes the call number `at` and waits until it ends. Returns none if there is no such call.
     async fn begin(target: &'a Arc<T>, given: &'a Given, at: usize) -> Result<Option<Self>, Failure> {
         let t: ThreadId = id(&format!("t-{at}-whole"));
         let prepared = target.prepare(given, &t).await?;
-        let before = look(&**target, &t).await?;
+        let before = describe(&**target, &t).await?;
         let mut calls = target.calls(&t, &prepared);
         if at >= calls.len() {
             return Ok(None);
@@ -165,18 +166,18 @@ impl<'a, T: Target> CallSweep<'a, T> {
         let (name, call) = calls.swap_remove(at);
         // The sweep also tests calls that are refused, so the answer does not matter.
         let _ended = call.await;
-        let after = look(&**target, &t).await?;
-        Ok(Some(Self { target, given, at, name, ends: [before, after] }))
+        let after = describe(&**target, &t).await?;
+        Ok(Some(Self { target, given, at, name, before_and_after: [before, after] }))
     }
 
     /// Drops the call after each of these numbers of polls, each time on a new thread, until it ends before it is
     /// dropped. If `round` is given, another task makes calls meanwhile. Returns how often the call was dropped.
-    async fn at_polls(&self, all: impl Iterator<Item = usize>, round: Option<usize>) -> Result<usize, Failure> {
+    async fn drop_after_each(&self, all: impl Iterator<Item = usize>, round: Option<usize>) -> Result<usize, Failure> {
         for (points, polls) in all.enumerate() {
             let t: ThreadId = id(&format!("t-{}-{polls}-{round:?}", self.at));
             let beside = if round.is_some() { ", while another task made calls" } else { "" };
             let about = |failure: Failure| failure.about(format!("`{}` after {polls} polls{beside}", self.name));
-            if self.once(&t, polls, round.is_some()).await.map_err(about)? {
+            if self.drop_once(&t, polls, round.is_some()).await.map_err(about)? {
                 return Ok(points);
             }
         }
@@ -184,26 +185,26 @@ impl<'a, T: Target> CallSweep<'a, T> {
     }
 
     /// Drops the call after this number of polls. Returns whether it ended before it was dropped.
-    async fn once(&self, t: &ThreadId, polls: usize, is_beside: bool) -> Result<bool, Failure> {
+    async fn drop_once(&self, t: &ThreadId, polls: usize, with_other_calls: bool) -> Result<bool, Failure> {
         let prepared = self.target.prepare(self.given, t).await?;
-        let others = is_beside.then(|| BackgroundCalls::begin(self.target, t));
+        let others = with_other_calls.then(|| BackgroundCalls::begin(self.target, t));
         let (_, call) = self.target.calls(t, &prepared).swap_remove(self.at);
         // A refusal counts as an end. Such a call was also refused when `begin` made it.
         let ended = poll_then_drop(call, polls).await.map_or(true, |ended| ended.is_some());
-        let mut seen = look(&**self.target, t).await?;
+        let mut seen = describe(&**self.target, t).await?;
         tokio::time::sleep(SETTLE_DELAY).await;
-        let later = look(&**self.target, t).await?;
+        let later = describe(&**self.target, t).await?;
         if !ended && REVERTED_WHEN_UNANSWERED.contains(&self.name) {
-            self.taken_back(t).await?;
+            self.expect_reverted(t).await?;
             seen.clone_from(&later);
         }
         if let Some(others) = others {
             others.end().await?;
         }
-        let what = || format!("a read shows {seen}, a later read {later}, expected one of {:?}", self.ends);
+        let what = || format!("a read shows {seen}, a later read {later}, expected one of {:?}", self.before_and_after);
         expect(seen == later, format!("the dropped call took effect later: {}", what()))?;
-        expect(self.ends.contains(&later), what())?;
-        expect(!ended || seen == self.ends[1], format!("the call ended without its effect: {}", what()))?;
+        expect(self.before_and_after.contains(&later), what())?;
+        expect(!ended || seen == self.before_and_after[1], format!("the call ended without its effect: {}", what()))?;
         let (_, again) = self.target.calls(t, &prepared).swap_remove(self.at);
         let again = timeout(CALL_TIMEOUT, again).await;
         // The repeated call may be refused, because the dropped call may have taken effect.
@@ -213,9 +214,9 @@ impl<'a, T: Target> CallSweep<'a, T> {
     }
 
     /// Checks that the effect of the call is reverted within 10 s.
-    async fn taken_back(&self, t: &ThreadId) -> Verdict {
+    async fn expect_reverted(&self, t: &ThreadId) -> Verdict {
         for _ in 0..MAX_CHECKS {
-            if look(&**self.target, t).await? == self.ends[0] {
+            if describe(&**self.target, t).await? == self.before_and_after[0] {
                 return Ok(());
             }
             tokio::time::sleep(SETTLE_DELAY).await;
@@ -224,8 +225,8 @@ impl<'a, T: Target> CallSweep<'a, T> {
     }
 }
 
-async fn look(target: &impl Target, t: &ThreadId) -> Result<String, Failure> {
-    timeout(CALL_TIMEOUT, target.look(t)).await.map_err(|_| Failure::new("the next read does not return"))?
+async fn describe(target: &impl SweepTarget, t: &ThreadId) -> Result<String, Failure> {
+    timeout(CALL_TIMEOUT, target.describe(t)).await.map_err(|_| Failure::new("the next read does not return"))?
 }
 
 /// Another task that makes refused calls until [`end`](Self::end) stops it.
@@ -235,12 +236,12 @@ struct BackgroundCalls {
 }
 
 impl BackgroundCalls {
-    fn begin<T: Target>(target: &Arc<T>, t: &ThreadId) -> Self {
+    fn begin<T: SweepTarget>(target: &Arc<T>, t: &ThreadId) -> Self {
         let is_done = Arc::new(AtomicBool::new(false));
         let (target, t, done) = (Arc::clone(target), t.clone(), Arc::clone(&is_done));
         let task = tokio::spawn(async move {
             while !done.load(Ordering::SeqCst) {
-                target.interfere(&t).await;
+                target.make_refused_calls(&t).await;
                 tokio::task::yield_now().await;
             }
         });

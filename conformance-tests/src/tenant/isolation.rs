@@ -13,13 +13,13 @@ use super::names::TENANTS;
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq, expect_kind, expect_some},
-    given::{id, said, say_keyed},
+    given::{id, keyed_commit_with_message, message_entry},
     probe::probes,
 };
 
 /// Each tenant sees exactly its own records in every list, however similar the names of the tenants are. Records with
 /// equal ids in several tenants have no effect on each other.
-pub(super) async fn tenants_see_only_their_own(given: &Given) -> Verdict {
+pub(super) async fn tenants_see_only_their_own_records(given: &Given) -> Verdict {
     for probe in &probes(given.contract()) {
         let own = |at: usize| [format!("own-{at:02} {}", probe.name()), format!("same {}", probe.name())];
         let write = async |at: usize| probe.write_all(&given.tenant(TENANTS[at])?, &own(at)).await;
@@ -37,20 +37,20 @@ pub(super) async fn tenants_see_only_their_own(given: &Given) -> Verdict {
 /// The default tenant has the name `default`. All handles with the same name reach the same records.
 pub(super) async fn the_default_tenant_is_named_default(given: &Given) -> Verdict {
     expect_eq(TenantId::default_tenant().as_str(), "default")?;
-    let probe = crate::probe::first(given.contract());
+    let probe = crate::probe::first_probe(given.contract());
     probe.write(&given.stores()?, "x").await?;
     expect(probe.has(&given.tenant("default")?, "x").await?, "another handle does not find the record")?;
     expect(!probe.has(&given.tenant("Default")?, "x").await?, "a tenant with another name finds the record")
 }
 
 /// Writes a record of each type that has an id, with the same ids in every tenant.
-async fn fill(given: &Given, tenant: &str) -> Verdict {
+async fn write_one_of_each(given: &Given, tenant: &str) -> Verdict {
     if let Some(commits) = given.tenant(tenant)?.commits {
         let mut fields = ThreadFields::default();
         fields.resource_id = Some(id("resource"));
         let run = RunChange::new(id("run"), RunStatus::Running).with_agent(id("agent"));
         let commit = Commit::new(id("thread")).expecting(Expect::Absent).with_key(id("key")).creating(fields);
-        let commit = commit.entry(said("x").with_id(id("entry"))).with_run(run);
+        let commit = commit.entry(message_entry("x").with_id(id("entry"))).with_run(run);
         let receipt = commits.commit(commit.with_state(StateChange::new().set("k", store_core::Json::null()))).await?;
         expect_eq((receipt.version.number(), receipt.deduplicated), (1, false))?;
     }
@@ -62,21 +62,21 @@ async fn fill(given: &Given, tenant: &str) -> Verdict {
 
 /// Two tenants may use the same ids, keys and claims for all records. The calls of one tenant have no effect on the
 /// records of the other.
-pub(super) async fn the_same_ids_have_no_effect_on_each_other(given: &Given) -> Verdict {
-    fill(given, "acme").await?;
-    fill(given, "acme-corp").await?;
+pub(super) async fn equal_ids_in_two_tenants_are_independent(given: &Given) -> Verdict {
+    write_one_of_each(given, "acme").await?;
+    write_one_of_each(given, "acme-corp").await?;
     let (one, two) = (given.tenant("acme")?, given.tenant("acme-corp")?);
     if let (Some(first), Some(second)) = (&one.commits, &two.commits) {
-        threads_do_not_collide(&**first, &**second).await?;
+        check_threads_are_separate(&**first, &**second).await?;
     }
     if let (Some(first), Some(second)) = (&one.mailbox, &two.mailbox) {
-        dispatches_do_not_collide(&**first, &**second).await?;
+        check_dispatches_are_separate(&**first, &**second).await?;
     }
     Ok(())
 }
 
 /// Checks that changes to a dispatch of one tenant do not change the dispatch with the same id in the other tenant.
-async fn dispatches_do_not_collide(first: &dyn MailboxStore, second: &dyn MailboxStore) -> Verdict {
+async fn check_dispatches_are_separate(first: &dyn MailboxStore, second: &dyn MailboxStore) -> Verdict {
     let (work, before) = (id("work"), second.load_dispatch(&id("work")).await?);
     let claim = ClaimRequest::new(id("w"), Duration::from_secs(1)).of_dispatch(id("work"));
     let held = expect_some(first.claim(claim).await?.claimed.pop(), "dispatch")?;
@@ -92,18 +92,18 @@ async fn dispatches_do_not_collide(first: &dyn MailboxStore, second: &dyn Mailbo
 }
 
 /// Checks that changes to a thread of one tenant do not change the thread with the same id in the other tenant.
-async fn threads_do_not_collide(first: &dyn CommitCoordinator, second: &dyn CommitCoordinator) -> Verdict {
+async fn check_threads_are_separate(first: &dyn CommitCoordinator, second: &dyn CommitCoordinator) -> Verdict {
     let (thread, fence) = (id::<ThreadId>("thread"), |counter| {
         Fence::new(id("dispatch"), ClaimToken::new("token"), 0, ClaimNumber { incarnation: 0, counter })
     });
-    let _far = first.commit(say_keyed(&thread, "more", "x").fenced(fence(9))).await?;
-    let near = second.commit(say_keyed(&thread, "more", "other").fenced(fence(3))).await?;
-    expect_eq((near.version.number(), near.deduplicated), (2, false))?;
+    let _receipt = first.commit(keyed_commit_with_message(&thread, "more", "x").fenced(fence(9))).await?;
+    let receipt = second.commit(keyed_commit_with_message(&thread, "more", "other").fenced(fence(3))).await?;
+    expect_eq((receipt.version.number(), receipt.deduplicated), (2, false))?;
     first.threads().delete_thread(&thread, DeleteRequest::default()).await?;
     first.threads().purge_deleted(&Silent).await?;
     let kept = second.threads();
-    expect_eq(kept.load_thread(&thread).await?.map(|found| found.version), Some(near.version))?;
+    expect_eq(kept.load_thread(&thread).await?.map(|found| found.version), Some(receipt.version))?;
     expect(kept.load_run(&id("run")).await?.is_some(), "the other tenant's run is gone")?;
-    let again = second.commit(say_keyed(&thread, "more", "other")).await?;
+    let again = second.commit(keyed_commit_with_message(&thread, "more", "other")).await?;
     expect(again.deduplicated, "the other tenant's key is gone")
 }

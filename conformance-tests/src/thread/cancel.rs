@@ -2,7 +2,7 @@
 
 use crate::{
     Given, Verdict,
-    call::{reads, writes},
+    call::{read_calls, write_calls},
     sweep::{resolve_outcome, sweep},
 };
 
@@ -11,16 +11,16 @@ const CHANGING: [&str; 4] = ["create_thread", "update_thread", "delete_thread", 
 
 /// A read whose future is dropped at any await changes nothing and leaves nothing locked.
 pub(super) async fn a_dropped_read_leaves_nothing_locked(given: &Given) -> Verdict {
-    sweep(given, |stores, t, _| reads(&*stores.threads, t), &[]).await
+    sweep(given, |stores, t, _| read_calls(&*stores.threads, t), &[]).await
 }
 
 /// A write whose future is dropped at any await takes effect in full or not at all, and leaves nothing locked.
 pub(super) async fn a_dropped_write_is_all_or_nothing(given: &Given) -> Verdict {
-    sweep(given, |stores, t, _| writes(&*stores.threads, &*stores.commits, t), &CHANGING).await
+    sweep(given, |stores, t, _| write_calls(&*stores.threads, &*stores.commits, t), &CHANGING).await
 }
 
 /// If the answer to a write is lost, the caller can find out its outcome in the way that the documentation of the
 /// method describes.
 pub(super) async fn an_unknown_outcome_of_a_write_can_be_resolved(given: &Given) -> Verdict {
-    resolve_outcome(given, |stores, t, _| writes(&*stores.threads, &*stores.commits, t), &CHANGING).await
+    resolve_outcome(given, |stores, t, _| write_calls(&*stores.threads, &*stores.commits, t), &CHANGING).await
 }

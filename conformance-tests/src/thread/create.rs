@@ -6,12 +6,12 @@ use store_core::{ErrorKind, Json, NewThread, Thread, ThreadFields, ThreadId, Tim
 
 use crate::{
     Given, Verdict,
-    check::{exactly_one, expect, expect_eq, expect_kind, expect_kinds},
+    check::{expect, expect_eq, expect_exactly_one, expect_kind, expect_kinds},
     given::{id, race},
 };
 
 /// The draft of a thread with a resource, a title and metadata.
-fn full(name: &str) -> NewThread {
+fn draft_with_all_fields(name: &str) -> NewThread {
     let mut fields = ThreadFields::default();
     fields.resource_id = Some(id("user-7"));
     fields.title = Some("Ein \u{2028} Titel\u{0}".to_owned());
@@ -20,7 +20,7 @@ fn full(name: &str) -> NewThread {
 }
 
 /// Checks that a thread has the fields of its draft, and that its counters and lists are those of a new thread.
-fn is_new(thread: &Thread, new: &NewThread) -> Verdict {
+fn expect_new(thread: &Thread, new: &NewThread) -> Verdict {
     expect_eq((thread.version.number(), thread.revision.number(), thread.generation()), (0, 1, 1))?;
     expect_eq((&thread.head, &thread.latest_run, thread.open_runs.len(), thread.leaves), (&None, &None, 0, 0))?;
     let found = (&thread.id, &thread.resource_id, &thread.title, &thread.metadata);
@@ -32,15 +32,15 @@ fn is_new(thread: &Thread, new: &NewThread) -> Verdict {
 /// A new thread has version 0, revision 1, generation 1, no head, and the fields that were given.
 /// `load_thread` returns an equal thread.
 pub(super) async fn a_new_thread_is_loaded_as_it_was_created(given: &Given) -> Verdict {
-    let new = full("t");
+    let new = draft_with_all_fields("t");
     let made = given.threads()?.create_thread(new.clone()).await?;
-    is_new(&made, &new)?;
+    expect_new(&made, &new)?;
     expect_eq(given.thread(&new.id).await?, made)
 }
 
 /// After the store is closed and reopened, a thread is loaded with all its fields unchanged.
 pub(super) async fn a_new_thread_survives_a_reopen(given: &Given) -> Verdict {
-    let made = given.threads()?.create_thread(full("t")).await?;
+    let made = given.threads()?.create_thread(draft_with_all_fields("t")).await?;
     given.reopen().await?;
     expect_eq(given.thread(&made.id).await?, made)
 }
@@ -49,12 +49,12 @@ pub(super) async fn a_new_thread_survives_a_reopen(given: &Given) -> Verdict {
 /// thread does not change.
 pub(super) async fn an_id_in_use_is_refused(given: &Given) -> Verdict {
     let threads = given.threads()?;
-    let made = given.a_thread("t").await?;
-    for again in [NewThread::new(id("t")), full("t")] {
+    let made = given.create_empty_thread("t").await?;
+    for again in [NewThread::new(id("t")), draft_with_all_fields("t")] {
         expect_kind(threads.create_thread(again).await, ErrorKind::AlreadyExists)?;
     }
     expect_eq(given.thread(&made.id).await?, made)?;
-    given.a_log("u", &["x"]).await?;
+    given.create_thread_with_messages("u", &["x"]).await?;
     expect_kind(threads.create_thread(NewThread::new(id("u"))).await, ErrorKind::AlreadyExists)?;
     expect_eq(given.log(&id("u")).await?.len(), 1)
 }
@@ -68,7 +68,7 @@ pub(super) async fn concurrent_creations_have_one_winner(given: &Given) -> Verdi
             new.fields.title = Some(format!("title {at}"));
             async move { threads.create_thread(new).await }
         });
-        let (winner, losers) = exactly_one(made.await)?;
+        let (winner, losers) = expect_exactly_one(made.await)?;
         expect_kinds(losers, ErrorKind::AlreadyExists)?;
         expect_eq(given.thread(&name).await?, winner)?;
     }
@@ -76,10 +76,10 @@ pub(super) async fn concurrent_creations_have_one_winner(given: &Given) -> Verdi
 }
 
 /// `load_thread` returns none for an unknown id, even if similar ids exist.
-pub(super) async fn an_unknown_thread_is_none(given: &Given) -> Verdict {
+pub(super) async fn loading_an_unknown_thread_returns_none(given: &Given) -> Verdict {
     let threads = given.threads()?;
     expect_eq(threads.load_thread(&id("t")).await?, None)?;
-    given.a_thread("t").await?;
+    given.create_empty_thread("t").await?;
     for other in ["T", "t ", "t1", "%", "_", "*"] {
         expect_eq(threads.load_thread(&id(other)).await?, None)?;
     }
@@ -90,7 +90,7 @@ pub(super) async fn an_unknown_thread_is_none(given: &Given) -> Verdict {
 /// refused with `Invalid`.
 pub(super) async fn a_creation_time_can_be_given(given: &Given) -> Verdict {
     let threads = given.threads()?;
-    let now = given.a_thread("now").await?.created_at;
+    let now = given.create_empty_thread("now").await?.created_at;
     for (name, at) in [("past", now.saturating_sub(Duration::from_secs(86_400))), ("first", Timestamp::MIN)] {
         let mut new = NewThread::new(id(name));
         new.at = Some(at);

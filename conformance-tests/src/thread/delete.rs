@@ -11,55 +11,55 @@ use store_core::{
     Version,
 };
 
-use super::list::filtered;
+use super::list::matching_ids;
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind},
-    given::{id, said, say, say_keyed},
+    given::{commit_with_message, id, keyed_commit_with_message, message_entry},
 };
 
-const fn with(children: ChildStrategy) -> DeleteRequest {
+const fn delete_request(children: ChildStrategy) -> DeleteRequest {
     DeleteRequest { children, expect: Expect::Any }
 }
 
 /// Creates four threads, each with one entry: `top`, its children `left` and `right`, and `leaf`, which is a child of
 /// `left`.
-async fn a_family(given: &Given) -> Result<(), Failure> {
+async fn create_family(given: &Given) -> Result<(), Failure> {
     for (name, parent) in [("top", None), ("left", Some("top")), ("right", Some("top")), ("leaf", Some("left"))] {
         let mut fields = ThreadFields::default();
         fields.parent_thread_id = parent.map(id);
         given.threads()?.create_thread(NewThread::new(id(name)).with_fields(fields)).await?;
-        given.accept(say_keyed(&id(name), "k", "x")).await?;
+        given.expect_accepted(keyed_commit_with_message(&id(name), "k", "x")).await?;
     }
     Ok(())
 }
 
 /// Returns the ids of all threads.
-async fn all(given: &Given) -> Result<Vec<String>, Failure> {
-    filtered(given, ThreadFilter::default()).await
+async fn thread_ids(given: &Given) -> Result<Vec<String>, Failure> {
+    matching_ids(given, ThreadFilter::default()).await
 }
 
 /// With `Reject` the deletion of a thread with children is refused with `HasChildren`, which says how many children
 /// there are. A thread without children is deleted.
 pub(super) async fn reject_refuses_a_thread_with_children(given: &Given) -> Verdict {
-    a_family(given).await?;
+    create_family(given).await?;
     let threads = given.threads()?;
-    let refused = threads.delete_thread(&id("top"), with(ChildStrategy::Reject)).await;
+    let refused = threads.delete_thread(&id("top"), delete_request(ChildStrategy::Reject)).await;
     match expect_kind(refused, ErrorKind::HasChildren)?.detail() {
         Detail::HasChildren { count } => expect_eq(*count, 2)?,
         other => return Err(Failure::new(format!("{other:?}"))),
     }
-    expect_eq(all(given).await?, ["leaf", "left", "right", "top"])?;
-    let deletion = threads.delete_thread(&id("leaf"), with(ChildStrategy::Reject)).await?;
+    expect_eq(thread_ids(given).await?, ["leaf", "left", "right", "top"])?;
+    let deletion = threads.delete_thread(&id("leaf"), delete_request(ChildStrategy::Reject)).await?;
     expect_eq((deletion.deleted, deletion.detached), (vec![id("leaf")], vec![]))?;
-    threads.delete_thread(&id("left"), with(ChildStrategy::Reject)).await?;
-    expect_eq(all(given).await?, ["right", "top"])
+    threads.delete_thread(&id("left"), delete_request(ChildStrategy::Reject)).await?;
+    expect_eq(thread_ids(given).await?, ["right", "top"])
 }
 
 /// With `Detach`, the default, the children stay. They lose their parent, and their revision increases by
 /// one. Grandchildren do not change.
 pub(super) async fn detach_leaves_children_without_a_parent(given: &Given) -> Verdict {
-    a_family(given).await?;
+    create_family(given).await?;
     let before = [given.thread(&id("left")).await?, given.thread(&id("right")).await?];
     let leaf = given.thread(&id("leaf")).await?;
     let mut deletion = given.threads()?.delete_thread(&id("top"), DeleteRequest::default()).await?;
@@ -71,39 +71,39 @@ pub(super) async fn detach_leaves_children_without_a_parent(given: &Given) -> Ve
         expect_eq((after.version, after.head), (child.version, child.head))?;
     }
     expect_eq(given.thread(&leaf.id).await?, leaf)?;
-    expect_eq(all(given).await?, ["leaf", "left", "right"])
+    expect_eq(thread_ids(given).await?, ["leaf", "left", "right"])
 }
 
 /// With `Cascade` a thread and all its descendants are deleted, and no other thread.
 pub(super) async fn cascade_deletes_all_descendants(given: &Given) -> Verdict {
-    a_family(given).await?;
-    given.a_thread("alone").await?;
-    let mut deletion = given.threads()?.delete_thread(&id("left"), with(ChildStrategy::Cascade)).await?;
+    create_family(given).await?;
+    given.create_empty_thread("alone").await?;
+    let mut deletion = given.threads()?.delete_thread(&id("left"), delete_request(ChildStrategy::Cascade)).await?;
     deletion.deleted.sort();
     expect_eq((deletion.deleted, deletion.detached), (vec![id("leaf"), id("left")], vec![]))?;
-    expect_eq(all(given).await?, ["alone", "right", "top"])?;
-    given.threads()?.delete_thread(&id("top"), with(ChildStrategy::Cascade)).await?;
-    expect_eq(all(given).await?, ["alone"])?;
-    let given = &given.another().await?;
-    a_family(given).await?;
-    given.threads()?.delete_thread(&id("top"), with(ChildStrategy::Cascade)).await?;
-    expect_eq(all(given).await?, [""; 0])
+    expect_eq(thread_ids(given).await?, ["alone", "right", "top"])?;
+    given.threads()?.delete_thread(&id("top"), delete_request(ChildStrategy::Cascade)).await?;
+    expect_eq(thread_ids(given).await?, ["alone"])?;
+    let given = &given.open_another_store().await?;
+    create_family(given).await?;
+    given.threads()?.delete_thread(&id("top"), delete_request(ChildStrategy::Cascade)).await?;
+    expect_eq(thread_ids(given).await?, [""; 0])
 }
 
 /// A deletion that would change more threads than the limit allows is refused with `LimitExceeded` and changes nothing.
 /// A deletion that changes exactly as many threads as the limit is accepted.
-pub(super) async fn a_deletion_of_too_many_is_refused(given: &Given) -> Verdict {
+pub(super) async fn a_deletion_of_too_many_threads_is_refused(given: &Given) -> Verdict {
     for (limit, strategy, changed) in [(3, ChildStrategy::Cascade, 4), (2, ChildStrategy::Detach, 3)] {
         for (limit, fits) in [(limit, false), (changed, true)] {
             let given = &given.with_limits(|limits| limits.deletion_threads = limit).await?;
-            a_family(given).await?;
-            let ended = given.threads()?.delete_thread(&id("top"), with(strategy)).await;
+            create_family(given).await?;
+            let ended = given.threads()?.delete_thread(&id("top"), delete_request(strategy)).await;
             if fits {
                 ended?;
                 continue;
             }
             expect_kind(ended, ErrorKind::LimitExceeded)?;
-            expect_eq(all(given).await?, ["leaf", "left", "right", "top"])?;
+            expect_eq(thread_ids(given).await?, ["leaf", "left", "right", "top"])?;
             expect_eq(given.thread(&id("left")).await?.parent_thread_id, Some(id("top")))?;
         }
     }
@@ -114,18 +114,18 @@ pub(super) async fn a_deletion_of_too_many_is_refused(given: &Given) -> Verdict 
 pub(super) async fn a_deletion_becomes_visible_atomically(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for _ in 0..30 {
-        a_family(given).await?;
+        create_family(given).await?;
         let (done, reader) = (Arc::new(AtomicBool::new(false)), Arc::clone(&threads));
-        let seen = Arc::clone(&done);
+        let is_deleted = Arc::clone(&done);
         let reading = tokio::spawn(async move {
             let mut counts = Vec::new();
-            while !seen.load(Ordering::SeqCst) {
+            while !is_deleted.load(Ordering::SeqCst) {
                 counts.push(reader.list_threads(ThreadQuery::default()).await?.items.len());
                 tokio::task::yield_now().await;
             }
             Ok::<_, store_core::Error>(counts)
         });
-        let deleted = threads.delete_thread(&id("top"), with(ChildStrategy::Cascade)).await;
+        let deleted = threads.delete_thread(&id("top"), delete_request(ChildStrategy::Cascade)).await;
         done.store(true, Ordering::SeqCst);
         deleted?;
         let counts = reading.await.map_err(|panic| Failure::new(panic.to_string()))??;
@@ -138,24 +138,24 @@ pub(super) async fn a_deletion_becomes_visible_atomically(given: &Given) -> Verd
 /// When `purge_deleted` returns, no data of deleted threads is left, so that a second call removes nothing. Callers
 /// could not see that data even before the call.
 pub(super) async fn purging_leaves_nothing_behind(given: &Given) -> Verdict {
-    a_family(given).await?;
-    given.a_log("stays", &["x"]).await?;
+    create_family(given).await?;
+    given.create_thread_with_messages("stays", &["x"]).await?;
     let threads = given.threads()?;
-    threads.delete_thread(&id("top"), with(ChildStrategy::Cascade)).await?;
-    expect_eq(all(given).await?, ["stays"])?;
+    threads.delete_thread(&id("top"), delete_request(ChildStrategy::Cascade)).await?;
+    expect_eq(thread_ids(given).await?, ["stays"])?;
     threads.purge_deleted(&Silent).await?;
     expect_eq(threads.purge_deleted(&Silent).await?, 0)?;
-    expect_eq(all(given).await?, ["stays"])?;
+    expect_eq(thread_ids(given).await?, ["stays"])?;
     expect_eq(given.log(&id("stays")).await?.len(), 1)?;
-    let late = given.commits()?.commit(say_keyed(&id("top"), "late", "x")).await;
+    let late = given.commits()?.commit(keyed_commit_with_message(&id("top"), "late", "x")).await;
     expect_kind(late, ErrorKind::NotFound).map(drop)
 }
 
 /// A commit with a key, an entry, a run and a state change.
-fn everything(thread: &str) -> Commit {
+fn commit_with_all_parts(thread: &str) -> Commit {
     Commit::new(id(thread))
         .with_key(id("key"))
-        .entry(said("x").with_id(id("e")))
+        .entry(message_entry("x").with_id(id("e")))
         .with_run(RunChange::new(id("r"), RunStatus::Running).with_agent(id("agent")))
         .with_state(StateChange::new().set("k", Json::null()))
 }
@@ -163,8 +163,8 @@ fn everything(thread: &str) -> Commit {
 /// A deletion removes the entries, runs, state and commit keys of its thread, and nothing of any other thread.
 pub(super) async fn a_deletion_removes_everything_of_the_thread(given: &Given) -> Verdict {
     let threads = given.threads()?;
-    given.accept(everything("t")).await?;
-    given.accept(say_keyed(&id("other"), "key", "stays")).await?;
+    given.expect_accepted(commit_with_all_parts("t")).await?;
+    given.expect_accepted(keyed_commit_with_message(&id("other"), "key", "stays")).await?;
     threads.delete_thread(&id("t"), DeleteRequest::default()).await?;
     expect_eq(threads.load_entry(&id("t"), &id("e")).await?, None)?;
     expect_eq(threads.list_entries(&id("t"), EntryQuery::all()).await?.items, vec![])?;
@@ -173,10 +173,10 @@ pub(super) async fn a_deletion_removes_everything_of_the_thread(given: &Given) -
     expect_eq(threads.count_runs(&RunFilter::default()).await?, 0)?;
     let context = threads.load_context(&id("t"), ContextRequest::head()).await;
     expect_kind(context, ErrorKind::NotFound)?;
-    given.a_thread("t").await?;
+    given.create_empty_thread("t").await?;
     let anew = threads.load_context(&id("t"), ContextRequest::head()).await?;
     expect_eq((anew.state.len(), anew.latest_run, anew.thread.state_revision), (0, None, 0))?;
-    let receipt = given.commit(everything("t")).await?;
+    let receipt = given.commit(commit_with_all_parts("t")).await?;
     expect_eq((receipt.deduplicated, receipt.first_seq), (false, Some(1)))?;
     expect_eq(given.log(&id("other")).await?.len(), 1)
 }
@@ -189,8 +189,8 @@ pub(super) async fn a_deletion_can_be_guarded(given: &Given) -> Verdict {
     for expected in [Expect::Any, Expect::Absent, Expect::Version(Version::new(0, 1, 0))] {
         expect_kind(threads.delete_thread(&id("t"), guarded(expected)).await, ErrorKind::NotFound)?;
     }
-    let thread = given.a_thread("t").await?;
-    let receipt = given.commit(say(&id("t"), Expect::Version(thread.version), "x")).await?;
+    let thread = given.create_empty_thread("t").await?;
+    let receipt = given.commit(commit_with_message(&id("t"), Expect::Version(thread.version), "x")).await?;
     for stale in [Expect::Version(thread.version), Expect::Version(receipt.version.plus(1)), Expect::Absent] {
         expect_kind(threads.delete_thread(&id("t"), guarded(stale)).await, ErrorKind::Conflict)?;
     }

@@ -5,10 +5,10 @@ use store_core::{Commit, ErrorKind, Expect, Json, NewThread, ThreadFields, Threa
 use crate::{
     Failure, Given, Verdict,
     check::{expect_eq, expect_kind},
-    given::{id, said},
+    given::{id, message_entry},
 };
 
-fn titled(bytes: usize) -> ThreadFields {
+fn title_of_length(bytes: usize) -> ThreadFields {
     let mut fields = ThreadFields::default();
     fields.title = Some("x".repeat(bytes));
     fields
@@ -24,15 +24,15 @@ fn with_metadata(bytes: usize) -> ThreadFields {
 
 /// Checks that a creation, an update and a commit accept the fields if `fits` is true, and otherwise refuse them with
 /// `LimitExceeded`.
-async fn judged(given: &Given, name: &str, fields: ThreadFields, fits: bool) -> Verdict {
+async fn expect_fits(given: &Given, name: &str, fields: ThreadFields, fits: bool) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     let made = threads.create_thread(NewThread::new(id(name)).with_fields(fields.clone())).await.map(drop);
-    let target = given.a_thread(&format!("{name}-target")).await?;
+    let target = given.create_empty_thread(&format!("{name}-target")).await?;
     let mut patch = ThreadPatch::default();
     patch.title = Some(fields.title.clone());
     patch.metadata = fields.metadata.clone().into_iter().map(|(key, value)| (key, Some(value))).collect();
     let updated = threads.update_thread(&target.id, patch, Expect::Any).await.map(drop);
-    let commit = Commit::new(id(&format!("{name}-commit"))).expecting(Expect::Absent).entry(said("x"));
+    let commit = Commit::new(id(&format!("{name}-commit"))).expecting(Expect::Absent).entry(message_entry("x"));
     let committed = commits.commit(commit.creating(fields)).await.map(drop);
     for ended in [made, updated, committed] {
         if fits {
@@ -47,17 +47,17 @@ async fn judged(given: &Given, name: &str, fields: ThreadFields, fits: bool) -> 
 
 /// A title of 1 KiB is accepted, and one byte more is refused. The limit counts bytes, not characters.
 pub(super) async fn a_title_has_at_most_a_kibibyte(given: &Given) -> Verdict {
-    judged(given, "at", titled(1024), true).await?;
-    judged(given, "above", titled(1025), false).await?;
+    expect_fits(given, "at", title_of_length(1024), true).await?;
+    expect_fits(given, "above", title_of_length(1025), false).await?;
     let mut wide = ThreadFields::default();
     wide.title = Some("é".repeat(513));
-    judged(given, "wide", wide, false).await
+    expect_fits(given, "wide", wide, false).await
 }
 
 /// Metadata of 64 KiB in all is accepted. More is refused, even if an update adds only the last key.
 pub(super) async fn metadata_has_at_most_64_kibibytes(given: &Given) -> Verdict {
-    judged(given, "at", with_metadata(64 << 10), true).await?;
-    judged(given, "above", with_metadata((64 << 10) + 1), false).await?;
+    expect_fits(given, "at", with_metadata(64 << 10), true).await?;
+    expect_fits(given, "above", with_metadata((64 << 10) + 1), false).await?;
     let threads = given.threads()?;
     let before = given.thread(&id("at")).await?;
     let grown = ThreadPatch::default().with_metadata("more", Json::null());
@@ -68,8 +68,8 @@ pub(super) async fn metadata_has_at_most_64_kibibytes(given: &Given) -> Verdict 
 /// A store that was opened with smaller limits enforces them in the same way.
 pub(super) async fn smaller_limits_hold_in_the_same_way(given: &Given) -> Verdict {
     let small = &given.with_limits(|limits| (limits.text_bytes, limits.metadata_bytes) = (10, 20)).await?;
-    judged(small, "at", titled(10), true).await?;
-    judged(small, "above", titled(11), false).await?;
-    judged(small, "full", with_metadata(20), true).await?;
-    judged(small, "over", with_metadata(21), false).await
+    expect_fits(small, "at", title_of_length(10), true).await?;
+    expect_fits(small, "above", title_of_length(11), false).await?;
+    expect_fits(small, "full", with_metadata(20), true).await?;
+    expect_fits(small, "over", with_metadata(21), false).await
 }

@@ -10,19 +10,19 @@ use store_core::{
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq},
-    given::{id, say_keyed, walk},
+    given::{id, keyed_commit_with_message, walk},
 };
 
 /// All threads that a query finds, in the order of the query.
-pub(super) async fn listed(given: &Given, query: ThreadQuery) -> Result<Vec<Thread>, Failure> {
+pub(super) async fn find_threads(given: &Given, query: ThreadQuery) -> Result<Vec<Thread>, Failure> {
     let threads = &given.threads()?;
     walk(query.page.clone(), |page| threads.list_threads(query.clone().with_page(page))).await
 }
 
 /// The sorted ids of the threads that match a filter. Also checks that `count_threads` returns their number.
-pub(super) async fn filtered(given: &Given, filter: ThreadFilter) -> Result<Vec<String>, Failure> {
+pub(super) async fn matching_ids(given: &Given, filter: ThreadFilter) -> Result<Vec<String>, Failure> {
     let count = given.threads()?.count_threads(&filter).await?;
-    let found = listed(given, ThreadQuery::new(filter)).await?;
+    let found = find_threads(given, ThreadQuery::new(filter)).await?;
     expect_eq(usize::try_from(count), Ok(found.len()))?;
     let mut ids: Vec<_> = found.into_iter().map(|thread| thread.id.to_string()).collect();
     ids.sort();
@@ -30,7 +30,7 @@ pub(super) async fn filtered(given: &Given, filter: ThreadFilter) -> Result<Vec<
 }
 
 /// Creates a thread with a resource and the metadata key `k`. `at` is the time of its creation in milliseconds.
-async fn made(given: &Given, name: &str, at: u64, value: &str) -> Result<Thread, Failure> {
+async fn create_thread_at(given: &Given, name: &str, at: u64, value: &str) -> Result<Thread, Failure> {
     let mut fields = ThreadFields::default();
     fields.resource_id = Some(id(if at.is_multiple_of(2) { "even" } else { "odd" }));
     fields.metadata.insert("k".to_owned(), Json::parse(value)?);
@@ -41,11 +41,11 @@ async fn made(given: &Given, name: &str, at: u64, value: &str) -> Result<Thread,
 
 /// Creates the threads `a` to `e`. The times of their creation are given, from 1,000 to 5,001 milliseconds after the
 /// epoch.
-async fn five(given: &Given) -> Result<(), Failure> {
+async fn create_five_threads(given: &Given) -> Result<(), Failure> {
     for (name, at, value) in
         [("c", 3001, "1"), ("a", 1000, "1.0"), ("e", 5001, "\"1\""), ("b", 2000, "[1]"), ("d", 4000, "1")]
     {
-        made(given, name, at, value).await?;
+        create_thread_at(given, name, at, value).await?;
     }
     Ok(())
 }
@@ -63,7 +63,7 @@ fn millis(millis: u64) -> Option<Timestamp> {
 /// Threads are filtered by resource and by time of creation: `created_before` excludes the given time, and
 /// `created_after` includes it. A thread must match all filters that are given.
 pub(super) async fn threads_are_filtered_by_resource_and_creation(given: &Given) -> Verdict {
-    five(given).await?;
+    create_five_threads(given).await?;
     for (wanted, filter) in [
         ("abcde", ThreadFilter::default()),
         ("abd", filter(|f| f.resource_id = Some(id("even")))),
@@ -80,7 +80,7 @@ pub(super) async fn threads_are_filtered_by_resource_and_creation(given: &Given)
         ("", filter(|f| (f.created_after, f.created_before) = (millis(4000), millis(2000)))),
         ("", filter(|f| (f.created_after, f.created_before) = (millis(3001), millis(3001)))),
     ] {
-        expect_eq(filtered(given, filter.clone()).await?.concat(), wanted)
+        expect_eq(matching_ids(given, filter.clone()).await?.concat(), wanted)
             .map_err(|f| f.about(format!("{filter:?}")))?;
     }
     Ok(())
@@ -88,8 +88,8 @@ pub(super) async fn threads_are_filtered_by_resource_and_creation(given: &Given)
 
 /// A metadata filter compares the bytes of a value. A thread must match all filters that are given, so two different
 /// values for one key match no thread.
-pub(super) async fn filters_by_metadata(given: &Given) -> Verdict {
-    five(given).await?;
+pub(super) async fn threads_are_filtered_by_metadata(given: &Given) -> Verdict {
+    create_five_threads(given).await?;
     let pair = |key: &str, value: &str| (key.to_owned(), Json::parse(value).expect("json"));
     for (wanted, metadata) in [
         ("cd", vec![pair("k", "1")]),
@@ -103,7 +103,7 @@ pub(super) async fn filters_by_metadata(given: &Given) -> Verdict {
         ("", vec![pair("%", "1")]),
     ] {
         let filter = filter(|f| f.metadata.clone_from(&metadata));
-        expect_eq(filtered(given, filter).await?.concat(), wanted).map_err(|f| f.about(format!("{metadata:?}")))?;
+        expect_eq(matching_ids(given, filter).await?.concat(), wanted).map_err(|f| f.about(format!("{metadata:?}")))?;
     }
     Ok(())
 }
@@ -111,37 +111,37 @@ pub(super) async fn filters_by_metadata(given: &Given) -> Verdict {
 /// The filter by open runs considers the current status of the runs.
 pub(super) async fn threads_are_filtered_by_open_runs(given: &Given) -> Verdict {
     let open = |value| filter(|f| f.has_open_runs = Some(value));
-    given.a_thread("idle").await?;
+    given.create_empty_thread("idle").await?;
     let write = |status| Commit::new(id("busy")).with_run(RunChange::new(id("r"), status).with_agent(id("agent")));
-    given.accept(write(RunStatus::Created)).await?;
-    expect_eq(filtered(given, open(true)).await?, ["busy"])?;
-    expect_eq(filtered(given, open(false)).await?, ["idle"])?;
-    given.accept(write(RunStatus::done(RunOutcome::NaturalEnd))).await?;
-    expect_eq(filtered(given, open(true)).await?, [""; 0])?;
-    expect_eq(filtered(given, open(false)).await?, ["busy", "idle"])
+    given.expect_accepted(write(RunStatus::Created)).await?;
+    expect_eq(matching_ids(given, open(true)).await?, ["busy"])?;
+    expect_eq(matching_ids(given, open(false)).await?, ["idle"])?;
+    given.expect_accepted(write(RunStatus::done(RunOutcome::NaturalEnd))).await?;
+    expect_eq(matching_ids(given, open(true)).await?, [""; 0])?;
+    expect_eq(matching_ids(given, open(false)).await?, ["busy", "idle"])
 }
 
 /// The filters by last activity consider updates and commits: `active_before` excludes the given time, and
 /// `active_after` includes it.
-pub(super) async fn filters_by_activity(given: &Given) -> Verdict {
-    five(given).await?;
-    let now = given.a_log("now", &["x"]).await?.updated_at;
+pub(super) async fn threads_are_filtered_by_activity(given: &Given) -> Verdict {
+    create_five_threads(given).await?;
+    let now = given.create_thread_with_messages("now", &["x"]).await?.updated_at;
     given.threads()?.update_thread(&id("b"), ThreadPatch::default().with_title("x"), Expect::Any).await?;
-    given.accept(say_keyed(&id("d"), "k", "x")).await?;
+    given.expect_accepted(keyed_commit_with_message(&id("d"), "k", "x")).await?;
     let active = |after: Option<Timestamp>, before: Option<Timestamp>| {
         filter(|f| (f.active_after, f.active_before) = (after, before))
     };
     let names = |names: &str| names.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    expect_eq(filtered(given, active(Some(now), None)).await?, names("b d now"))?;
-    expect_eq(filtered(given, active(None, Some(now))).await?, names("a c e"))?;
-    expect_eq(filtered(given, active(millis(1000), millis(5001))).await?, names("a c"))?;
-    expect_eq(filtered(given, active(Some(now), Some(now))).await?, names("")[1..].to_vec())
+    expect_eq(matching_ids(given, active(Some(now), None)).await?, names("b d now"))?;
+    expect_eq(matching_ids(given, active(None, Some(now))).await?, names("a c e"))?;
+    expect_eq(matching_ids(given, active(millis(1000), millis(5001))).await?, names("a c"))?;
+    expect_eq(matching_ids(given, active(Some(now), Some(now))).await?, names("")[1..].to_vec())
 }
 
 /// Threads are listed by last activity or by creation, each in both directions. The default begins with the thread that
 /// was active last. The order by creation uses the creation time that the caller gave.
 pub(super) async fn threads_are_ordered_by_activity_or_creation(given: &Given) -> Verdict {
-    five(given).await?;
+    create_five_threads(given).await?;
     given.threads()?.update_thread(&id("b"), ThreadPatch::default().with_title("x"), Expect::Any).await?;
     let all = ThreadQuery::default;
     for (wanted, query) in [
@@ -151,7 +151,7 @@ pub(super) async fn threads_are_ordered_by_activity_or_creation(given: &Given) -
         ("abcde", all().ordered(ThreadOrder::Creation, Direction::Forward)),
         ("edcba", all().ordered(ThreadOrder::Creation, Direction::Backward)),
     ] {
-        let found: String = listed(given, query.clone()).await?.iter().map(|thread| thread.id.as_str()).collect();
+        let found: String = find_threads(given, query.clone()).await?.iter().map(|thread| thread.id.as_str()).collect();
         expect_eq(found, wanted).map_err(|failure| failure.about(format!("{query:?}")))?;
     }
     Ok(())
@@ -160,12 +160,13 @@ pub(super) async fn threads_are_ordered_by_activity_or_creation(given: &Given) -
 /// After a commit, its thread is the first one in the order by last activity.
 pub(super) async fn a_commit_moves_its_thread_to_the_front(given: &Given) -> Verdict {
     for name in ["a", "b", "c"] {
-        given.a_thread(name).await?;
+        given.create_empty_thread(name).await?;
         given.advance(Duration::from_millis(10)).await;
     }
-    let front = async || Ok::<_, Failure>(listed(given, ThreadQuery::default()).await?.swap_remove(0).id.to_string());
+    let front =
+        async || Ok::<_, Failure>(find_threads(given, ThreadQuery::default()).await?.swap_remove(0).id.to_string());
     for name in ["a", "c", "b", "a"] {
-        let receipt = given.commit(say_keyed(&id(name), &format!("k-{}", front().await?), "x")).await?;
+        let receipt = given.commit(keyed_commit_with_message(&id(name), &format!("k-{}", front().await?), "x")).await?;
         expect_eq(front().await?, name)?;
         expect_eq(given.thread(&id(name)).await?.updated_at, receipt.time)?;
         given.advance(Duration::from_millis(10)).await;
@@ -176,14 +177,17 @@ pub(super) async fn a_commit_moves_its_thread_to_the_front(given: &Given) -> Ver
 /// A commit sets `updated_at` to its own time, unless the old value is later. `updated_at` never decreases, even if a
 /// commit states an earlier time or store time was set back.
 pub(super) async fn activity_never_goes_back(given: &Given) -> Verdict {
-    let receipt = given.a_log("t", &["x"]).await?;
+    let receipt = given.create_thread_with_messages("t", &["x"]).await?;
     let before = given.thread(&id("t")).await?.updated_at;
     given
-        .accept(say_keyed(&id("t"), "old", "x").at(receipt.updated_at.saturating_sub(Duration::from_secs(60))))
+        .expect_accepted(
+            keyed_commit_with_message(&id("t"), "old", "x")
+                .at(receipt.updated_at.saturating_sub(Duration::from_secs(60))),
+        )
         .await?;
     expect_eq(given.thread(&id("t")).await?.updated_at, before)?;
     given.set_back(Duration::from_secs(3600)).await;
-    let late = given.commit(say_keyed(&id("t"), "back", "x")).await?;
+    let late = given.commit(keyed_commit_with_message(&id("t"), "back", "x")).await?;
     let after = given.thread(&id("t")).await?;
     expect(late.time >= receipt.updated_at, "the receipt's time went back")?;
     expect(after.updated_at >= before && after.created_at <= after.updated_at, "the thread's time went back")?;

@@ -1,9 +1,9 @@
 //! Cases about threads (promises TH of the contract).
 
+mod after_deletion;
 mod cancel;
 mod create;
 mod delete;
-mod deleted;
 mod limits;
 mod list;
 mod page;
@@ -11,22 +11,22 @@ mod parent;
 pub(crate) mod prune;
 mod update;
 
-/// Passes the list of the cases of this area to the macro `$then`. Each item of the list has the file, the case, the
-/// promises of the contract that the case shows, and what the case needs.
+/// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
+/// the promises of the contract that the case shows, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! thread {
-    ($then:ident $($with:tt)*) => {
-        $crate::$then! { [$($with)*] thread
+    ($callback:ident $($arguments:tt)*) => {
+        $crate::$callback! { [$($arguments)*] thread
             create: a_new_thread_is_loaded_as_it_was_created ["TH-1"] [];
             create: a_new_thread_survives_a_reopen ["TH-1", "PR-9"] [Reopen];
             create: an_id_in_use_is_refused ["TH-2"] [];
             create: concurrent_creations_have_one_winner ["TH-2"] [Race];
-            create: an_unknown_thread_is_none ["TH-3"] [];
+            create: loading_an_unknown_thread_returns_none ["TH-3"] [];
             create: a_creation_time_can_be_given ["TH-29"] [];
             update: an_update_keeps_fields_that_it_does_not_name ["TH-4"] [];
             update: metadata_is_patched_key_by_key ["TH-4"] [];
-            update: an_update_without_effect_raises_no_revision ["TH-5"] [];
+            update: an_update_without_effect_keeps_the_revision ["TH-5"] [];
             update: an_update_renews_the_time ["TH-5", "PR-5"] [Time];
             update: a_stale_update_is_refused ["TH-6"] [];
             update: concurrent_guarded_updates_have_one_winner ["TH-6"] [Race];
@@ -44,26 +44,26 @@ macro_rules! thread {
             parent: validate_parent_answers_as_an_update_would ["TH-30"] [];
             parent: children_are_listed_without_grandchildren ["TH-13", "TH-31"] [];
             list: threads_are_filtered_by_resource_and_creation ["TH-14", "TH-31", "PG-9"] [];
-            list: filters_by_metadata ["TH-14", "TH-31", "PG-9"] [];
+            list: threads_are_filtered_by_metadata ["TH-14", "TH-31", "PG-9"] [];
             list: threads_are_filtered_by_open_runs ["TH-14", "TH-31"] [];
-            list: filters_by_activity ["TH-14", "TH-31"] [];
+            list: threads_are_filtered_by_activity ["TH-14", "TH-31"] [];
             list: threads_are_ordered_by_activity_or_creation ["TH-15", "TH-29"] [];
             list: a_commit_moves_its_thread_to_the_front ["TH-16"] [Time];
             list: activity_never_goes_back ["TH-16", "PR-5", "PR-22"] [Time];
             delete: reject_refuses_a_thread_with_children ["TH-17"] [];
             delete: detach_leaves_children_without_a_parent ["TH-18"] [];
             delete: cascade_deletes_all_descendants ["TH-19"] [];
-            delete: a_deletion_of_too_many_is_refused ["TH-19", "ER-9"] [Limits];
+            delete: a_deletion_of_too_many_threads_is_refused ["TH-19", "ER-9"] [Limits];
             delete: a_deletion_becomes_visible_atomically ["TH-20", "PR-13"] [Race];
             delete: purging_leaves_nothing_behind ["TH-20"] [];
             delete: a_deletion_removes_everything_of_the_thread ["TH-21", "TH-24"] [];
             delete: a_deletion_can_be_guarded ["TH-22"] [];
-            deleted: a_late_write_does_not_restore_a_deleted_thread ["TH-23"] [];
-            deleted: a_deleted_thread_stays_deleted_after_a_reopen ["TH-23", "TH-24"] [Reopen];
-            deleted: a_write_racing_with_a_deletion_does_not_restore_the_thread ["TH-23"] [Race];
-            deleted: a_recreated_thread_is_a_different_thread ["TH-24"] [];
-            deleted: a_deletion_while_the_clock_is_behind_is_remembered ["TH-25", "PR-22"] [Time];
-            deleted: deleted_ids_are_remembered_for_thirty_days ["TH-25"] [Time];
+            after_deletion: a_late_write_does_not_restore_a_deleted_thread ["TH-23"] [];
+            after_deletion: a_deleted_thread_stays_deleted_after_a_reopen ["TH-23", "TH-24"] [Reopen];
+            after_deletion: a_write_racing_with_a_deletion_does_not_restore_the_thread ["TH-23"] [Race];
+            after_deletion: a_recreated_thread_is_a_different_thread ["TH-24"] [];
+            after_deletion: a_deletion_while_the_clock_is_behind_is_remembered ["TH-25", "PR-22"] [Time];
+            after_deletion: deleted_ids_are_remembered_for_thirty_days ["TH-25"] [Time];
             prune: idle_threads_are_pruned ["TH-26", "TH-23"] [Time];
             prune: a_fence_reset_does_not_count_as_a_write ["TH-26", "CM-42"] [Time];
             prune: threads_with_open_runs_are_not_pruned ["TH-26"] [Time];
@@ -80,7 +80,7 @@ macro_rules! thread {
             page: rare_entries_are_found_among_thousands ["PG-10"] [];
             page: an_empty_filter_list_matches_nothing ["PG-9"] [];
             page: a_cursor_is_bound_to_its_filters ["PG-6"] [];
-            page: long_names_can_be_walked ["PG-6"] [];
+            page: a_walk_continues_after_long_names ["PG-6"] [];
             limits: a_title_has_at_most_a_kibibyte ["ER-9"] [];
             limits: metadata_has_at_most_64_kibibytes ["ER-9"] [];
             limits: smaller_limits_hold_in_the_same_way ["ER-9", "ER-10"] [Limits];

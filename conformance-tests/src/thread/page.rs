@@ -11,23 +11,23 @@ use store_core::{
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind},
-    given::{id, said, say_keyed, walk},
+    given::{id, keyed_commit_with_message, message_entry, walk},
 };
 
-fn name(at: usize) -> String {
+fn thread_name(at: usize) -> String {
     format!("t-{at:02}")
 }
 
-async fn some_threads(given: &Given, count: usize) -> Verdict {
+async fn create_threads(given: &Given, count: usize) -> Verdict {
     for at in 0..count {
-        given.a_thread(&name(at)).await?;
+        given.create_empty_thread(&thread_name(at)).await?;
     }
     Ok(())
 }
 
 /// Returns the next page of a query, and changes `page` to the request for the page after it. After the last page,
 /// `page` has no limit.
-async fn next(given: &Given, query: &ThreadQuery, page: &mut PageRequest) -> Result<Option<Vec<Thread>>, Failure> {
+async fn next_page(given: &Given, query: &ThreadQuery, page: &mut PageRequest) -> Result<Option<Vec<Thread>>, Failure> {
     let found = given.threads()?.list_threads(query.clone().with_page(page.clone())).await?;
     if found.items.is_empty() && found.next.is_none() {
         return Ok(None);
@@ -44,10 +44,10 @@ async fn next(given: &Given, query: &ThreadQuery, page: &mut PageRequest) -> Res
 pub(super) async fn a_walk_with_deletions_between_pages_skips_nothing(given: &Given) -> Verdict {
     for order in [ThreadOrder::Creation, ThreadOrder::LastActivity] {
         for direction in [Direction::Forward, Direction::Backward] {
-            some_threads(given, 12).await?;
+            create_threads(given, 12).await?;
             let query = ThreadQuery::default().ordered(order, direction);
             let (mut found, mut page) = (Vec::new(), PageRequest::first(3));
-            while let Some(items) = next(given, &query, &mut page).await? {
+            while let Some(items) = next_page(given, &query, &mut page).await? {
                 let last = items.last().map(|thread| thread.id.clone());
                 found.extend(items.into_iter().map(|thread| thread.id));
                 if let Some(last) = last {
@@ -60,7 +60,8 @@ pub(super) async fn a_walk_with_deletions_between_pages_skips_nothing(given: &Gi
             let once: BTreeSet<ThreadId> = found.iter().cloned().collect();
             expect_eq((found.len(), once.len()), (12, 12))?;
             for at in 0..12 {
-                let _gone = given.threads()?.delete_thread(&id(&name(at)), store_core::DeleteRequest::default()).await;
+                let _gone =
+                    given.threads()?.delete_thread(&id(&thread_name(at)), store_core::DeleteRequest::default()).await;
             }
         }
     }
@@ -70,23 +71,23 @@ pub(super) async fn a_walk_with_deletions_between_pages_skips_nothing(given: &Gi
 /// A walk by last activity returns no thread twice, and returns each thread that was not written during the walk
 /// exactly once.
 pub(super) async fn a_walk_by_activity_gives_each_thread_once(given: &Given) -> Verdict {
-    some_threads(given, 12).await?;
+    create_threads(given, 12).await?;
     for (round, direction) in [Direction::Backward, Direction::Forward].into_iter().enumerate() {
         let query = ThreadQuery::default().ordered(ThreadOrder::LastActivity, direction);
-        let written = [name(0), name(5), name(11)];
+        let written = [thread_name(0), thread_name(5), thread_name(11)];
         let (mut found, mut page) = (Vec::new(), PageRequest::first(2));
         for between in 0..40 {
-            let Some(items) = next(given, &query, &mut page).await? else { break };
+            let Some(items) = next_page(given, &query, &mut page).await? else { break };
             found.extend(items.into_iter().map(|thread| thread.id.to_string()));
             if page.limit.is_none() {
                 break;
             }
             let key = format!("{round}-{between}");
-            given.accept(say_keyed(&id(&written[between % 3]), &key, "x")).await?;
+            given.expect_accepted(keyed_commit_with_message(&id(&written[between % 3]), &key, "x")).await?;
         }
         let once: BTreeSet<_> = found.iter().cloned().collect();
         expect_eq(found.len(), once.len()).map_err(|failure| failure.about(format!("{direction:?} {found:?}")))?;
-        let all = (0..12).map(name).filter(|name| !written.contains(name)).all(|name| once.contains(&name));
+        let all = (0..12).map(thread_name).filter(|name| !written.contains(name)).all(|name| once.contains(&name));
         expect(all, format!("{direction:?}: a thread without writes is missing: {found:?}"))?;
     }
     Ok(())
@@ -95,28 +96,28 @@ pub(super) async fn a_walk_by_activity_gives_each_thread_once(given: &Given) -> 
 /// An ascending walk by last activity leaves out the threads that were written after its first page. It therefore ends
 /// even if writes continue, and even if store time does not advance.
 pub(super) async fn an_ascending_walk_by_activity_ends(given: &Given) -> Verdict {
-    some_threads(given, 6).await?;
+    create_threads(given, 6).await?;
     let query = ThreadQuery::default().ordered(ThreadOrder::LastActivity, Direction::Forward);
     let (mut found, mut page) = (Vec::new(), PageRequest::first(1));
     for between in 0..30 {
-        let Some(items) = next(given, &query, &mut page).await? else { break };
+        let Some(items) = next_page(given, &query, &mut page).await? else { break };
         found.extend(items.into_iter().map(|thread| thread.id.to_string()));
         if page.limit.is_none() {
             break;
         }
         let title = ThreadPatch::default().with_title(format!("{between}"));
-        given.threads()?.update_thread(&id(&name(0)), title, Expect::Any).await?;
+        given.threads()?.update_thread(&id(&thread_name(0)), title, Expect::Any).await?;
         // If store time does not advance, this thread comes after all others in the order.
-        given.a_thread(&format!("u-{between}")).await?;
+        given.create_empty_thread(&format!("u-{between}")).await?;
     }
-    expect_eq(found, (0..6).map(name).collect::<Vec<_>>())
+    expect_eq(found, (0..6).map(thread_name).collect::<Vec<_>>())
 }
 
 /// Filters are applied before the limit: all pages of a filtered walk together have exactly the threads that match, in
 /// order.
 pub(super) async fn filters_apply_before_the_limit(given: &Given) -> Verdict {
     for at in 0..40 {
-        let new = given.a_thread(&name(at)).await?;
+        let new = given.create_empty_thread(&thread_name(at)).await?;
         if at % 13 == 0 {
             let patch = ThreadPatch::default().with_metadata("k", store_core::Json::null());
             given.threads()?.update_thread(&new.id, patch, Expect::Any).await?;
@@ -127,7 +128,7 @@ pub(super) async fn filters_apply_before_the_limit(given: &Given) -> Verdict {
     filter.metadata.push(("k".to_owned(), store_core::Json::null()));
     for limit in [1, 2, 3, 1000] {
         let query = ThreadQuery::new(filter.clone()).ordered(ThreadOrder::Creation, Direction::Forward);
-        let found = super::list::listed(given, query.with_page(PageRequest::first(limit))).await?;
+        let found = super::list::find_threads(given, query.with_page(PageRequest::first(limit))).await?;
         let ids: Vec<_> = found.iter().map(|thread| thread.id.as_str()).collect();
         expect_eq(ids, ["t-00", "t-13", "t-26", "t-39"])?;
     }
@@ -139,9 +140,11 @@ pub(super) async fn filters_apply_before_the_limit(given: &Given) -> Verdict {
 pub(super) async fn rare_entries_are_found_among_thousands(given: &Given) -> Verdict {
     for batch in 0..12 {
         let rare = NewEntry::new(Message::assistant("rare")).with_id(id(&format!("rare-{batch}")));
-        let many = (0..999).map(|_| said("x"));
+        let many = (0..999).map(|_| message_entry("x"));
         let commit = Commit::new(id("t")).with_key(id(&format!("{batch}"))).entries(many);
-        given.accept(if batch % 5 == 0 { commit.entry(rare) } else { commit.entry(said("x")) }).await?;
+        given
+            .expect_accepted(if batch % 5 == 0 { commit.entry(rare) } else { commit.entry(message_entry("x")) })
+            .await?;
     }
     let threads = &given.threads()?;
     for direction in [Direction::Forward, Direction::Backward] {
@@ -162,9 +165,9 @@ pub(super) async fn rare_entries_are_found_among_thousands(given: &Given) -> Ver
 
 /// A filter with an empty list of values matches nothing.
 pub(super) async fn an_empty_filter_list_matches_nothing(given: &Given) -> Verdict {
-    given.a_log("t", &["x"]).await?;
+    given.create_thread_with_messages("t", &["x"]).await?;
     let run = store_core::RunChange::new(id("r"), store_core::RunStatus::Running).with_agent(id("agent"));
-    given.accept(Commit::new(id("t")).with_run(run)).await?;
+    given.expect_accepted(Commit::new(id("t")).with_run(run)).await?;
     let threads = given.threads()?;
     let mut entries = EntryQuery::all();
     for (kinds, wanted) in [(Some(vec![]), 0), (Some(vec![BodyKind::Message]), 1), (None, 1)] {
@@ -182,10 +185,10 @@ pub(super) async fn an_empty_filter_list_matches_nothing(given: &Given) -> Verdi
 
 /// A cursor is bound to the filters of its list: with other filters it is refused with `InvalidCursor`.
 pub(super) async fn a_cursor_is_bound_to_its_filters(given: &Given) -> Verdict {
-    some_threads(given, 5).await?;
+    create_threads(given, 5).await?;
     let first = given.threads()?.list_threads(ThreadQuery::default().with_page(PageRequest::first(2))).await?;
     let page = PageRequest::first(2).after(first.next.ok_or_else(|| Failure::new("the page has no cursor"))?);
-    let now = given.thread(&id(&name(0))).await?.created_at;
+    let now = given.thread(&id(&thread_name(0))).await?.created_at;
     let mut filters = vec![ThreadFilter::default(); 5];
     filters[0].resource_id = Some(id("r"));
     filters[1].has_open_runs = Some(false);
@@ -202,11 +205,11 @@ pub(super) async fn a_cursor_is_bound_to_its_filters(given: &Given) -> Verdict {
 
 /// A walk can continue after a snapshot whose name is as long as a label may be. Even then the cursor is at most 1 KiB
 /// long.
-pub(super) async fn long_names_can_be_walked(given: &Given) -> Verdict {
+pub(super) async fn a_walk_continues_after_long_names(given: &Given) -> Verdict {
     let names: Vec<_> = (0..4).map(|at| format!("{}{at}", "é".repeat(511))).collect();
     for name in &names {
         let body = NewBody::Checkpoint { number: None, label: Some(name.clone()) };
-        given.accept(Commit::new(id("t")).with_key(id(&name[1020..])).entry(NewEntry::new(body))).await?;
+        given.expect_accepted(Commit::new(id("t")).with_key(id(&name[1020..])).entry(NewEntry::new(body))).await?;
     }
     let threads = &given.threads()?;
     let page = threads.list_snapshots(&id("t"), PageRequest::first(1)).await?;

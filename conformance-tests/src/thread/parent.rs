@@ -9,35 +9,35 @@ use store_core::{
 
 use crate::{
     Failure, Given, Verdict,
-    check::{exactly_one, expect, expect_eq, expect_kind},
-    given::{id, race_two, said},
+    check::{expect, expect_eq, expect_exactly_one, expect_kind},
+    given::{id, message_entry, race_two},
 };
 
-fn below(parent: &str) -> ThreadFields {
+fn fields_with_parent(parent: &str) -> ThreadFields {
     let mut fields = ThreadFields::default();
     fields.parent_thread_id = Some(id(parent));
     fields
 }
 
-fn child(name: &str, parent: &str) -> NewThread {
-    NewThread::new(id(name)).with_fields(below(parent))
+fn new_child(name: &str, parent: &str) -> NewThread {
+    NewThread::new(id(name)).with_fields(fields_with_parent(parent))
 }
 
-fn move_below(parent: &str) -> ThreadPatch {
+fn patch_with_parent(parent: &str) -> ThreadPatch {
     ThreadPatch::default().with_parent(Some(id(parent)))
 }
 
 /// Creates `length` threads: `t-0`, its child `t-1`, the child `t-2` of that child, and so on.
-async fn a_line(given: &Given, length: usize) -> Result<(), Failure> {
-    given.a_thread("t-0").await?;
+async fn create_chain(given: &Given, length: usize) -> Result<(), Failure> {
+    given.create_empty_thread("t-0").await?;
     for at in 1..length {
-        given.threads()?.create_thread(child(&format!("t-{at}"), &format!("t-{}", at - 1))).await?;
+        given.threads()?.create_thread(new_child(&format!("t-{at}"), &format!("t-{}", at - 1))).await?;
     }
     Ok(())
 }
 
 /// Checks that an error is `NotFound` and names this parent.
-fn names(error: &store_core::Error, parent: &str) -> Verdict {
+fn expect_names_parent(error: &store_core::Error, parent: &str) -> Verdict {
     match error.detail() {
         Detail::NotFound { what } => expect_eq(what.id.as_str(), parent),
         other => Err(Failure::new(format!("found {other:?}, wanted `NotFound`"))),
@@ -48,41 +48,45 @@ fn names(error: &store_core::Error, parent: &str) -> Verdict {
 /// with `NotFound`. The error names the parent, and nothing is created.
 pub(super) async fn a_parent_must_exist(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
-    let thread = given.a_thread("t").await?;
-    names(&expect_kind(threads.create_thread(child("c", "gone")).await, ErrorKind::NotFound)?, "gone")?;
-    let moved = threads.update_thread(&thread.id, move_below("gone"), Expect::Any).await;
-    names(&expect_kind(moved, ErrorKind::NotFound)?, "gone")?;
-    let commit = || Commit::new(id("c")).expecting(Expect::Absent).entry(said("x"));
-    let refused = commits.commit(commit().creating(below("gone"))).await;
-    names(&expect_kind(refused, ErrorKind::NotFound)?, "gone")?;
+    let thread = given.create_empty_thread("t").await?;
+    expect_names_parent(
+        &expect_kind(threads.create_thread(new_child("c", "gone")).await, ErrorKind::NotFound)?,
+        "gone",
+    )?;
+    let moved = threads.update_thread(&thread.id, patch_with_parent("gone"), Expect::Any).await;
+    expect_names_parent(&expect_kind(moved, ErrorKind::NotFound)?, "gone")?;
+    let commit = || Commit::new(id("c")).expecting(Expect::Absent).entry(message_entry("x"));
+    let refused = commits.commit(commit().creating(fields_with_parent("gone"))).await;
+    expect_names_parent(&expect_kind(refused, ErrorKind::NotFound)?, "gone")?;
     expect_eq(threads.load_thread(&id("c")).await?, None)?;
     expect_eq(given.thread(&thread.id).await?, thread)?;
-    given.accept(commit().creating(below("t"))).await?;
+    given.expect_accepted(commit().creating(fields_with_parent("t"))).await?;
     expect_eq(given.thread(&id("c")).await?.parent_thread_id, Some(id("t")))
 }
 
 /// If the thread of a commit already exists, the parent in `create` is ignored, even if no thread has that id.
 pub(super) async fn a_commit_to_a_thread_ignores_its_parent(given: &Given) -> Verdict {
-    let thread = given.a_thread("t").await?;
-    let commit = Commit::new(id("t")).expecting(Expect::Version(thread.version)).entry(said("x"));
-    given.accept(commit.creating(below("gone"))).await?;
+    let thread = given.create_empty_thread("t").await?;
+    let commit = Commit::new(id("t")).expecting(Expect::Version(thread.version)).entry(message_entry("x"));
+    given.expect_accepted(commit.creating(fields_with_parent("gone"))).await?;
     expect_eq(given.thread(&thread.id).await?.parent_thread_id, None)
 }
 
 /// A parent that would make a thread its own ancestor, directly or through other threads, is refused with `Invalid`.
 pub(super) async fn a_thread_is_never_its_own_ancestor(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
-    a_line(given, 40).await?;
+    create_chain(given, 40).await?;
     for below in ["t-0", "t-1", "t-2", "t-39"] {
-        let refused = threads.update_thread(&id("t-0"), move_below(below), Expect::Any).await;
+        let refused = threads.update_thread(&id("t-0"), patch_with_parent(below), Expect::Any).await;
         expect_kind(refused, ErrorKind::Invalid)?;
     }
-    expect_kind(threads.create_thread(child("s", "s")).await, ErrorKind::Invalid)?;
-    let own = Commit::new(id("s")).expecting(Expect::Absent).entry(said("x")).creating(below("s"));
+    expect_kind(threads.create_thread(new_child("s", "s")).await, ErrorKind::Invalid)?;
+    let own =
+        Commit::new(id("s")).expecting(Expect::Absent).entry(message_entry("x")).creating(fields_with_parent("s"));
     expect_kind(commits.commit(own).await, ErrorKind::Invalid)?;
     expect_eq(given.thread(&id("t-0")).await?.parent_thread_id, None)?;
     expect_eq(threads.load_thread(&id("s")).await?, None)?;
-    let moved = threads.update_thread(&id("t-39"), move_below("t-0"), Expect::Any).await?;
+    let moved = threads.update_thread(&id("t-39"), patch_with_parent("t-0"), Expect::Any).await?;
     expect_eq(moved.parent_thread_id, Some(id("t-0")))
 }
 
@@ -91,14 +95,14 @@ pub(super) async fn two_concurrent_updates_create_no_cycle(given: &Given) -> Ver
     let threads = given.threads()?;
     for round in 0..40 {
         let (a, b) = (format!("a-{round}"), format!("b-{round}"));
-        given.a_thread(&a).await?;
-        given.a_thread(&b).await?;
+        given.create_empty_thread(&a).await?;
+        given.create_empty_thread(&b).await?;
         let update = |child: &str, parent: &str| {
-            let (threads, child, patch) = (Arc::clone(&threads), id::<ThreadId>(child), move_below(parent));
+            let (threads, child, patch) = (Arc::clone(&threads), id::<ThreadId>(child), patch_with_parent(parent));
             async move { threads.update_thread(&child, patch, Expect::Any).await }
         };
         let (one, two) = race_two(update(&a, &b), update(&b, &a)).await;
-        let (_winner, losers) = exactly_one(vec![one, two])?;
+        let (_winner, losers) = expect_exactly_one(vec![one, two])?;
         for loser in losers {
             expect_kind::<()>(Err(loser), ErrorKind::Invalid)?;
         }
@@ -115,10 +119,11 @@ pub(super) async fn three_concurrent_updates_create_no_cycle(given: &Given) -> V
     for round in 0..20 {
         let name = |at: usize| format!("t-{round}-{}", at % 3);
         for at in 0..3 {
-            given.a_thread(&name(at)).await?;
+            given.create_empty_thread(&name(at)).await?;
         }
         let ends = crate::given::race(3, |at| {
-            let (threads, own, patch) = (Arc::clone(&threads), id::<ThreadId>(&name(at)), move_below(&name(at + 1)));
+            let (threads, own, patch) =
+                (Arc::clone(&threads), id::<ThreadId>(&name(at)), patch_with_parent(&name(at + 1)));
             async move { threads.update_thread(&own, patch, Expect::Any).await }
         });
         let refused: Vec<_> = ends.await.into_iter().filter_map(Result::err).collect();
@@ -135,9 +140,9 @@ pub(super) async fn a_child_created_during_a_deletion_is_never_orphaned(given: &
     let strategies = [ChildStrategy::Detach, ChildStrategy::Cascade, ChildStrategy::Reject];
     for round in 0..60 {
         let (parent, name) = (format!("p-{round}"), format!("c-{round}"));
-        given.a_thread(&parent).await?;
+        given.create_empty_thread(&parent).await?;
         let request = DeleteRequest { children: strategies[round % 3], ..DeleteRequest::default() };
-        let (new, deleting) = (child(&name, &parent), id::<ThreadId>(&parent));
+        let (new, deleting) = (new_child(&name, &parent), id::<ThreadId>(&parent));
         let (one, two) = (Arc::clone(&threads), Arc::clone(&threads));
         let made = async move { one.create_thread(new).await };
         let deleted = async move { two.delete_thread(&deleting, request).await };
@@ -162,8 +167,8 @@ pub(super) async fn a_detached_child_is_not_deleted_with_its_parent(given: &Give
     let threads = given.threads()?;
     for round in 0..60 {
         let (parent, name) = (format!("p-{round}"), format!("c-{round}"));
-        given.a_thread(&parent).await?;
-        threads.create_thread(child(&name, &parent)).await?;
+        given.create_empty_thread(&parent).await?;
+        threads.create_thread(new_child(&name, &parent)).await?;
         let request = DeleteRequest { children: ChildStrategy::Cascade, ..DeleteRequest::default() };
         let (leaving, deleting) = (id::<ThreadId>(&name), id::<ThreadId>(&parent));
         let (one, two) = (Arc::clone(&threads), Arc::clone(&threads));
@@ -187,13 +192,13 @@ pub(super) async fn a_detached_child_is_not_deleted_with_its_parent(given: &Give
 /// `validate_parent` returns the same error as an update would, or none, and changes nothing.
 pub(super) async fn validate_parent_answers_as_an_update_would(given: &Given) -> Verdict {
     let threads = given.threads()?;
-    a_line(given, 4).await?;
+    create_chain(given, 4).await?;
     let all = ["t-0", "t-1", "t-2", "t-3", "gone"];
     for (thread, parent) in all.iter().flat_map(|a| all.map(|b| (*a, b))) {
         let before = threads.load_thread(&id(thread)).await?;
         let said = threads.validate_parent(&id(thread), &id(parent)).await;
         expect_eq(threads.load_thread(&id(thread)).await?, before.clone())?;
-        let done = threads.update_thread(&id(thread), move_below(parent), Expect::Any).await;
+        let done = threads.update_thread(&id(thread), patch_with_parent(parent), Expect::Any).await;
         let kinds =
             (said.as_ref().err().map(store_core::Error::kind), done.as_ref().err().map(store_core::Error::kind));
         expect_eq(kinds.0, kinds.1).map_err(|failure| failure.about(format!("{thread} below {parent}")))?;
@@ -208,9 +213,9 @@ pub(super) async fn validate_parent_answers_as_an_update_would(given: &Given) ->
 /// The filter `parent: Root` finds the threads without a parent. The filter `parent: Of` finds the children of a
 /// thread, but not the children of these children.
 pub(super) async fn children_are_listed_without_grandchildren(given: &Given) -> Verdict {
-    a_line(given, 3).await?;
-    given.threads()?.create_thread(child("other", "t-0")).await?;
-    given.a_thread("alone").await?;
+    create_chain(given, 3).await?;
+    given.threads()?.create_thread(new_child("other", "t-0")).await?;
+    given.create_empty_thread("alone").await?;
     for (parent, wanted) in [
         (ParentFilter::Root, vec!["alone", "t-0"]),
         (ParentFilter::Of(id("t-0")), vec!["other", "t-1"]),
@@ -220,7 +225,7 @@ pub(super) async fn children_are_listed_without_grandchildren(given: &Given) -> 
     ] {
         let mut filter = ThreadFilter::default();
         filter.parent = Some(parent);
-        expect_eq(super::list::filtered(given, filter).await?, wanted)?;
+        expect_eq(super::list::matching_ids(given, filter).await?, wanted)?;
     }
     Ok(())
 }

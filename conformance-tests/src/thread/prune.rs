@@ -7,17 +7,17 @@ use store_core::{
     RunStatus, ThreadFields, ThreadFilter, ThreadPatch,
 };
 
-use super::list::filtered;
+use super::list::matching_ids;
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind},
-    given::{id, race_two, say_keyed},
+    given::{id, keyed_commit_with_message, race_two},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// A request to prune at most 1,000 threads that were not written for the time `idle`.
-pub(crate) const fn idle_for(idle: Duration) -> PruneRequest {
+pub(crate) const fn prune_request(idle: Duration) -> PruneRequest {
     PruneRequest { idle, limit: 1000, dry_run: false }
 }
 
@@ -30,12 +30,12 @@ async fn prune(given: &Given, request: PruneRequest) -> Result<(Vec<String>, boo
 }
 
 /// Returns the ids of the threads that exist.
-async fn left(given: &Given) -> Result<Vec<String>, Failure> {
-    filtered(given, ThreadFilter::default()).await
+async fn remaining_threads(given: &Given) -> Result<Vec<String>, Failure> {
+    matching_ids(given, ThreadFilter::default()).await
 }
 
 /// Creates the thread `name` with this parent.
-async fn below(given: &Given, name: &str, parent: &str) -> Verdict {
+async fn create_child(given: &Given, name: &str, parent: &str) -> Verdict {
     let mut fields = ThreadFields::default();
     fields.parent_thread_id = Some(id(parent));
     given.threads()?.create_thread(NewThread::new(id(name)).with_fields(fields)).await?;
@@ -46,74 +46,74 @@ async fn below(given: &Given, name: &str, parent: &str) -> Verdict {
 /// an update since.
 pub(super) async fn idle_threads_are_pruned(given: &Given) -> Verdict {
     for name in ["old", "committed", "updated"] {
-        given.a_log(name, &["x"]).await?;
+        given.create_thread_with_messages(name, &["x"]).await?;
     }
     given.advance(2 * HOUR).await;
-    given.accept(say_keyed(&id("committed"), "k", "y")).await?;
+    given.expect_accepted(keyed_commit_with_message(&id("committed"), "k", "y")).await?;
     given.threads()?.update_thread(&id("updated"), ThreadPatch::default().with_title("x"), Expect::Any).await?;
-    given.a_thread("new").await?;
-    expect_eq(prune(given, idle_for(3 * HOUR)).await?, (vec![], false))?;
-    expect_eq(prune(given, idle_for(HOUR)).await?, (vec!["old".to_owned()], false))?;
-    expect_eq(left(given).await?, ["committed", "new", "updated"])?;
+    given.create_empty_thread("new").await?;
+    expect_eq(prune(given, prune_request(3 * HOUR)).await?, (vec![], false))?;
+    expect_eq(prune(given, prune_request(HOUR)).await?, (vec!["old".to_owned()], false))?;
+    expect_eq(remaining_threads(given).await?, ["committed", "new", "updated"])?;
     expect_eq(given.log(&id("old")).await?, vec![])?;
-    let late = given.commits()?.commit(say_keyed(&id("old"), "late", "x")).await;
+    let late = given.commits()?.commit(keyed_commit_with_message(&id("old"), "late", "x")).await;
     expect_kind(late, ErrorKind::NotFound).map(drop)
 }
 
 /// Resetting the fence of a thread does not count as a write, so that an idle thread is still pruned afterwards.
 pub(super) async fn a_fence_reset_does_not_count_as_a_write(given: &Given) -> Verdict {
     let claim = Fence::new(id("dispatch"), ClaimToken::new("token"), 1, ClaimNumber { incarnation: 1, counter: 1 });
-    given.accept(say_keyed(&id("t"), "k", "x").fenced(claim)).await?;
+    given.expect_accepted(keyed_commit_with_message(&id("t"), "k", "x").fenced(claim)).await?;
     given.advance(2 * HOUR).await;
     given.threads()?.reset_fence(&id("t")).await?;
-    expect_eq(prune(given, idle_for(HOUR)).await?.0, ["t"])
+    expect_eq(prune(given, prune_request(HOUR)).await?.0, ["t"])
 }
 
 /// A thread with an open run is not pruned. After the run is done, the thread can be pruned.
 pub(super) async fn threads_with_open_runs_are_not_pruned(given: &Given) -> Verdict {
     let write = |status| Commit::new(id("t")).with_run(RunChange::new(id("r"), status).with_agent(id("agent")));
-    given.accept(write(RunStatus::Running)).await?;
+    given.expect_accepted(write(RunStatus::Running)).await?;
     given.advance(2 * HOUR).await;
-    expect_eq(prune(given, idle_for(HOUR)).await?, (vec![], false))?;
-    given.accept(write(RunStatus::done(RunOutcome::NaturalEnd))).await?;
+    expect_eq(prune(given, prune_request(HOUR)).await?, (vec![], false))?;
+    given.expect_accepted(write(RunStatus::done(RunOutcome::NaturalEnd))).await?;
     given.advance(2 * HOUR).await;
-    expect_eq(prune(given, idle_for(HOUR)).await?.0, ["t"])
+    expect_eq(prune(given, prune_request(HOUR)).await?.0, ["t"])
 }
 
 /// A thread is not pruned while one of its children is not idle. If all threads of a family are idle, all of them are
 /// pruned, if necessary by several calls.
 pub(super) async fn threads_whose_children_stay_are_not_pruned(given: &Given) -> Verdict {
     for (parent, child) in [("kept", "busy"), ("gone", "idle")] {
-        given.a_thread(parent).await?;
-        below(given, child, parent).await?;
+        given.create_empty_thread(parent).await?;
+        create_child(given, child, parent).await?;
     }
     given.advance(2 * HOUR).await;
-    given.accept(say_keyed(&id("busy"), "k", "x")).await?;
+    given.expect_accepted(keyed_commit_with_message(&id("busy"), "k", "x")).await?;
     for _ in 0..4 {
-        prune(given, idle_for(HOUR)).await?;
+        prune(given, prune_request(HOUR)).await?;
     }
-    expect_eq(left(given).await?, ["busy", "kept"])?;
+    expect_eq(remaining_threads(given).await?, ["busy", "kept"])?;
     expect_eq(given.thread(&id("busy")).await?.parent_thread_id, Some(id("kept")))
 }
 
 /// A dry run returns the list of threads that the prune then deletes, and changes nothing.
 pub(super) async fn a_dry_run_gives_the_same_list(given: &Given) -> Verdict {
     for name in ["a", "b", "c"] {
-        given.a_log(name, &["x"]).await?;
+        given.create_thread_with_messages(name, &["x"]).await?;
     }
-    below(given, "d", "a").await?;
+    create_child(given, "d", "a").await?;
     // One child of `b` is idle. The other child stays, and so does `b`.
-    below(given, "e", "b").await?;
-    below(given, "f", "b").await?;
+    create_child(given, "e", "b").await?;
+    create_child(given, "f", "b").await?;
     given.advance(2 * HOUR).await;
-    given.a_thread("new").await?;
-    given.accept(say_keyed(&id("f"), "k", "x")).await?;
-    let before = left(given).await?;
-    let dry = prune(given, PruneRequest { dry_run: true, ..idle_for(HOUR) }).await?;
-    expect_eq(left(given).await?, before)?;
+    given.create_empty_thread("new").await?;
+    given.expect_accepted(keyed_commit_with_message(&id("f"), "k", "x")).await?;
+    let before = remaining_threads(given).await?;
+    let dry = prune(given, PruneRequest { dry_run: true, ..prune_request(HOUR) }).await?;
+    expect_eq(remaining_threads(given).await?, before)?;
     expect_eq(given.log(&id("a")).await?.len(), 1)?;
     expect_eq(&dry.0, &["a", "c", "d", "e"].map(str::to_owned))?;
-    expect_eq(prune(given, idle_for(HOUR)).await?, dry)
+    expect_eq(prune(given, prune_request(HOUR)).await?, dry)
 }
 
 /// A thread that is written after `prune_threads` chose it, but before its deletion, is not pruned: no acknowledged
@@ -121,20 +121,20 @@ pub(super) async fn a_dry_run_gives_the_same_list(given: &Given) -> Verdict {
 pub(super) async fn a_thread_written_meanwhile_is_not_pruned(given: &Given) -> Verdict {
     for round in 0..30 {
         let name = format!("t-{round}");
-        let before = given.a_log(&name, &["x"]).await?;
+        let before = given.create_thread_with_messages(&name, &["x"]).await?;
         given.advance(2 * HOUR).await;
         let (threads, commits) = (given.threads()?, given.commits()?);
-        let commit = crate::given::say(&id(&name), Expect::Version(before.version), "late");
+        let commit = crate::given::commit_with_message(&id(&name), Expect::Version(before.version), "late");
         let pruning = Arc::clone(&threads);
         let (written, pruned) = race_two(async move { commits.commit(commit).await }, async move {
-            pruning.prune_threads(idle_for(HOUR)).await
+            pruning.prune_threads(prune_request(HOUR)).await
         })
         .await;
-        let taken = pruned?.threads.contains(&id(&name));
-        let there = threads.load_thread(&id(&name)).await?.is_some();
-        expect(there != taken, "a thread that is listed as pruned exists, or another one is missing")?;
+        let is_listed = pruned?.threads.contains(&id(&name));
+        let exists = threads.load_thread(&id(&name)).await?.is_some();
+        expect(exists != is_listed, "a thread that is listed as pruned exists, or another one is missing")?;
         match written {
-            Ok(_) => expect(there, "an acknowledged write was pruned")?,
+            Ok(_) => expect(exists, "an acknowledged write was pruned")?,
             Err(error) => drop(expect_kind::<()>(Err(error), ErrorKind::NotFound)?),
         }
     }
@@ -144,47 +144,49 @@ pub(super) async fn a_thread_written_meanwhile_is_not_pruned(given: &Given) -> V
 /// For pruning, a write counts at the store time at which it is made, and not at the time that it states. Threads that
 /// were just imported are therefore not pruned.
 pub(super) async fn an_import_counts_as_a_write(given: &Given) -> Verdict {
-    let now = given.a_log("now", &["x"]).await?.updated_at;
+    let now = given.create_thread_with_messages("now", &["x"]).await?.updated_at;
     let mut new = NewThread::new(id("made"));
     new.at = Some(now.saturating_sub(48 * HOUR));
     given.threads()?.create_thread(new).await?;
-    given.accept(say_keyed(&id("committed"), "k", "x").at(now.saturating_sub(48 * HOUR))).await?;
-    expect_eq(prune(given, idle_for(24 * HOUR)).await?, (vec![], false))?;
-    expect_eq(left(given).await?, ["committed", "made", "now"])
+    given
+        .expect_accepted(keyed_commit_with_message(&id("committed"), "k", "x").at(now.saturating_sub(48 * HOUR)))
+        .await?;
+    expect_eq(prune(given, prune_request(24 * HOUR)).await?, (vec![], false))?;
+    expect_eq(remaining_threads(given).await?, ["committed", "made", "now"])
 }
 
 /// Imported threads with old times do not prevent the pruning of idle threads, even if the imported threads come first
 /// in the order by time.
 pub(super) async fn an_import_does_not_protect_idle_threads(given: &Given) -> Verdict {
     for name in ["a", "b"] {
-        given.a_thread(name).await?;
+        given.create_empty_thread(name).await?;
     }
     given.advance(48 * HOUR).await;
-    let now = given.a_thread("now").await?.created_at;
+    let now = given.create_empty_thread("now").await?.created_at;
     for (name, hours) in [("older", 100), ("between", 48)] {
         let mut new = NewThread::new(id(name));
         new.at = Some(now.saturating_sub(hours * HOUR));
         given.threads()?.create_thread(new).await?;
     }
-    expect_eq(prune(given, PruneRequest { limit: 2, ..idle_for(24 * HOUR) }).await?.0, ["a", "b"])?;
-    expect_eq(left(given).await?, ["between", "now", "older"])
+    expect_eq(prune(given, PruneRequest { limit: 2, ..prune_request(24 * HOUR) }).await?.0, ["a", "b"])?;
+    expect_eq(remaining_threads(given).await?, ["between", "now", "older"])
 }
 
 /// A call prunes at most `limit` threads, and says whether there are more. A limit outside of 1 to 1,000 is refused
 /// with `Invalid`.
 pub(super) async fn at_most_limit_threads_are_pruned(given: &Given) -> Verdict {
     for at in 0..5 {
-        given.a_thread(&format!("t-{at}")).await?;
+        given.create_empty_thread(&format!("t-{at}")).await?;
     }
     given.advance(2 * HOUR).await;
     for limit in [0, 1001, u32::MAX] {
-        let refused = given.threads()?.prune_threads(PruneRequest { limit, ..idle_for(HOUR) }).await;
+        let refused = given.threads()?.prune_threads(PruneRequest { limit, ..prune_request(HOUR) }).await;
         expect_kind(refused, ErrorKind::Invalid)?;
     }
-    let two = PruneRequest { limit: 2, ..idle_for(HOUR) };
+    let two = PruneRequest { limit: 2, ..prune_request(HOUR) };
     for (wanted, more) in [(2, true), (2, true), (1, false), (0, false)] {
         let (pruned, found) = prune(given, two).await?;
         expect_eq((pruned.len(), found), (wanted, more))?;
     }
-    expect_eq(left(given).await?, [""; 0])
+    expect_eq(remaining_threads(given).await?, [""; 0])
 }

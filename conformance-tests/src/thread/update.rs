@@ -8,21 +8,21 @@ use store_core::{
 
 use crate::{
     Failure, Given, Verdict,
-    check::{exactly_one, expect, expect_eq, expect_kind, expect_kinds},
-    given::{id, race, say},
+    check::{expect, expect_eq, expect_exactly_one, expect_kind, expect_kinds},
+    given::{commit_with_message, id, race},
 };
 
 fn json(text: &str) -> Json {
     Json::parse(text).expect("json")
 }
 
-fn titled(title: &str) -> ThreadPatch {
+fn patch_with_title(title: &str) -> ThreadPatch {
     ThreadPatch::default().with_title(title)
 }
 
 /// Creates a thread with a resource, a title, a parent and two metadata keys.
-async fn a_full_thread(given: &Given) -> Result<Thread, Failure> {
-    given.a_thread("parent").await?;
+async fn create_full_thread(given: &Given) -> Result<Thread, Failure> {
+    given.create_empty_thread("parent").await?;
     let mut fields = ThreadFields::default();
     fields.resource_id = Some(id("r"));
     fields.parent_thread_id = Some(id("parent"));
@@ -34,11 +34,11 @@ async fn a_full_thread(given: &Given) -> Result<Thread, Failure> {
 /// An update changes the fields that it names, and no other fields.
 pub(super) async fn an_update_keeps_fields_that_it_does_not_name(given: &Given) -> Verdict {
     let threads = given.threads()?;
-    let before = a_full_thread(given).await?;
+    let before = create_full_thread(given).await?;
     let mut wanted = before.clone();
     let mut cleared = ThreadPatch::default();
     (cleared.resource_id, cleared.title) = (Some(None), Some(None));
-    for patch in [titled("after"), ThreadPatch::default().with_parent(None), cleared] {
+    for patch in [patch_with_title("after"), ThreadPatch::default().with_parent(None), cleared] {
         let updated = threads.update_thread(&before.id, patch.clone(), Expect::Any).await?;
         if let Some(title) = patch.title {
             wanted.title = title;
@@ -60,7 +60,7 @@ pub(super) async fn an_update_keeps_fields_that_it_does_not_name(given: &Given) 
 /// is not an error.
 pub(super) async fn metadata_is_patched_key_by_key(given: &Given) -> Verdict {
     let threads = given.threads()?;
-    let before = a_full_thread(given).await?;
+    let before = create_full_thread(given).await?;
     let mut patch = ThreadPatch::default().with_metadata("c", json("3")).with_metadata("b", json("null"));
     patch.metadata.insert("a".to_owned(), None);
     patch.metadata.insert("missing".to_owned(), None);
@@ -73,10 +73,10 @@ pub(super) async fn metadata_is_patched_key_by_key(given: &Given) -> Verdict {
 
 /// An update increases the revision by one and does not change the version. An update that changes nothing keeps the
 /// revision, the version and the time of the thread.
-pub(super) async fn an_update_without_effect_raises_no_revision(given: &Given) -> Verdict {
+pub(super) async fn an_update_without_effect_keeps_the_revision(given: &Given) -> Verdict {
     let threads = given.threads()?;
-    let before = a_full_thread(given).await?;
-    let mut same = titled("before").with_parent(Some(id("parent"))).with_metadata("a", json("1"));
+    let before = create_full_thread(given).await?;
+    let mut same = patch_with_title("before").with_parent(Some(id("parent"))).with_metadata("a", json("1"));
     same.resource_id = Some(Some(id("r")));
     same.metadata.insert("missing".to_owned(), None);
     for nothing in [ThreadPatch::default(), same] {
@@ -84,7 +84,7 @@ pub(super) async fn an_update_without_effect_raises_no_revision(given: &Given) -
         expect_eq(&after, &before)?;
         expect_eq(given.thread(&before.id).await?, before.clone())?;
     }
-    let after = threads.update_thread(&before.id, titled("after"), Expect::Any).await?;
+    let after = threads.update_thread(&before.id, patch_with_title("after"), Expect::Any).await?;
     expect_eq(after.revision, before.revision.plus(1))?;
     expect_eq(after.version, before.version)
 }
@@ -92,11 +92,11 @@ pub(super) async fn an_update_without_effect_raises_no_revision(given: &Given) -
 /// An update sets `updated_at` to store time and keeps `created_at`. An update that changes nothing keeps both.
 pub(super) async fn an_update_renews_the_time(given: &Given) -> Verdict {
     let threads = given.threads()?;
-    let before = given.a_thread("t").await?;
+    let before = given.create_empty_thread("t").await?;
     given.advance(Duration::from_secs(5)).await;
     let same = threads.update_thread(&before.id, ThreadPatch::default(), Expect::Any).await?;
     expect_eq(same.updated_at, before.updated_at)?;
-    let after = threads.update_thread(&before.id, titled("x"), Expect::Any).await?;
+    let after = threads.update_thread(&before.id, patch_with_title("x"), Expect::Any).await?;
     expect_eq(after.created_at, before.created_at)?;
     expect(after.updated_at >= before.updated_at.saturating_add(Duration::from_secs(5)), "`updated_at` is too early")?;
     expect_eq(given.thread(&before.id).await?, after)
@@ -106,18 +106,18 @@ pub(super) async fn an_update_renews_the_time(given: &Given) -> Verdict {
 /// exist.
 pub(super) async fn a_stale_update_is_refused(given: &Given) -> Verdict {
     let threads = given.threads()?;
-    let first = given.a_thread("t").await?;
-    let second = threads.update_thread(&first.id, titled("x"), Expect::Version(first.revision)).await?;
+    let first = given.create_empty_thread("t").await?;
+    let second = threads.update_thread(&first.id, patch_with_title("x"), Expect::Version(first.revision)).await?;
     let (number, generation) = (second.revision.number(), second.generation());
     let others = [number - 1, number + 1, 0, u64::MAX].map(|number| Version::new(number, generation, 0));
     let foreign = [Version::new(number, generation + 1, 0), Version::new(number, generation, 1)];
     for stale in others.into_iter().chain(foreign) {
-        for patch in [titled("y"), ThreadPatch::default()] {
+        for patch in [patch_with_title("y"), ThreadPatch::default()] {
             let refused = threads.update_thread(&first.id, patch, Expect::Version(stale)).await;
             expect_kind(refused, ErrorKind::Conflict)?;
         }
     }
-    expect_kind(threads.update_thread(&first.id, titled("y"), Expect::Absent).await, ErrorKind::Conflict)?;
+    expect_kind(threads.update_thread(&first.id, patch_with_title("y"), Expect::Absent).await, ErrorKind::Conflict)?;
     expect_eq(given.thread(&first.id).await?, second)
 }
 
@@ -125,14 +125,14 @@ pub(super) async fn a_stale_update_is_refused(given: &Given) -> Verdict {
 /// `Conflict`.
 pub(super) async fn concurrent_guarded_updates_have_one_winner(given: &Given) -> Verdict {
     let threads = given.threads()?;
-    let mut thread = given.a_thread("t").await?;
+    let mut thread = given.create_empty_thread("t").await?;
     for round in 0..50 {
         let guard = Expect::Version(thread.revision);
         let updated = race(4, |at| {
-            let (threads, patch) = (Arc::clone(&threads), titled(&format!("{round}-{at}")));
+            let (threads, patch) = (Arc::clone(&threads), patch_with_title(&format!("{round}-{at}")));
             async move { threads.update_thread(&id("t"), patch, guard).await }
         });
-        let (winner, losers) = exactly_one(updated.await)?;
+        let (winner, losers) = expect_exactly_one(updated.await)?;
         expect_kinds(losers, ErrorKind::Conflict)?;
         expect_eq(winner.revision, thread.revision.plus(1))?;
         expect_eq(given.thread(&thread.id).await?, winner.clone())?;
@@ -144,7 +144,7 @@ pub(super) async fn concurrent_guarded_updates_have_one_winner(given: &Given) ->
 /// If concurrent updates have no guard and name different metadata keys, all of them take effect. Each increases the
 /// revision by one.
 pub(super) async fn unguarded_updates_of_different_keys_all_take_effect(given: &Given) -> Verdict {
-    let (threads, thread) = (given.threads()?, given.a_thread("t").await?);
+    let (threads, thread) = (given.threads()?, given.create_empty_thread("t").await?);
     let updated = race(8, |task| {
         let threads = Arc::clone(&threads);
         async move {
@@ -165,7 +165,7 @@ pub(super) async fn unguarded_updates_of_different_keys_all_take_effect(given: &
 pub(super) async fn an_update_of_an_unknown_thread_is_refused(given: &Given) -> Verdict {
     let threads = given.threads()?;
     for expected in [Expect::Any, Expect::Absent, Expect::Version(Version::new(1, 1, 0))] {
-        for patch in [ThreadPatch::default(), titled("x")] {
+        for patch in [ThreadPatch::default(), patch_with_title("x")] {
             expect_kind(threads.update_thread(&id("t"), patch, expected).await, ErrorKind::NotFound)?;
         }
     }
@@ -175,13 +175,13 @@ pub(super) async fn an_update_of_an_unknown_thread_is_refused(given: &Given) -> 
 /// No update makes the guard of a commit fail, and no commit makes the guard of an update fail.
 pub(super) async fn updates_and_commits_do_not_affect_each_others_guards(given: &Given) -> Verdict {
     let threads = given.threads()?;
-    let thread = given.a_thread("t").await?;
-    threads.update_thread(&thread.id, titled("x"), Expect::Any).await?;
-    let receipt = given.commit(say(&thread.id, Expect::Version(thread.version), "a")).await?;
+    let thread = given.create_empty_thread("t").await?;
+    threads.update_thread(&thread.id, patch_with_title("x"), Expect::Any).await?;
+    let receipt = given.commit(commit_with_message(&thread.id, Expect::Version(thread.version), "a")).await?;
     let after = given.thread(&thread.id).await?;
     expect_eq((after.version, after.revision), (receipt.version, thread.revision.plus(1)))?;
     let guard = Expect::Version(thread.revision.plus(1));
-    let updated = threads.update_thread(&thread.id, titled("y"), guard).await?;
+    let updated = threads.update_thread(&thread.id, patch_with_title("y"), guard).await?;
     expect_eq((updated.version, updated.head), (receipt.version, receipt.head))
 }
 
@@ -189,16 +189,16 @@ pub(super) async fn updates_and_commits_do_not_affect_each_others_guards(given: 
 /// the version.
 pub(super) async fn concurrent_updates_and_commits_all_take_effect(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
-    let thread = given.a_thread("t").await?;
+    let thread = given.create_empty_thread("t").await?;
     let written = race(8, |task| {
         let (threads, commits): (Arc<dyn ThreadRunStore>, _) = (Arc::clone(&threads), Arc::clone(&commits));
         async move {
             for at in 0..15 {
                 let (name, key): (ThreadId, _) = (id("t"), format!("{task}-{at}"));
                 if task % 2 == 0 {
-                    threads.update_thread(&name, titled(&key), Expect::Any).await?;
+                    threads.update_thread(&name, patch_with_title(&key), Expect::Any).await?;
                 } else {
-                    let _receipt = commits.commit(crate::given::say_keyed(&name, &key, "x")).await?;
+                    let _receipt = commits.commit(crate::given::keyed_commit_with_message(&name, &key, "x")).await?;
                 }
             }
             Result::Ok(())

@@ -14,7 +14,7 @@ use tokio::runtime::Builder;
 
 /// The histories are short, because the model searches all of its data in each call.
 const COMMITS: GuardedCommits =
-    GuardedCommits { operations: 3_000, tasks: 16, threads: 2, unknown_once_in: 66, seed: 1, keeps: false };
+    GuardedCommits { operations: 3_000, tasks: 16, threads: 2, unknown_once_in: 66, seed: 1, saves_history: false };
 const EVENTS: EventOrder = EventOrder { events: 1_500, writers: 8, threads: 2, seed: 1 };
 
 const CLAIMS: RacingClaims = RacingClaims { dispatches: 400, threads: 40, consumers: 16, seed: 1 };
@@ -23,10 +23,10 @@ const LISTS: LongLists = LongLists { events: 1_200, threads: 300 };
 const EDGES: LeaseEdges = LeaseEdges { rounds: 60 };
 const JUMPS: JumpingClock = JumpingClock { dispatches: 200, threads: 20, workers: 16 };
 const ABANDONED_WORK: AbandonedWork = AbandonedWork { dispatches: 200, threads: 20, workers: 8, seed: 1 };
-const WHOLE: CommitAtomicity = CommitAtomicity { commits: 200, threads: 2, readers: 4, seed: 1 };
+const ATOMICITY: CommitAtomicity = CommitAtomicity { commits: 200, threads: 2, readers: 4, seed: 1 };
 
 #[test]
-fn histories_of_the_model_are_right() {
+fn histories_of_the_model_pass() {
     println!("{}", run(COMMITS.run(crate::fixture())));
     println!("{}", run(EVENTS.run(crate::fixture())));
     println!("{}", run(CLAIMS.run(crate::fixture())));
@@ -35,15 +35,15 @@ fn histories_of_the_model_are_right() {
     println!("{}", run(EDGES.run(crate::fixture())));
     println!("{}", run(JUMPS.run(crate::fixture())));
     println!("{}", run(ABANDONED_WORK.run(crate::fixture())));
-    println!("{}", run(WHOLE.run(crate::fixture())));
+    println!("{}", run(ATOMICITY.run(crate::fixture())));
 }
 
 /// Bugs of claims are visible in which worker holds which dispatch.
 #[test]
 fn histories_of_claims_find_broken_stores() {
-    reject(Bug::BusyThreadsGiveMore, |store| CLAIMS.run(store));
+    expect_rejected(Bug::BusyThreadsGiveMore, |store| CLAIMS.run(store));
     for bug in [Bug::TokenUnchecked, Bug::ClaimUnchecked] {
-        reject(bug, |store| HOLDERS.run(store));
+        expect_rejected(bug, |store| HOLDERS.run(store));
     }
 }
 
@@ -51,16 +51,16 @@ fn histories_of_claims_find_broken_stores() {
 #[test]
 fn histories_of_leases_find_broken_stores() {
     for bug in [Bug::TokenUnchecked, Bug::LeaseJudgedEarly] {
-        reject(bug, |store| EDGES.run(store));
+        expect_rejected(bug, |store| EDGES.run(store));
     }
-    reject(Bug::SettledFirst, |store| JUMPS.run(store));
-    reject(Bug::BusyThreadsGiveMore, |store| ABANDONED_WORK.run(store));
+    expect_rejected(Bug::SettledFirst, |store| JUMPS.run(store));
+    expect_rejected(Bug::BusyThreadsGiveMore, |store| ABANDONED_WORK.run(store));
 }
 
 /// A commit that takes effect in two steps is visible to a reader that reads its parts one after the other.
 #[test]
-fn histories_of_whole_commits_find_broken_stores() {
-    reject(Bug::SettledFirst, |store| WHOLE.run(store));
+fn histories_of_atomicity_find_broken_stores() {
+    expect_rejected(Bug::SettledFirst, |store| ATOMICITY.run(store));
 }
 
 /// Bugs of commits are visible in the history of the commits.
@@ -75,7 +75,7 @@ fn histories_of_commits_find_broken_stores() {
         Bug::RefusedKeyStays,
         Bug::StaleRead,
     ] {
-        reject(bug, |store| COMMITS.run(store));
+        expect_rejected(bug, |store| COMMITS.run(store));
     }
 }
 
@@ -83,7 +83,7 @@ fn histories_of_commits_find_broken_stores() {
 #[test]
 fn histories_of_events_find_broken_stores() {
     for bug in [Bug::EventsSeenLater, Bug::SubscriberSkips, Bug::NowIsEarlier] {
-        reject(bug, |store| EVENTS.run(store));
+        expect_rejected(bug, |store| EVENTS.run(store));
     }
 }
 
@@ -91,13 +91,13 @@ fn histories_of_events_find_broken_stores() {
 #[test]
 fn long_lists_find_broken_stores() {
     for bug in [Bug::SubscriberSkips, Bug::CursorSkipsTies, Bug::CursorRepeats] {
-        reject(bug, |store| LISTS.run(store));
+        expect_rejected(bug, |store| LISTS.run(store));
     }
 }
 
 /// Checks that the test of a history fails on a store with this bug. The test is repeated: its tasks run in a random
 /// order, and a single history of this length can miss the bug.
-fn reject<T: Display, H: Future<Output = Result<T, Failure>>>(bug: Bug, history: impl Fn(ModelFixture) -> H) {
+fn expect_rejected<T: Display, H: Future<Output = Result<T, Failure>>>(bug: Bug, history: impl Fn(ModelFixture) -> H) {
     const HISTORIES: u32 = 20;
     let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     for _ in 0..HISTORIES {

@@ -21,9 +21,9 @@ fn every_planted_bug_is_found_by_its_case() {
     let work = || {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         while let Some(&bug) = Bug::ALL.get(next.fetch_add(1, Ordering::SeqCst)) {
-            match runtime.block_on(verdict(bug.killer(), Some(bug))) {
+            match runtime.block_on(verdict(bug.finding_case(), Some(bug))) {
                 Some(Status::Failed(_)) => {}
-                ended => missed.lock().unwrap().push(format!("{bug:?} by {}: {ended:?}", bug.killer())),
+                ended => missed.lock().unwrap().push(format!("{bug:?} by {}: {ended:?}", bug.finding_case())),
             }
         }
     };

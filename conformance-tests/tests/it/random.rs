@@ -11,7 +11,7 @@ conformance_tests::model!(crate::fixture());
 /// several tenants, closed handles, hostile ids, long texts, a cursor of another list or from before a trim, a
 /// subscription that begins between two events, or a call at an exact millisecond. The last two need larger families of
 /// threads than these histories create.
-const OUT_OF_SIGHT: [Bug; 28] = [
+const NOT_FOUND_AT_RANDOM: [Bug; 28] = [
     Bug::GuardOutsideTheLock,
     Bug::EventsSeenLater,
     Bug::ClaimKept,
@@ -45,11 +45,11 @@ const OUT_OF_SIGHT: [Bug; 28] = [
 #[test]
 fn random_histories_find_broken_stores() {
     let histories = ModelTest { cases: 1500, steps: 60, seed: 7, shrinks: 0 };
-    let hidden = |bug: &&Bug| histories.run(ModelFixture::broken(**bug)).is_ok();
+    let is_missed = |bug: &&Bug| histories.run(ModelFixture::broken(**bug)).is_ok();
     // Random histories contain no calls of the live channel, and no waits for work.
-    let in_sight = |bug: &&Bug| !OUT_OF_SIGHT.contains(bug) && !bug.killer().starts_with("live::");
+    let is_expected = |bug: &&Bug| !NOT_FOUND_AT_RANDOM.contains(bug) && !bug.finding_case().starts_with("live::");
     // Quick tests try every eighth bug, because each bug is also found by its own case.
     let one_in = Length::choose(8, 1, 1);
-    let missed: Vec<_> = Bug::ALL.iter().filter(in_sight).step_by(one_in).filter(hidden).collect();
+    let missed: Vec<_> = Bug::ALL.iter().filter(is_expected).step_by(one_in).filter(is_missed).collect();
     assert!(missed.is_empty(), "{missed:?}");
 }

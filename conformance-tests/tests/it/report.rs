@@ -10,12 +10,12 @@ fn report() -> Report {
         row("thread::b", Status::Failed("found 1, wanted 2".to_owned())),
         row("page::c", Status::NotRun("no second process".to_owned())),
     ];
-    let gives = StoreSupport {
+    let support = StoreSupport {
         capabilities: Capabilities::new(Survives::Nothing, 1 << 20),
         contracts: Vec::new(),
         live: false,
     };
-    Report { store: "memory".to_owned(), gives, rows }
+    Report { store: "memory".to_owned(), support, rows }
 }
 
 #[test]

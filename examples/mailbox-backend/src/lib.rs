@@ -6,7 +6,7 @@
 //!
 //! # Layout
 //! - `store`: opening, tenants, closing
-//! - `rows`: the data of a tenant: the view for rules, the writing of plans, the orders of lists
+//! - `data`: the data of a tenant: the view for rules, the writing of plans, the orders of lists
 //! - `mailbox`: the calls that change the mailbox; `read`: the calls that read it; `page`: the pages of lists
 //!
 //! ```
@@ -26,10 +26,10 @@
 //! }
 //! ```
 
+mod data;
 mod mailbox;
 mod page;
 mod read;
-mod rows;
 mod store;
 
 pub use self::store::MapStore;

@@ -7,12 +7,12 @@ use store_core::{
     ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchFilter, DispatchId, DispatchOrder, DispatchStatus,
     Enqueued, InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, Missed,
     NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement, TenantId,
-    commit::Setting,
+    commit::DecisionContext,
     length,
-    mailbox::{self, ClaimOne, MailboxChange, MailboxView},
+    mailbox::{self, MailboxChange, MailboxView, SingleClaim},
 };
 
-use crate::{rows::Rows, store::Shared};
+use crate::{data::TenantData, store::Shared};
 
 /// The greatest number of expired leases that one claim ends. The rest is left to later claims.
 const MAX_EXPIRED: usize = 1_000;
@@ -30,22 +30,28 @@ impl MapMailbox {
     }
 
     /// Calls a function with the data of the tenant, unless the tenant is closed.
-    pub(crate) fn with<T>(&self, call: impl FnOnce(&mut Rows, Setting<'_>) -> Result<T>) -> Result<T> {
-        self.shared.with(&self.tenant, self.incarnation, call)
+    pub(crate) fn with_data<T>(
+        &self,
+        call: impl FnOnce(&mut TenantData, DecisionContext<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.shared.with_data(&self.tenant, self.incarnation, call)
     }
 
     /// Makes one decision, and writes its plan.
-    fn decide<T>(&self, decide: impl FnOnce(&Rows, Setting<'_>) -> Result<MailboxChange<T>>) -> Result<T> {
-        self.with(|rows, setting| rows.change(|view| decide(view, setting)))
+    fn decide<T>(
+        &self,
+        decide: impl FnOnce(&TenantData, DecisionContext<'_>) -> Result<MailboxChange<T>>,
+    ) -> Result<T> {
+        self.with_data(|data, setting| data.apply_decision(|view| decide(view, setting)))
     }
 }
 
 #[async_trait]
 impl MailboxProducer for MapMailbox {
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
-        self.with(|rows, setting| {
+        self.with_data(|data, setting| {
             mailbox::check_requests(dispatches.len(), setting.limits)?;
-            let one = |new| rows.change(|view| mailbox::enqueue(view, new, setting));
+            let one = |new| data.apply_decision(|view| mailbox::enqueue(view, new, setting));
             Ok(dispatches.iter().map(one).collect())
         })
     }
@@ -62,15 +68,15 @@ impl MailboxProducer for MapMailbox {
 #[async_trait]
 impl MailboxConsumer for MapMailbox {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
-        let one = ClaimOne::of(&request)?;
-        self.with(|rows, setting| {
+        let one = SingleClaim::of(&request)?;
+        self.with_data(|data, setting| {
             let named = match (&request.thread, &request.dispatch) {
-                (None, None) => return claim_any(rows, &request, one, setting),
+                (None, None) => return claim_any(data, &request, one, setting),
                 (Some(thread), _) => Some(thread.clone()),
-                (None, Some(id)) => rows.dispatch(id)?.map(|stored| stored.body.thread.clone()),
+                (None, Some(id)) => data.dispatch(id)?.map(|stored| stored.body.thread.clone()),
             };
             match named {
-                Some(thread) => rows.change(|view| mailbox::claim(view, &thread, one, setting)),
+                Some(thread) => data.apply_decision(|view| mailbox::claim(view, &thread, one, setting)),
                 None => Ok(Claims::none(Some(Missed::Unknown))),
             }
         })
@@ -85,10 +91,10 @@ impl MailboxConsumer for MapMailbox {
     }
 
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
-        self.with(|rows, setting| {
+        self.with_data(|data, setting| {
             mailbox::check_requests(settlements.len(), setting.limits)?;
             let one = |(claim, settlement): &(ClaimRef, Settlement)| {
-                rows.change(|view| mailbox::settle(view, claim, settlement, setting))
+                data.apply_decision(|view| mailbox::settle(view, claim, settlement, setting))
             };
             Ok(settlements.iter().map(one).collect())
         })
@@ -97,16 +103,21 @@ impl MailboxConsumer for MapMailbox {
 
 /// Claims from the threads that are ready, in their order. Expired leases are ended first, because that can make their
 /// threads ready.
-fn claim_any(rows: &mut Rows, request: &ClaimRequest, one: ClaimOne<'_>, setting: Setting<'_>) -> Result<Claims> {
-    for (_, thread) in rows.lapsed(setting.now).into_iter().take(MAX_EXPIRED) {
-        rows.change(|view| mailbox::lapse(view, &thread, setting))?;
+fn claim_any(
+    data: &mut TenantData,
+    request: &ClaimRequest,
+    one: SingleClaim<'_>,
+    setting: DecisionContext<'_>,
+) -> Result<Claims> {
+    for (_, thread) in data.expired_leases(setting.now).into_iter().take(MAX_EXPIRED) {
+        data.apply_decision(|view| mailbox::lapse(view, &thread, setting))?;
     }
     let mut claims = Claims::default();
-    for (_, _, thread) in rows.ready(setting.now) {
+    for (_, _, thread) in data.ready(setting.now) {
         if length(claims.claimed.len()) >= u64::from(request.limit) {
             break;
         }
-        claims.claimed.extend(rows.change(|view| mailbox::claim(view, &thread, one, setting))?.claimed);
+        claims.claimed.extend(data.apply_decision(|view| mailbox::claim(view, &thread, one, setting))?.claimed);
     }
     Ok(claims)
 }
@@ -115,10 +126,10 @@ fn claim_any(rows: &mut Rows, request: &ClaimRequest, one: ClaimOne<'_>, setting
 impl MailboxMaintenance for MapMailbox {
     async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
         mailbox::check_batch(limit)?;
-        self.with(|rows, setting| {
+        self.with_data(|data, setting| {
             let mut reclaimed = Reclaimed::default();
-            for (_, thread) in rows.lapsed(setting.now).into_iter().take(limit as usize) {
-                reclaimed.extend(rows.change(|view| mailbox::lapse(view, &thread, setting))?);
+            for (_, thread) in data.expired_leases(setting.now).into_iter().take(limit as usize) {
+                reclaimed.extend(data.apply_decision(|view| mailbox::lapse(view, &thread, setting))?);
             }
             Ok(reclaimed)
         })
@@ -126,31 +137,31 @@ impl MailboxMaintenance for MapMailbox {
 
     async fn purge(&self, request: Purge) -> Result<Purged> {
         request.check()?;
-        self.with(|rows, setting| {
-            let ended = rows.list(&DispatchFilter::default(), DispatchOrder::End)?.into_values();
+        self.with_data(|data, setting| {
+            let ended = data.list(&DispatchFilter::default(), DispatchOrder::End)?.into_values();
             let before = ended.take_while(|ended| ended.finished_at.is_some_and(|end| end < request.before));
             let mut removed = 0;
             for ended in before.take(request.limit as usize) {
-                let purge = |view: &Rows| mailbox::purge(view, &ended.id, request.before, setting);
-                removed += u64::from(request.dry_run || rows.change(purge)?);
+                let purge = |view: &TenantData| mailbox::purge(view, &ended.id, request.before, setting);
+                removed += u64::from(request.dry_run || data.apply_decision(purge)?);
             }
             Ok(Purged::new(removed))
         })
     }
 
     async fn requeue(&self, request: Requeue) -> Result<Vec<(DispatchId, Result<Dispatch>)>> {
-        self.with(|rows, setting| {
+        self.with_data(|data, setting| {
             request.check(setting.limits)?;
             let ids = match request.choice {
                 RequeueChoice::Ids(ids) => ids,
                 RequeueChoice::Filter { filter, limit } => {
                     let dead = filter.in_status([DispatchStatus::DeadLetter]);
-                    let dead = rows.list(&dead, DispatchOrder::Creation)?.into_values();
+                    let dead = data.list(&dead, DispatchOrder::Creation)?.into_values();
                     dead.take(limit as usize).map(|dispatch| dispatch.id).collect()
                 }
             };
             let one = |id: DispatchId| {
-                let requeued = rows.change(|view| mailbox::requeue(view, &id, setting));
+                let requeued = data.apply_decision(|view| mailbox::requeue(view, &id, setting));
                 (id, requeued)
             };
             Ok(ids.into_iter().map(one).collect())

@@ -4,31 +4,31 @@ use store_core::{CursorKey, CursorScope, Direction, Page, PageBuilder, PageReque
 
 /// The sort key of a record in a list: `bound`, `rank` and `id` of its [`Position`], in the order in which they are
 /// compared.
-pub(crate) type Place = (u64, u64, String);
+pub(crate) type SortKey = (u64, u64, String);
 
 /// A list, and the part of it that is requested.
-pub(crate) struct List {
+pub(crate) struct ListRequest {
     pub(crate) scope: CursorScope,
     pub(crate) direction: Direction,
     pub(crate) page: PageRequest,
 }
 
-impl List {
+impl ListRequest {
     /// Returns the page from all records in the order of the list, each with its sort key and its size in bytes.
     pub(crate) fn page<T>(
         self,
         key: &CursorKey,
-        records: impl DoubleEndedIterator<Item = (Place, u64, T)>,
+        records: impl DoubleEndedIterator<Item = (SortKey, u64, T)>,
     ) -> Result<Page<T>> {
         let mut page = PageBuilder::new(self.page.checked_limit()?);
         let after = Position::open(key, &self.scope, self.page.cursor.as_ref())?;
         let after = after.map(|at| (at.bound, at.rank, at.id));
-        let mut offer = |(place, bytes, record): (Place, u64, T)| {
+        let mut offer = |(sort_key, bytes, record): (SortKey, u64, T)| {
             let is_before = after.as_ref().is_some_and(|after| match self.direction {
-                Direction::Forward => place <= *after,
-                Direction::Backward => place >= *after,
+                Direction::Forward => sort_key <= *after,
+                Direction::Backward => sort_key >= *after,
             });
-            let (bound, rank, id) = place;
+            let (bound, rank, id) = sort_key;
             is_before || page.offer(Position { rank, id, bound }, bytes, Some(record))
         };
         // `all` stops at the first record that does not fit.

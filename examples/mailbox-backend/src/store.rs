@@ -8,10 +8,10 @@ use std::{
 use async_trait::async_trait;
 use store_core::{
     Capabilities, Clock, CursorKey, CursorScope, Detail, Direction, Error, Limits, Page, PageRequest, Result, Store,
-    Survives, TenantId, TenantStores, Uuids, commit::Setting, inspect::Inspector,
+    Survives, TenantId, TenantStores, Uuids, commit::DecisionContext, inspect::Inspector,
 };
 
-use crate::{mailbox::MapMailbox, page::List, rows::Rows};
+use crate::{data::TenantData, mailbox::MapMailbox, page::ListRequest};
 
 /// A store of mailboxes. It exists as long as the process has a handle of it.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ pub(crate) struct Shared {
 #[derive(Debug, Default)]
 struct State {
     is_closed: bool,
-    tenants: BTreeMap<TenantId, Rows>,
+    tenants: BTreeMap<TenantId, TenantData>,
     last_incarnation: u64,
 }
 
@@ -68,18 +68,18 @@ impl Shared {
     ///
     /// A handle belongs to one incarnation of its tenant. The handle of a tenant that was deleted is closed, even if
     /// the name of the tenant is used again.
-    pub(crate) fn with<T>(
+    pub(crate) fn with_data<T>(
         &self,
         tenant: &TenantId,
         incarnation: u64,
-        call: impl FnOnce(&mut Rows, Setting<'_>) -> Result<T>,
+        call: impl FnOnce(&mut TenantData, DecisionContext<'_>) -> Result<T>,
     ) -> Result<T> {
         let mut state = self.lock();
-        let rows = state.tenants.get_mut(tenant).filter(|rows| rows.incarnation == incarnation);
-        let rows = rows.ok_or_else(Error::closed)?;
+        let data = state.tenants.get_mut(tenant).filter(|data| data.incarnation == incarnation);
+        let data = data.ok_or_else(Error::closed)?;
         // The time is asked for while the lock is held, so that a later call never has an earlier time.
         let now = self.clock.now();
-        call(rows, Setting::new(now, &self.limits, &Uuids))
+        call(data, DecisionContext::new(now, &self.limits, &Uuids))
     }
 }
 
@@ -90,8 +90,8 @@ impl Store for MapStore {
         state.check_open()?;
         // The new incarnation is greater than that of any earlier mailbox, including those of an earlier store (MB-25).
         let next = self.shared.clock.now().as_millis().max(state.last_incarnation + 1);
-        let rows = state.tenants.entry(tenant.clone()).or_insert_with(|| Rows::new(next));
-        let incarnation = rows.incarnation;
+        let data = state.tenants.entry(tenant.clone()).or_insert_with(|| TenantData::new(next));
+        let incarnation = data.incarnation;
         state.last_incarnation = state.last_incarnation.max(incarnation);
         let mailbox = MapMailbox::new(Arc::clone(&self.shared), tenant.clone(), incarnation);
         Ok(TenantStores::default().with_mailbox(Arc::new(mailbox)))
@@ -102,8 +102,8 @@ impl Store for MapStore {
         state.check_open()?;
         // The list belongs to the store. The default tenant only fills the field for a tenant.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
-        let list = List { scope, direction: Direction::Forward, page };
-        let filled = state.tenants.iter().filter(|(_, rows)| !rows.is_empty());
+        let list = ListRequest { scope, direction: Direction::Forward, page };
+        let filled = state.tenants.iter().filter(|(_, data)| !data.is_empty());
         list.page(&self.shared.cursors, filled.map(|(name, _)| ((0, 0, name.to_string()), 0, name.clone())))
     }
 

@@ -9,8 +9,8 @@ async fn main() -> Result<()> {
     let url = args.next().unwrap_or_else(|| "file:./agentstore-data".to_owned());
     let (stores, tenant) = (agentstore::open(&url).await?, TenantId::default_tenant());
     if let Some(target) = args.next() {
-        let told = Json::parse(r#"{"order":7,"state":"paid"}"#)?;
-        let row = NewOutboxRow::new(LANE.parse()?, OutboxTarget::new(target)?, told);
+        let payload = Json::parse(r#"{"order":7,"state":"paid"}"#)?;
+        let row = NewOutboxRow::new(LANE.parse()?, OutboxTarget::new(target)?, payload);
         let _receipt = stores.commits(&tenant)?.commit(Commit::new("t-1".parse()?).with_outbox([row])).await?;
     }
     let running = relay(&stores, &tenant, WorkerOptions::default())?.start()?;

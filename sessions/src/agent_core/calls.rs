@@ -6,7 +6,7 @@ use super::{CallRole, Data};
 use crate::{json::Object, lines::ObjectLine, tree::Tree};
 
 /// Returns how a line is related to calls, and the ids of the calls and results in it.
-pub(super) fn sketch(line: &ObjectLine<'_>, id: Option<&str>) -> (CallRole, Vec<String>, Vec<String>) {
+pub(super) fn call_role(line: &ObjectLine<'_>, id: Option<&str>) -> (CallRole, Vec<String>, Vec<String>) {
     let object = &line.object;
     let call = object.text("toolCallId");
     match object.text("type").as_deref() {
@@ -23,7 +23,7 @@ pub(super) fn sketch(line: &ObjectLine<'_>, id: Option<&str>) -> (CallRole, Vec<
         }
         Some("tool_result") => match call {
             Some(call) => (CallRole::Result, Vec::new(), vec![call]),
-            None => (CallRole::NamelessResult(None), Vec::new(), Vec::new()),
+            None => (CallRole::ResultWithoutId(None), Vec::new(), Vec::new()),
         },
         _ => (CallRole::Other, Vec::new(), Vec::new()),
     }
@@ -45,7 +45,7 @@ fn declared(object: &Object<'_>) -> Vec<String> {
 
 /// Decides, for each line, what depends on its path: whether a `tool` line is the call itself, and which call a result
 /// without an id answers.
-pub(super) fn settle(tree: &mut Tree<Data>, order: &[usize]) {
+pub(super) fn resolve_calls(tree: &mut Tree<Data>, order: &[usize]) {
     let mut declared: HashMap<String, Vec<usize>> = HashMap::new();
     for &at in order {
         let Some(node) = tree.get(at) else { continue };
@@ -66,9 +66,9 @@ pub(super) fn settle(tree: &mut Tree<Data>, order: &[usize]) {
                     *is_call = !is_declared;
                 }
             }
-            CallRole::NamelessResult(_) => {
-                let call = nearest_open(tree, at);
-                if let Some(CallRole::NamelessResult(answers)) = tree.data_mut(at).map(|data| &mut data.role) {
+            CallRole::ResultWithoutId(_) => {
+                let call = nearest_unanswered_call(tree, at);
+                if let Some(CallRole::ResultWithoutId(answers)) = tree.data_mut(at).map(|data| &mut data.role) {
                     *answers = call;
                 }
             }
@@ -78,11 +78,11 @@ pub(super) fn settle(tree: &mut Tree<Data>, order: &[usize]) {
 }
 
 /// Returns the nearest earlier call on the path that has no id of its own and is not answered by a result in between.
-fn nearest_open(tree: &Tree<Data>, at: usize) -> Option<String> {
+fn nearest_unanswered_call(tree: &Tree<Data>, at: usize) -> Option<String> {
     let mut answered = 0_usize;
     for above in tree.path(at).skip(1) {
         match &tree.get(above)?.data.role {
-            CallRole::NamelessResult(_) => answered += 1,
+            CallRole::ResultWithoutId(_) => answered += 1,
             CallRole::Tool { id, is_named: false, .. } if answered == 0 => return Some(id.clone()),
             CallRole::Tool { is_named: false, .. } => answered -= 1,
             _ => {}

@@ -1,16 +1,16 @@
 //! Encodes entries as lines. The fields have the order in which Agent Core itself writes them.
 
-use store_core::{Block, BlockKind, Body, Custom, Json, Message, Role, ToolResult, codec::Object as Writer};
+use store_core::{Block, BlockKind, Body, Custom, Json, Message, Role, ToolResult, codec::ObjectWriter as Writer};
 
 use super::{METADATA, TOOL};
-use crate::{blocks::joined_text, json::Object, lines::Typed};
+use crate::{blocks::joined_text, json::Object, lines::EncodableEntry};
 
 /// Encodes an entry as a line.
 ///
 /// Returns `None` for a tool message that does not consist of exactly one result: the export writes each of its results
 /// with [`encode_result`]. A side entry becomes a `metadata` line, because the format has no side entries: a reader
 /// would take any other line for part of the conversation.
-pub(crate) fn encode(entry: &Typed<'_>) -> Option<String> {
+pub(crate) fn encode(entry: &EncodableEntry<'_>) -> Option<String> {
     match entry.body {
         Body::Message(message) if !entry.side => encode_message(entry, message),
         Body::Custom(custom) if custom.kind == TOOL && !entry.side => encode_tool(entry, custom),
@@ -18,11 +18,11 @@ pub(crate) fn encode(entry: &Typed<'_>) -> Option<String> {
             timestamp(out, entry);
             out.field("metadata", &custom.data);
         })),
-        body => Some(encode_ours(entry, body)),
+        body => Some(encode_agentstore_field(entry, body)),
     }
 }
 
-fn line(entry: &Typed<'_>, kind: &str, fields: impl FnOnce(&mut Writer<'_>)) -> String {
+fn line(entry: &EncodableEntry<'_>, kind: &str, fields: impl FnOnce(&mut Writer<'_>)) -> String {
     let mut out = String::new();
     let mut object = Writer::open(&mut out);
     object.field("id", &entry.id.to_owned()).maybe("parentId", entry.parent.map(str::to_owned).as_ref());
@@ -32,11 +32,11 @@ fn line(entry: &Typed<'_>, kind: &str, fields: impl FnOnce(&mut Writer<'_>)) -> 
     out
 }
 
-fn timestamp(out: &mut Writer<'_>, entry: &Typed<'_>) {
+fn timestamp(out: &mut Writer<'_>, entry: &EncodableEntry<'_>) {
     out.maybe("timestamp", entry.timestamp.as_ref());
 }
 
-fn encode_message(entry: &Typed<'_>, message: &Message) -> Option<String> {
+fn encode_message(entry: &EncodableEntry<'_>, message: &Message) -> Option<String> {
     let is_tool = message.provenance.as_ref().and_then(|provenance| provenance.format.as_deref()) == Some(TOOL);
     match message.role {
         Role::Tool => {
@@ -98,7 +98,7 @@ fn metadata(out: &mut Writer<'_>, message: &Message) {
 }
 
 /// Encodes one result as a line of its own.
-pub(crate) fn encode_result(entry: &Typed<'_>, result: &ToolResult) -> String {
+pub(crate) fn encode_result(entry: &EncodableEntry<'_>, result: &ToolResult) -> String {
     line(entry, "tool_result", |out| {
         out.field("toolCallId", &result.tool_use_id).field("output", &joined_text(&result.blocks));
         out.maybe("details", result.details.as_ref());
@@ -107,7 +107,7 @@ pub(crate) fn encode_result(entry: &Typed<'_>, result: &ToolResult) -> String {
     })
 }
 
-fn encode_call(entry: &Typed<'_>, message: &Message) -> Option<String> {
+fn encode_call(entry: &EncodableEntry<'_>, message: &Message) -> Option<String> {
     let [Block { kind: BlockKind::ToolUse(call), .. }] = message.blocks.as_slice() else { return None };
     Some(line(entry, "tool", |out| {
         out.field("name", &call.name);
@@ -120,7 +120,7 @@ fn encode_call(entry: &Typed<'_>, message: &Message) -> Option<String> {
     }))
 }
 
-fn encode_tool(entry: &Typed<'_>, custom: &Custom) -> Option<String> {
+fn encode_tool(entry: &EncodableEntry<'_>, custom: &Custom) -> Option<String> {
     let fields = Object::parse(custom.data.as_str())?;
     Some(line(entry, "tool", |out| {
         for (name, raw) in fields.iter() {
@@ -131,25 +131,25 @@ fn encode_tool(entry: &Typed<'_>, custom: &Custom) -> Option<String> {
 }
 
 /// Encodes an entry for which the format has no line, in a form that the importer of this crate reads back.
-fn encode_ours(entry: &Typed<'_>, body: &Body) -> String {
-    let mut ours = String::new();
-    let mut object = Writer::open(&mut ours);
+fn encode_agentstore_field(entry: &EncodableEntry<'_>, body: &Body) -> String {
+    let mut agentstore_json = String::new();
+    let mut object = Writer::open(&mut agentstore_json);
     object.maybe("side", entry.side.then_some(&true)).field("body", body);
     object.close();
-    agentstore(entry, &ours)
+    agentstore_line(entry, &agentstore_json)
 }
 
 /// Encodes the line that names the head, for a thread whose head is not its last line.
-pub(crate) fn encode_head(entry: &Typed<'_>) -> String {
-    agentstore(entry, "{\"head\":true}")
+pub(crate) fn encode_head(entry: &EncodableEntry<'_>) -> String {
+    agentstore_line(entry, "{\"head\":true}")
 }
 
-fn agentstore(entry: &Typed<'_>, ours: &str) -> String {
+fn agentstore_line(entry: &EncodableEntry<'_>, agentstore_json: &str) -> String {
     line(entry, "metadata", |out| {
         timestamp(out, entry);
         let mut text = String::new();
         let mut metadata = Writer::open(&mut text);
-        metadata.field("agentstore", &Json::parse(ours).unwrap_or_else(|_| Json::null()));
+        metadata.field("agentstore", &Json::parse(agentstore_json).unwrap_or_else(|_| Json::null()));
         metadata.close();
         out.key("metadata").push_str(&text);
     })

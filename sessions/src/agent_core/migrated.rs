@@ -3,11 +3,11 @@
 use store_core::{Block, BlockKind, Media, MediaSource, Opaque, Origin, Thinking};
 
 use crate::{
-    blocks::{Blocks, Call},
+    blocks::{Blocks, SourceCall},
     json::{Object, list, quote, text},
 };
 
-type Read = Result<(), String>;
+type ReadResult = Result<(), String>;
 
 /// The message in the provider's own form, if the line still contains it. It takes precedence over the other fields.
 pub(super) fn original<'a>(object: &Object<'a>) -> Option<Object<'a>> {
@@ -34,7 +34,7 @@ pub(super) fn is_migrated(object: &Object<'_>) -> bool {
 }
 
 /// Reads all of a provider's message: thinking, then content or parts, then the calls that these do not contain.
-pub(super) fn all(object: &Object<'_>, blocks: &mut Blocks<'_>) -> Read {
+pub(super) fn read_provider_message(object: &Object<'_>, blocks: &mut Blocks<'_>) -> ReadResult {
     if let Some(text) = object.text("thinking") {
         blocks.list.push(Block::new(BlockKind::Thinking(Thinking::new(text))));
     }
@@ -50,7 +50,7 @@ pub(super) fn all(object: &Object<'_>, blocks: &mut Blocks<'_>) -> Read {
             _ => (None, None, None),
         };
         if !id.as_deref().is_some_and(|id| blocks.has_call(id)) {
-            blocks.call(raw, Call { id, name, arguments });
+            blocks.push_call(raw, SourceCall { id, name, arguments });
         }
     }
     for raw in object.list("functionCalls").unwrap_or_default() {
@@ -60,11 +60,11 @@ pub(super) fn all(object: &Object<'_>, blocks: &mut Blocks<'_>) -> Read {
 }
 
 /// Reads `content`: text, or a list of blocks.
-pub(super) fn content(object: &Object<'_>, blocks: &mut Blocks<'_>) -> Read {
+pub(super) fn content(object: &Object<'_>, blocks: &mut Blocks<'_>) -> ReadResult {
     let raw = object.raw("content").unwrap_or("null");
     if let Some(text) = text(raw) {
         if !text.is_empty() {
-            blocks.text(text);
+            blocks.push_text(text);
         }
     } else if let Some(items) = list(raw) {
         items.into_iter().for_each(|raw| block(raw, blocks));
@@ -78,12 +78,12 @@ pub(super) fn content(object: &Object<'_>, blocks: &mut Blocks<'_>) -> Read {
 fn block(raw: &str, blocks: &mut Blocks<'_>) {
     let Some(item) = Object::parse(raw) else {
         return match text(raw) {
-            Some(text) => blocks.text(text),
-            None => blocks.unknown(raw),
+            Some(text) => blocks.push_text(text),
+            None => blocks.push_unknown(raw),
         };
     };
     match item.text("type").as_deref() {
-        Some("text") if item.text("text").is_some() => blocks.text(item.text("text").unwrap_or_default()),
+        Some("text") if item.text("text").is_some() => blocks.push_text(item.text("text").unwrap_or_default()),
         Some("thinking") => {
             let mut thinking = Thinking::new(item.text("thinking").unwrap_or_default());
             thinking.signature = item.text("signature");
@@ -98,41 +98,44 @@ fn block(raw: &str, blocks: &mut Blocks<'_>) {
             blocks.list.push(Block::new(BlockKind::Thinking(thinking)));
         }
         Some("tool_use") => {
-            blocks.call(raw, Call { id: item.text("id"), name: item.text("name"), arguments: item.raw("input") });
+            blocks.push_call(
+                raw,
+                SourceCall { id: item.text("id"), name: item.text("name"), arguments: item.raw("input") },
+            );
         }
         Some("image") => image(raw, &item, blocks),
         Some("image_url") => match item.object("image_url").and_then(|image| image.text("url")) {
             Some(url) => blocks.list.push(Block::new(BlockKind::Image(Media::new(None, MediaSource::Url(url))))),
-            None => blocks.bad(raw, "an image without a url"),
+            None => blocks.push_malformed(raw, "an image without a url"),
         },
-        _ => blocks.unknown(raw),
+        _ => blocks.push_unknown(raw),
     }
 }
 
 fn image(raw: &str, item: &Object<'_>, blocks: &mut Blocks<'_>) {
-    let Some(source) = item.object("source") else { return blocks.bad(raw, "an image without a source") };
+    let Some(source) = item.object("source") else { return blocks.push_malformed(raw, "an image without a source") };
     match source.text("url") {
         Some(url) => blocks.list.push(Block::new(BlockKind::Image(Media::new(None, MediaSource::Url(url))))),
-        None => blocks.image(raw, source.text("data"), source.text("media_type")),
+        None => blocks.push_image(raw, source.text("data"), source.text("media_type")),
     }
 }
 
 /// Reads a part of a Gemini message.
 fn part(raw: &str, blocks: &mut Blocks<'_>) {
-    let Some(item) = Object::parse(raw) else { return blocks.unknown(raw) };
+    let Some(item) = Object::parse(raw) else { return blocks.push_unknown(raw) };
     let before = blocks.list.len();
     if item.has("functionCall") {
         function_call(item.raw("functionCall").unwrap_or_default(), blocks);
     } else if let Some(data) = item.object("inlineData") {
-        blocks.image(raw, data.text("data"), data.text("mimeType"));
+        blocks.push_image(raw, data.text("data"), data.text("mimeType"));
     } else if let Some(text) = item.text("text") {
         if item.bool("thought") == Some(true) {
             blocks.list.push(Block::new(BlockKind::Thinking(Thinking::new(text))));
         } else {
-            blocks.text(text);
+            blocks.push_text(text);
         }
     } else {
-        blocks.unknown(raw);
+        blocks.push_unknown(raw);
     }
     let signed = item.text("thoughtSignature").filter(|_| blocks.list.len() > before);
     // An opaque block contains the whole part, including its signature.
@@ -145,7 +148,7 @@ fn part(raw: &str, blocks: &mut Blocks<'_>) {
 /// Reads a call. If it has no id, its id is made from its line and its position. A call that `blocks` already
 /// contains is the same call and is not added again.
 fn function_call(raw: &str, blocks: &mut Blocks<'_>) {
-    let Some(item) = Object::parse(raw) else { return blocks.bad(raw, "a call that is not an object") };
+    let Some(item) = Object::parse(raw) else { return blocks.push_malformed(raw, "a call that is not an object") };
     let name = item.text("name");
     let arguments = item.json("args");
     let same = blocks.list.iter().any(|block| match &block.kind {
@@ -157,6 +160,6 @@ fn function_call(raw: &str, blocks: &mut Blocks<'_>) {
     });
     if !same {
         let id = item.text("id").unwrap_or_else(|| format!("L{}.{}", blocks.line, blocks.list.len()));
-        blocks.call(raw, Call { id: Some(id), name, arguments: item.raw("args") });
+        blocks.push_call(raw, SourceCall { id: Some(id), name, arguments: item.raw("args") });
     }
 }

@@ -14,10 +14,10 @@ pub(crate) use self::line::{encode, encode_head, encode_result};
 use crate::{
     issue::Issues,
     json::Object,
-    lines::{About, Drafted, LineFormat, ObjectLine, Part, Place, Sketch, Typed},
+    lines::{BodyAndTime, EncodableEntry, LineFormat, LineKind, LinePosition, ObjectLine, ParsedLine, ThreadInfo},
     options::FormatName,
     time,
-    tree::{Names, Parent, Tree},
+    tree::{ParentField, ParentNames, Tree},
 };
 
 pub(crate) const METADATA: &str = "agent-core.metadata";
@@ -36,7 +36,7 @@ pub(crate) struct Data {
     /// How the line is related to calls.
     role: CallRole,
     /// The provider and model that the line sets for itself and the lines below it.
-    names: Option<Origin>,
+    new_origin: Option<Origin>,
     /// The provider and model that apply to the line.
     origin: Option<Arc<Origin>>,
 }
@@ -61,7 +61,7 @@ enum CallRole {
     /// A result that names its call.
     Result,
     /// A result that names no call. It answers the call with this id, if one was found.
-    NamelessResult(Option<String>),
+    ResultWithoutId(Option<String>),
 }
 
 impl LineFormat for AgentCore {
@@ -75,59 +75,59 @@ impl LineFormat for AgentCore {
         "agent-core"
     }
 
-    fn sketch(&mut self, line: &ObjectLine<'_>, _issues: &mut Issues) -> Sketch<Data> {
+    fn parse_line(&mut self, line: &ObjectLine<'_>, _issues: &mut Issues) -> ParsedLine<Data> {
         let object = &line.object;
         let parent = match object.raw("parentId") {
-            None => Parent::Missing,
-            Some("null") => Parent::Root,
-            Some(_) => object.text("parentId").map_or(Parent::Root, Parent::Named),
+            None => ParentField::Missing,
+            Some("null") => ParentField::Root,
+            Some(_) => object.text("parentId").map_or(ParentField::Root, ParentField::Named),
         };
         self.has_parents |= object.raw("parentId").is_some();
         if self.at.is_none() {
             self.at = object.raw("timestamp").and_then(time::read);
         }
         let id = object.text("id");
-        let (role, calls, results) = calls::sketch(line, id.as_deref());
-        let part = match read::ours(object) {
-            Some(ours) => ours.part(object),
-            None => Part::Node(Data { role, names: names(object), origin: None }),
+        let (role, calls, results) = calls::call_role(line, id.as_deref());
+        let kind = match read::agentstore_field(object) {
+            Some(agentstore_field) => agentstore_field.kind(object),
+            None => LineKind::Node(Data { role, new_origin: new_origin(object), origin: None }),
         };
-        Sketch { id, parent, part, calls, results }
+        ParsedLine { id, parent, kind, calls, results }
     }
 
-    fn names(&mut self, _tree: &Tree<Data>) -> Names {
-        Names { chain: !self.has_parents, ..Names::default() }
+    fn parent_names(&mut self, _tree: &Tree<Data>) -> ParentNames {
+        ParentNames { chain: !self.has_parents, ..ParentNames::default() }
     }
 
-    fn settle(&mut self, tree: &mut Tree<Data>, order: &[usize]) {
+    fn derive_path_data(&mut self, tree: &mut Tree<Data>, order: &[usize]) {
         for &at in order {
             let above = tree.parent(at).and_then(|parent| tree.get(parent)?.data.origin.clone());
             if let Some(data) = tree.data_mut(at) {
-                data.origin = data.names.clone().map(Arc::new).or(above);
+                data.origin = data.new_origin.clone().map(Arc::new).or(above);
             }
         }
-        calls::settle(tree, order);
+        calls::resolve_calls(tree, order);
     }
 
-    fn thread(&self) -> About {
-        About { at: self.at, ..About::default() }
+    fn thread_info(&self) -> ThreadInfo {
+        ThreadInfo { at: self.at, ..ThreadInfo::default() }
     }
 
     fn side_parent(&self, line: &ObjectLine<'_>) -> Option<String> {
         line.object.text("parentId")
     }
 
-    fn draft(&self, line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Drafted {
-        read::draft(line, place, issues)
+    fn draft(&self, line: &ObjectLine<'_>, position: &LinePosition<'_, Data>, issues: &mut Issues) -> BodyAndTime {
+        read::draft(line, position, issues)
     }
 
-    fn encode(&self, entry: &Typed<'_>) -> Option<String> {
+    fn encode(&self, entry: &EncodableEntry<'_>) -> Option<String> {
         encode(entry)
     }
 }
 
 /// The provider and model that a `metadata` line sets.
-fn names(object: &Object<'_>) -> Option<Origin> {
+fn new_origin(object: &Object<'_>) -> Option<Origin> {
     if object.text("type")? != "metadata" {
         return None;
     }

@@ -7,33 +7,33 @@ use store_core::{
 
 use super::{CallRole, Data, METADATA, TOOL, migrated};
 use crate::{
-    blocks::{Blocks, Call, cut, with_origin},
+    blocks::{Blocks, SourceCall, cut_to_1_kib, with_origin},
     issue::{Code, Issues},
     json::Object,
-    lines::{Drafted, ObjectLine, Part, Place, Time, bad_field},
+    lines::{BodyAndTime, LineKind, LinePosition, LineTime, ObjectLine, bad_field},
     time,
 };
 
 /// The second pass: returns the body and the time of a line.
-pub(super) fn draft(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Drafted {
+pub(super) fn draft(line: &ObjectLine<'_>, position: &LinePosition<'_, Data>, issues: &mut Issues) -> BodyAndTime {
     let time = match line.object.raw("timestamp") {
-        None => Time::Left,
-        Some(raw) => time::read(raw).map_or(Time::Bad, Time::At),
+        None => LineTime::NotGiven,
+        Some(raw) => time::read(raw).map_or(LineTime::Invalid, LineTime::At),
     };
-    let body = match ours(&line.object) {
-        Some(ours) => ours.body(line, place),
-        None => message(line, place, issues),
+    let body = match agentstore_field(&line.object) {
+        Some(agentstore_field) => agentstore_field.body(line, position),
+        None => message(line, position, issues),
     };
     let body = body.unwrap_or_else(|detail| {
         bad_field(issues, line.number, detail);
-        own_type(line)
+        custom_of_line(line)
     });
-    Drafted { body, time }
+    BodyAndTime { body, time }
 }
 
 /// The body of a line that has an unknown type or would be an invalid message: a custom body whose kind is the type of
 /// the line, with all other fields of the line.
-fn own_type(line: &ObjectLine<'_>) -> NewBody {
+fn custom_of_line(line: &ObjectLine<'_>) -> NewBody {
     let kind = line.object.text("type").unwrap_or_else(|| "line".to_owned());
     Custom::new(format!("agent-core.{kind}"), rest(line)).into()
 }
@@ -42,26 +42,26 @@ fn rest(line: &ObjectLine<'_>) -> Json {
     line.object.without(&["id", "parentId", "type", "timestamp"])
 }
 
-type Read = Result<NewBody, String>;
+type BodyResult = Result<NewBody, String>;
 
-fn message(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Read {
+fn message(line: &ObjectLine<'_>, position: &LinePosition<'_, Data>, issues: &mut Issues) -> BodyResult {
     let kind = line.object.text("type").unwrap_or_default();
     match kind.as_str() {
         "user" => plain(line, Role::User, issues),
         "system" => plain(line, Role::System, issues),
-        "assistant" => assistant(line, place, issues),
-        "tool" => tool(line, place, issues),
-        "tool_result" => result(line, place),
+        "assistant" => assistant(line, position, issues),
+        "tool" => tool(line, position, issues),
+        "tool_result" => result(line, position),
         "metadata" => Ok(Custom::new(METADATA, line.object.json("metadata").ok_or("`metadata` is missing")?).into()),
         _ => {
             issues.add(line.number, Code::UnknownType, format!("the type `{kind}`"), "kept as a custom entry");
-            Ok(own_type(line))
+            Ok(custom_of_line(line))
         }
     }
 }
 
 /// Reads a user or system line.
-fn plain(line: &ObjectLine<'_>, role: Role, issues: &mut Issues) -> Read {
+fn plain(line: &ObjectLine<'_>, role: Role, issues: &mut Issues) -> BodyResult {
     let mut blocks = Blocks::new(line.number, Origin::new("agent-core"), issues);
     migrated::content(&line.object, &mut blocks)?;
     let mut message = Message::new(role, std::mem::take(&mut blocks.list));
@@ -80,16 +80,16 @@ fn metadata(object: &Object<'_>) -> Result<JsonMap, String> {
     Ok(fields.iter().filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect())
 }
 
-fn assistant(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Read {
+fn assistant(line: &ObjectLine<'_>, position: &LinePosition<'_, Data>, issues: &mut Issues) -> BodyResult {
     let object = &line.object;
-    let effect = place.data().and_then(|data| data.origin.as_deref());
-    let signer = migrated::signer(object).or_else(|| effect.cloned());
+    let current_origin = position.data().and_then(|data| data.origin.as_deref());
+    let signer = migrated::signer(object).or_else(|| current_origin.cloned());
     let mut blocks = Blocks::new(line.number, signer.unwrap_or_else(|| Origin::new("agent-core")), issues);
     if let Some(original) = migrated::original(object) {
-        migrated::all(&original, &mut blocks)?;
+        migrated::read_provider_message(&original, &mut blocks)?;
         calls(object, &mut blocks, true);
     } else if migrated::is_migrated(object) {
-        migrated::all(object, &mut blocks)?;
+        migrated::read_provider_message(object, &mut blocks)?;
         calls(object, &mut blocks, true);
     } else {
         if let Some(text) = object.text("thinking") {
@@ -100,7 +100,7 @@ fn assistant(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues
     }
     let mut message = Message::new(Role::Assistant, std::mem::take(&mut blocks.list));
     message.metadata = metadata(object)?;
-    Ok(with_origin(message, effect, None).into())
+    Ok(with_origin(message, current_origin, None).into())
 }
 
 /// Reads `toolCalls`, the format's own list of calls. In a migrated line the list may repeat calls of the content.
@@ -108,19 +108,19 @@ fn assistant(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues
 fn calls(object: &Object<'_>, blocks: &mut Blocks<'_>, is_migrated: bool) {
     for raw in object.list("toolCalls").unwrap_or_default() {
         let Some(item) = Object::parse(raw) else {
-            blocks.bad(raw, "a call that is not an object");
+            blocks.push_malformed(raw, "a call that is not an object");
             continue;
         };
         let id = item.text("id");
         if !is_migrated || !id.as_deref().is_some_and(|id| blocks.has_call(id)) {
-            blocks.call(raw, Call { id, name: item.text("name"), arguments: item.raw("params") });
+            blocks.push_call(raw, SourceCall { id, name: item.text("name"), arguments: item.raw("params") });
         }
     }
 }
 
 /// Reads a `tool` line: a note that a call ran, or the call itself.
-fn tool(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Read {
-    let Some(CallRole::Tool { id, is_call, .. }) = place.data().map(|data| &data.role) else {
+fn tool(line: &ObjectLine<'_>, position: &LinePosition<'_, Data>, issues: &mut Issues) -> BodyResult {
+    let Some(CallRole::Tool { id, is_call, .. }) = position.data().map(|data| &data.role) else {
         return Err("a `tool` line without a call".to_owned());
     };
     let name = line.object.text("name").filter(|name| !name.trim().is_empty());
@@ -133,14 +133,14 @@ fn tool(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> 
     let mut blocks = Blocks::new(line.number, Origin::new("agent-core"), issues);
     let call = blocks.tool_use(id.clone(), name.ok_or("`name` is missing")?, line.object.raw("params"));
     let message = Message::new(Role::Assistant, vec![Block::new(store_core::BlockKind::ToolUse(call))]);
-    let effect = place.data().and_then(|data| data.origin.as_deref());
-    Ok(with_origin(message, effect, Some(TOOL)).into())
+    let current_origin = position.data().and_then(|data| data.origin.as_deref());
+    Ok(with_origin(message, current_origin, Some(TOOL)).into())
 }
 
-fn result(line: &ObjectLine<'_>, place: &Place<'_, Data>) -> Read {
+fn result(line: &ObjectLine<'_>, position: &LinePosition<'_, Data>) -> BodyResult {
     let object = &line.object;
-    let call = match place.data().map(|data| &data.role) {
-        Some(CallRole::NamelessResult(call)) => call.clone(),
+    let call = match position.data().map(|data| &data.role) {
+        Some(CallRole::ResultWithoutId(call)) => call.clone(),
         _ => object.text("toolCallId"),
     };
     let call = call.filter(|call| !call.trim().is_empty()).ok_or("a result without a call")?;
@@ -155,7 +155,7 @@ fn result(line: &ObjectLine<'_>, place: &Place<'_, Data>) -> Read {
 }
 
 /// What the export of this crate wrote into the field `metadata.agentstore` of a line.
-pub(super) enum Ours {
+pub(super) enum AgentstoreField {
     /// The parent of the line is the head.
     Head,
     /// A body, and whether its entry is a side entry.
@@ -163,33 +163,33 @@ pub(super) enum Ours {
 }
 
 /// Reads `metadata.agentstore` of a line, if the export of this crate wrote the line.
-pub(super) fn ours(object: &Object<'_>) -> Option<Ours> {
+pub(super) fn agentstore_field(object: &Object<'_>) -> Option<AgentstoreField> {
     if object.text("type")? != "metadata" {
         return None;
     }
-    let ours = object.object("metadata")?.object("agentstore")?;
-    if ours.bool("head") == Some(true) {
-        return object.text("parentId").map(|_| Ours::Head);
+    let agentstore_field = object.object("metadata")?.object("agentstore")?;
+    if agentstore_field.bool("head") == Some(true) {
+        return object.text("parentId").map(|_| AgentstoreField::Head);
     }
-    let body = Body::read(ours.raw("body")?).ok()?;
-    Some(Ours::Body(Box::new(body), ours.bool("side").unwrap_or_default()))
+    let body = Body::read(agentstore_field.raw("body")?).ok()?;
+    Some(AgentstoreField::Body(Box::new(body), agentstore_field.bool("side").unwrap_or_default()))
 }
 
-impl Ours {
+impl AgentstoreField {
     /// What kind of line it is.
-    pub(super) fn part(&self, object: &Object<'_>) -> Part<Data> {
+    pub(super) fn kind(&self, object: &Object<'_>) -> LineKind<Data> {
         match self {
-            Self::Head => Part::Rewind(object.text("parentId")),
+            Self::Head => LineKind::Rewind(object.text("parentId")),
             Self::Body(body, side) => match &**body {
-                Body::Rewind(rewind) => Part::Rewind(rewind.to.as_ref().map(|to| to.as_str().to_owned())),
-                _ if *side => Part::Side,
-                _ => Part::Node(Data::default()),
+                Body::Rewind(rewind) => LineKind::Rewind(rewind.to.as_ref().map(|to| to.as_str().to_owned())),
+                _ if *side => LineKind::Side,
+                _ => LineKind::Node(Data::default()),
             },
         }
     }
 
-    fn body(self, line: &ObjectLine<'_>, place: &Place<'_, Data>) -> Read {
-        let target = |id: &str| place.earlier(id).ok_or_else(|| format!("`{id}` does not come before this line"));
+    fn body(self, line: &ObjectLine<'_>, position: &LinePosition<'_, Data>) -> BodyResult {
+        let target = |id: &str| position.earlier(id).ok_or_else(|| format!("`{id}` does not come before this line"));
         let body = match self {
             Self::Head => {
                 let to = line.object.text("parentId").unwrap_or_default();
@@ -199,12 +199,14 @@ impl Ours {
         };
         Ok(match body {
             Body::Message(message) => message.into(),
-            Body::Compaction(compaction) => covers(compaction, place)?.into(),
+            Body::Compaction(compaction) => covers(compaction, position)?.into(),
             Body::Checkpoint(checkpoint) => {
                 NewBody::Checkpoint { number: Some(checkpoint.number), label: checkpoint.label }
             }
             Body::Usage(usage) => usage.into(),
-            Body::Label(label) => Label::new(target(label.target.as_str())?, label.text.as_deref().map(cut)).into(),
+            Body::Label(label) => {
+                Label::new(target(label.target.as_str())?, label.text.as_deref().map(cut_to_1_kib)).into()
+            }
             Body::Rewind(rewind) => match rewind.to {
                 Some(to) => RewindTo::Entry(target(to.as_str())?).into(),
                 None => RewindTo::Start.into(),
@@ -218,15 +220,16 @@ impl Ours {
 
 /// Replaces the ids in the interval of a compaction by the ids that these entries have in this thread. The entries must
 /// be on the path of the line.
-fn covers(mut compaction: Compaction, place: &Place<'_, Data>) -> Result<Compaction, String> {
+fn covers(mut compaction: Compaction, position: &LinePosition<'_, Data>) -> Result<Compaction, String> {
     let Some(covers) = compaction.covers.take() else { return Ok(compaction) };
     let on_path = |id: &str| {
-        let at = place.earlier_node(id).filter(|at| place.at.is_some_and(|own| place.tree.is_on_path(own, *at)));
-        let found = at.and_then(|at| Some((at, place.id_of(at)?)));
+        let at =
+            position.earlier_node(id).filter(|at| position.at.is_some_and(|own| position.tree.is_on_path(own, *at)));
+        let found = at.and_then(|at| Some((at, position.id_of(at)?)));
         found.ok_or_else(|| format!("`{id}` is not on the path"))
     };
     let ((from, from_id), (to, to_id)) = (on_path(covers.from.as_str())?, on_path(covers.to.as_str())?);
-    if !place.tree.is_on_path(to, from) {
+    if !position.tree.is_on_path(to, from) {
         return Err("the compaction covers nothing".to_owned());
     }
     compaction.covers = Some(store_core::Interval::new(from_id, to_id));

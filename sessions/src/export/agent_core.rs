@@ -6,44 +6,49 @@ use std::{borrow::Cow, collections::HashMap};
 use store_core::{Block, BlockKind, Body, Entry, EntryId, Role, Thread, ThreadRunStore};
 
 use super::{
-    Out, all,
+    HashedOutput, all,
     loss::{Loss, Losses},
 };
 use crate::{
     agent_core::{encode, encode_head, encode_result},
     error::Result,
     json::{Object, quote},
-    lines::Typed,
+    lines::EncodableEntry,
     options::FormatName,
     provenance::{IMPORT_LINE, Provenance},
 };
 
 /// Writes the thread, and returns what was lost.
-pub(super) async fn write(threads: &dyn ThreadRunStore, thread: &Thread, out: &mut Out<'_>) -> Result<Vec<Loss>> {
-    let mut writer = Writer { out, losses: Vec::new(), line_of: HashMap::new(), last: None, has_root: false };
+pub(super) async fn write(
+    threads: &dyn ThreadRunStore,
+    thread: &Thread,
+    out: &mut HashedOutput<'_>,
+) -> Result<Vec<Loss>> {
+    let mut writer =
+        Writer { out, losses: Vec::new(), id_of_last_line: HashMap::new(), implied_head: None, has_root: false };
     if thread.title.is_some() || !thread.metadata.is_empty() {
-        writer.thread(thread);
+        writer.note_thread_losses(thread);
     }
     let mut query = all();
     loop {
         let page = threads.list_entries(&thread.id, query.clone()).await?;
         for entry in &page.items {
-            writer.entry(entry)?;
+            writer.write_entry(entry)?;
         }
         let Some(next) = page.next else { break };
         query.page = query.page.after(next);
     }
-    writer.head(thread)?;
+    writer.write_head(thread)?;
     Ok(writer.losses)
 }
 
 struct Writer<'a, 'b> {
-    out: &'a mut Out<'b>,
+    out: &'a mut HashedOutput<'b>,
     losses: Vec<Loss>,
     /// The id that children of an entry name as their parent, if it is not the id of the entry.
-    line_of: HashMap<EntryId, String>,
+    id_of_last_line: HashMap<EntryId, String>,
     /// The entry that a reader of the lines written so far would take for the head.
-    last: Option<EntryId>,
+    implied_head: Option<EntryId>,
     /// Whether a line of a root has been written.
     has_root: bool,
 }
@@ -57,10 +62,10 @@ fn with_fields<'a>(line: &'a str, fields: &str) -> Cow<'a, str> {
 }
 
 impl Writer<'_, '_> {
-    fn entry(&mut self, entry: &Entry) -> Result<()> {
+    fn write_entry(&mut self, entry: &Entry) -> Result<()> {
         let origin = entry.origin.as_ref();
-        let is_own = origin.is_some_and(|origin| origin.format == FormatName::AgentCore.name());
-        if is_own && origin.is_some_and(|origin| origin.line == 0) {
+        let is_agent_core = origin.is_some_and(|origin| origin.format == FormatName::AgentCore.name());
+        if is_agent_core && origin.is_some_and(|origin| origin.line == 0) {
             return Ok(());
         }
         if Provenance::read(entry).is_some() {
@@ -68,25 +73,25 @@ impl Writer<'_, '_> {
             Losses::new(&entry.id, &mut self.losses).add("", what);
             return Ok(());
         }
-        self.follow(entry);
-        if let Some(raw) = origin.filter(|_| is_own).and_then(|origin| origin.raw.as_ref()) {
-            return self.raw(entry, raw);
+        self.track_implied_head(entry);
+        if let Some(raw) = origin.filter(|_| is_agent_core).and_then(|origin| origin.raw.as_ref()) {
+            return self.write_raw(entry, raw);
         }
-        self.note(entry, is_own);
+        self.note_losses(entry, is_agent_core);
         match entry.message() {
-            Some(message) if message.role == Role::Tool && !entry.side => self.results(entry, message),
+            Some(message) if message.role == Role::Tool && !entry.side => self.write_results(entry, message),
             _ => {
                 let parent = self.parent(entry);
-                let body = self.renamed(&entry.body);
-                let typed = Typed { parent: parent.as_deref(), body: &body, ..Typed::of(entry) };
-                encode(&typed).map_or(Ok(()), |line| self.line(entry, &line))
+                let body = self.with_line_ids(&entry.body);
+                let typed = EncodableEntry { parent: parent.as_deref(), body: &body, ..EncodableEntry::of(entry) };
+                encode(&typed).map_or(Ok(()), |line| self.write_line(entry, &line))
             }
         }
     }
 
     /// Writes the raw bytes of a line that was imported from this format. If the line itself contains no id or no
     /// parent, because they followed from the order of the lines, they are inserted.
-    fn raw(&mut self, entry: &Entry, raw: &[u8]) -> Result<()> {
+    fn write_raw(&mut self, entry: &Entry, raw: &[u8]) -> Result<()> {
         let text = std::str::from_utf8(raw).ok();
         let Some((text, object)) = text.and_then(|text| Some((text, Object::parse(text)?))) else {
             return self.out.line(raw, b"\n");
@@ -95,39 +100,39 @@ impl Writer<'_, '_> {
         match object.text("id") {
             Some(id) if id == entry.id.as_str() => {}
             Some(id) => {
-                self.line_of.insert(entry.id.clone(), id);
+                self.id_of_last_line.insert(entry.id.clone(), id);
             }
             None => named += &format!("\"id\":{},", quote(entry.id.as_str())),
         }
         if let Some(parent) = self.parent(entry).filter(|_| object.raw("parentId").is_none()) {
             named += &format!("\"parentId\":{},", quote(&parent));
         }
-        self.line(entry, &with_fields(text, &named))
+        self.write_line(entry, &with_fields(text, &named))
     }
 
     /// Writes a line. Each root after the first gets an explicit `parentId` of null. Without it, a reader of a file
     /// in which no line names a parent would take the lines for a chain.
-    fn line(&mut self, entry: &Entry, line: &str) -> Result<()> {
+    fn write_line(&mut self, entry: &Entry, line: &str) -> Result<()> {
         let is_root = entry.parent.is_none() && !entry.side;
         let is_later = is_root && std::mem::replace(&mut self.has_root, true);
-        let says = Object::parse(line).is_some_and(|object| object.raw("parentId").is_some());
-        let line = with_fields(line, if is_later && !says { "\"parentId\":null," } else { "" });
+        let names_parent = Object::parse(line).is_some_and(|object| object.raw("parentId").is_some());
+        let line = with_fields(line, if is_later && !names_parent { "\"parentId\":null," } else { "" });
         self.out.line(line.as_bytes(), b"\n")
     }
 
     /// Remembers which entry a reader would take for the head after the line of this entry.
-    fn follow(&mut self, entry: &Entry) {
+    fn track_implied_head(&mut self, entry: &Entry) {
         match &*entry.body {
-            Body::Rewind(rewind) => self.last.clone_from(&rewind.to),
+            Body::Rewind(rewind) => self.implied_head.clone_from(&rewind.to),
             _ if entry.side => {}
-            _ => self.last = Some(entry.id.clone()),
+            _ => self.implied_head = Some(entry.id.clone()),
         }
     }
 
     /// Returns the body with the references that the export needs. A reference to an entry that became several lines
     /// names the last of these lines.
-    fn renamed<'b>(&self, body: &'b Body) -> Cow<'b, Body> {
-        let last = |id: &EntryId| EntryId::new(self.line_of.get(id)?).ok();
+    fn with_line_ids<'b>(&self, body: &'b Body) -> Cow<'b, Body> {
+        let last = |id: &EntryId| EntryId::new(self.id_of_last_line.get(id)?).ok();
         let mut body = Cow::Borrowed(body);
         let renamed = match &*body {
             Body::Rewind(rewind) => rewind.to.as_ref().and_then(last),
@@ -149,11 +154,11 @@ impl Writer<'_, '_> {
 
     fn parent(&self, entry: &Entry) -> Option<String> {
         let parent = entry.parent.as_ref()?;
-        Some(self.line_of.get(parent).cloned().unwrap_or_else(|| parent.as_str().to_owned()))
+        Some(self.id_of_last_line.get(parent).cloned().unwrap_or_else(|| parent.as_str().to_owned()))
     }
 
     /// Writes one line for each result. Each line is the parent of the next.
-    fn results(&mut self, entry: &Entry, message: &store_core::Message) -> Result<()> {
+    fn write_results(&mut self, entry: &Entry, message: &store_core::Message) -> Result<()> {
         let results = message.blocks.iter().filter_map(|block| match &block.kind {
             BlockKind::ToolResult(result) => Some(result),
             _ => None,
@@ -164,18 +169,18 @@ impl Writer<'_, '_> {
             if at > 0 {
                 parent = Some(std::mem::replace(&mut id, format!("{}.{at}", entry.id)));
             }
-            let typed = Typed { id: &id, parent: parent.as_deref(), ..Typed::of(entry) };
-            self.line(entry, &encode_result(&typed, result))?;
+            let typed = EncodableEntry { id: &id, parent: parent.as_deref(), ..EncodableEntry::of(entry) };
+            self.write_line(entry, &encode_result(&typed, result))?;
         }
         if id != entry.id.as_str() {
-            self.line_of.insert(entry.id.clone(), id);
+            self.id_of_last_line.insert(entry.id.clone(), id);
         }
         Ok(())
     }
 
-    fn note(&mut self, entry: &Entry, is_own: bool) {
+    fn note_losses(&mut self, entry: &Entry, is_agent_core: bool) {
         let mut losses = Losses::new(&entry.id, &mut self.losses);
-        let origin = entry.origin.as_ref().filter(|_| !is_own);
+        let origin = entry.origin.as_ref().filter(|_| !is_agent_core);
         let holds_line = matches!(&*entry.body, Body::Custom(custom) if custom.kind == IMPORT_LINE);
         if origin.is_some_and(|origin| origin.raw.is_some()) && holds_line {
             losses.add("/origin/raw", ("raw", "the bytes of a line of another format", "dropped"));
@@ -199,7 +204,7 @@ impl Writer<'_, '_> {
     }
 
     /// Notes that the title and the metadata of the thread are lost, because the format has no place for them.
-    fn thread(&mut self, thread: &Thread) {
+    fn note_thread_losses(&mut self, thread: &Thread) {
         if let Some(head) = &thread.head {
             let what = ("thread", "the format has no title and no metadata of a session", "dropped");
             Losses::new(head, &mut self.losses).add("", what);
@@ -207,13 +212,15 @@ impl Writer<'_, '_> {
     }
 
     /// Writes a line that names the head, if a reader would take another entry for it.
-    fn head(&mut self, thread: &Thread) -> Result<()> {
-        let Some(head) = thread.head.as_ref().filter(|head| Some(*head) != self.last.as_ref()) else { return Ok(()) };
+    fn write_head(&mut self, thread: &Thread) -> Result<()> {
+        let Some(head) = thread.head.as_ref().filter(|head| Some(*head) != self.implied_head.as_ref()) else {
+            return Ok(());
+        };
         let id = format!("{head}#head.{}", thread.version.number());
-        let parent = self.line_of.get(head).cloned().unwrap_or_else(|| head.as_str().to_owned());
+        let parent = self.id_of_last_line.get(head).cloned().unwrap_or_else(|| head.as_str().to_owned());
         let body = Body::Unknown { kind: String::new(), data: store_core::Json::null() };
         let timestamp = thread.entry_times.map(|(_, last)| last);
-        let typed = Typed { id: &id, parent: Some(&parent), side: true, timestamp, body: &body };
+        let typed = EncodableEntry { id: &id, parent: Some(&parent), side: true, timestamp, body: &body };
         let line = encode_head(&typed);
         self.out.line(line.as_bytes(), b"\n")
     }

@@ -38,8 +38,8 @@ impl<'a> Losses<'a> {
 
     /// Notes what a message loses when it becomes lines of Agent Core.
     pub(super) fn message(&mut self, message: &Message) {
-        let usual = if message.role == Role::System { Visibility::Aside } else { Visibility::All };
-        if message.visibility != usual {
+        let default_visibility = if message.role == Role::System { Visibility::Aside } else { Visibility::All };
+        if message.visibility != default_visibility {
             self.add("/visibility", ("visibility", "the format has no field for it", "dropped"));
         }
         if message.usage.is_some() {
@@ -54,13 +54,13 @@ impl<'a> Losses<'a> {
         if matches!(message.role, Role::Tool) && !message.metadata.is_empty() {
             self.add("/metadata", ("metadata", "the format has no field for it in a result", "dropped"));
         }
-        let mut order = Order::default();
+        let mut order = BlockOrder::default();
         for (at, block) in message.blocks.iter().enumerate() {
             self.block(&format!("/blocks/{at}"), block, &mut order);
         }
     }
 
-    fn block(&mut self, path: &str, block: &Block, order: &mut Order) {
+    fn block(&mut self, path: &str, block: &Block, order: &mut BlockOrder) {
         if block.opaque.is_some() {
             self.add(format!("{path}/opaque"), ("signature", "the format has no field for it", "dropped"));
         }
@@ -70,7 +70,7 @@ impl<'a> Losses<'a> {
                     self.add(path, ("merged", "the format has one text in a message", "moved"));
                 }
                 order.texts += 1;
-                order.moved(self, path, 1);
+                order.note_if_moved(self, path, 1);
             }
             BlockKind::Thinking(thinking) if thinking.redacted => {
                 self.add(path, ("redacted", "the format has no field for it", "dropped"));
@@ -83,14 +83,14 @@ impl<'a> Losses<'a> {
                     self.add(path, ("merged", "the format has one thinking text in a message", "moved"));
                 }
                 order.thoughts += 1;
-                order.moved(self, path, 0);
+                order.note_if_moved(self, path, 0);
             }
             BlockKind::Image(_) | BlockKind::Document(_) | BlockKind::Audio(_) | BlockKind::Video(_) => {
                 self.add(path, ("unsupported_media", "the format has text only", "dropped"));
             }
-            BlockKind::ToolUse(_) => order.moved(self, path, 2),
+            BlockKind::ToolUse(_) => order.note_if_moved(self, path, 2),
             BlockKind::ToolResult(result) => {
-                let mut inner = Order::default();
+                let mut inner = BlockOrder::default();
                 for (at, block) in result.blocks.iter().enumerate() {
                     self.block(&format!("{path}/blocks/{at}"), block, &mut inner);
                 }
@@ -103,14 +103,14 @@ impl<'a> Losses<'a> {
 /// Which parts of a message came so far. The format has thinking first, then text, then calls. Blocks in another order
 /// are moved.
 #[derive(Default)]
-struct Order {
+struct BlockOrder {
     texts: u32,
     thoughts: u32,
     last: u32,
 }
 
-impl Order {
-    fn moved(&mut self, losses: &mut Losses<'_>, path: &str, part: u32) {
+impl BlockOrder {
+    fn note_if_moved(&mut self, losses: &mut Losses<'_>, path: &str, part: u32) {
         if part < self.last {
             losses.add(path, ("order", "the format has thinking, text and calls in this order", "moved"));
         }

@@ -3,7 +3,7 @@
 
 mod agent_core;
 mod loss;
-mod own;
+mod unchanged;
 
 use std::io::Write;
 
@@ -56,19 +56,19 @@ pub async fn export(
     let Some(record) = threads.load_thread(thread).await? else {
         return Err(store_core::Error::not_found("thread", thread).into());
     };
-    let mut out = Out { inner: out, lines: 0, bytes: 0, hash: Sha256::new() };
-    let provenance = untouched(threads, thread, format.name()).await?;
+    let mut out = HashedOutput { inner: out, lines: 0, bytes: 0, hash: Sha256::new() };
+    let provenance = unchanged_provenance(threads, thread, format.name()).await?;
     let exact = provenance.is_some();
     let refused = |reason| Error::NotExportable { thread: thread.as_str().to_owned(), format: format.name(), reason };
     let mut losses = Vec::new();
     let agent_core = AgentCore::default();
     match (format, provenance) {
         (FormatName::AgentCore, Some(provenance)) => {
-            own::write(threads, thread, (&agent_core, &provenance), &mut out).await?
+            unchanged::write(threads, thread, (&agent_core, &provenance), &mut out).await?
         }
         (FormatName::AgentCore, None) => losses = agent_core::write(threads, &record, &mut out).await?,
         (FormatName::PiV1 | FormatName::PiV2 | FormatName::PiV3, Some(provenance)) => {
-            own::write(threads, thread, (&Pi::new(format), &provenance), &mut out).await?;
+            unchanged::write(threads, thread, (&Pi::new(format), &provenance), &mut out).await?;
         }
         (FormatName::KimiCli, _) => {
             return Err(refused(
@@ -86,7 +86,11 @@ pub async fn export(
 }
 
 /// The newest provenance of a thread, or `None` if an entry of the thread was not imported from this format.
-async fn untouched(threads: &dyn ThreadRunStore, thread: &ThreadId, format: &str) -> Result<Option<Provenance>> {
+async fn unchanged_provenance(
+    threads: &dyn ThreadRunStore,
+    thread: &ThreadId,
+    format: &str,
+) -> Result<Option<Provenance>> {
     let mut provenance = None;
     let mut query = all();
     loop {
@@ -107,14 +111,14 @@ fn all() -> EntryQuery {
 }
 
 /// The output, with the number and the hash of the written bytes.
-struct Out<'a> {
+struct HashedOutput<'a> {
     inner: &'a mut (dyn Write + Send),
     lines: u64,
     bytes: u64,
     hash: Sha256,
 }
 
-impl Out<'_> {
+impl HashedOutput<'_> {
     fn raw(&mut self, bytes: &[u8]) -> Result<()> {
         self.inner.write_all(bytes).map_err(Error::io("the output".as_ref()))?;
         self.bytes += u64::try_from(bytes.len()).unwrap_or_default();
@@ -131,7 +135,7 @@ impl Out<'_> {
 }
 
 /// A format, and the provenance of a thread that was imported from this format.
-type Own<'a, F> = (&'a F, &'a Provenance);
+type FormatAndProvenance<'a, F> = (&'a F, &'a Provenance);
 
 /// The line of an entry in the format that it was imported from: its raw bytes if they were kept, else its encoded
 /// body.
@@ -139,5 +143,5 @@ fn line_of<F: LineFormat>(format: &F, entry: &store_core::Entry) -> Option<Vec<u
     if let Some(raw) = entry.origin.as_ref().and_then(|origin| origin.raw.as_ref()) {
         return Some(raw.to_vec());
     }
-    format.encode(&crate::lines::Typed::of(entry)).map(String::into_bytes)
+    format.encode(&crate::lines::EncodableEntry::of(entry)).map(String::into_bytes)
 }

@@ -9,11 +9,11 @@ use store_core::{
 };
 
 use super::{
-    drafts::{Made, index},
+    continuation::{self, Continuation},
+    drafts::{EntryParts, index},
     encode,
-    history::{Placed, Spot},
+    history::{PlacedFile, TreePosition},
     ids::Ids,
-    join::{self, Join},
     line,
     session::{KimiSession, Plan},
 };
@@ -31,13 +31,13 @@ use crate::{
 const SHARED: &str = "kimi-cli.shared";
 
 /// The time that an entry gets, and the queue to which its draft is added.
-type Out<'a> = (Option<Timestamp>, &'a mut VecDeque<Draft>);
+type TimeAndQueue<'a> = (Option<Timestamp>, &'a mut VecDeque<Draft>);
 
 pub(super) struct ContextDrafts<'a> {
     session: &'a KimiSession,
     file: usize,
     ids: &'a Ids,
-    placed: &'a Placed,
+    placed: &'a PlacedFile,
     /// The system messages of the file so far. A compaction with new instructions puts them into its replacement.
     instructions: Vec<Message>,
     /// The draft of the summary, held until the references to the lines that it keeps are drafted. An interrupted
@@ -57,18 +57,18 @@ impl<'a> ContextDrafts<'a> {
         &self.session.plan
     }
 
-    fn compaction(&self) -> Option<&'a join::Compaction> {
-        match self.placed.join.as_ref()? {
-            Join::Compaction(compaction) => Some(compaction),
-            Join::Rewind { .. } => None,
+    fn compaction(&self) -> Option<&'a continuation::Compaction> {
+        match self.placed.continuation.as_ref()? {
+            Continuation::Compaction(compaction) => Some(compaction),
+            Continuation::Rewind { .. } => None,
         }
     }
 
     /// Adds the drafts of a line to `ready`.
     pub(super) fn line(&mut self, line: Line, time: Option<Timestamp>, ready: &mut VecDeque<Draft>) -> Result<()> {
         let row = index(line.number);
-        let Some(spot) = self.placed.spots.get(row).copied() else { return Ok(()) };
-        if let Some(Join::Rewind { shared, .. }) = &self.placed.join
+        let Some(position) = self.placed.positions.get(row).copied() else { return Ok(()) };
+        if let Some(Continuation::Rewind { shared, .. }) = &self.placed.continuation
             && row == *shared
         {
             self.rewind(*shared, false, (time, &mut *ready))?;
@@ -76,11 +76,11 @@ impl<'a> ContextDrafts<'a> {
         if line.is_blank() {
             return Ok(());
         }
-        if spot.original != (self.file, row) {
-            ready.push_back(self.reference(line, &spot, time)?);
+        if position.original != (self.file, row) {
+            ready.push_back(self.reference(line, &position, time)?);
         } else {
             let summary = self.compaction().filter(|compaction| compaction.at == row);
-            let draft = self.entry(line, &spot, summary, time)?;
+            let draft = self.entry(line, &position, summary, time)?;
             if summary.is_some() {
                 self.held = Some(draft);
             } else {
@@ -95,7 +95,7 @@ impl<'a> ContextDrafts<'a> {
 
     /// Adds the drafts that remain at the end of the file to `ready`.
     pub(super) fn end(&mut self, time: Option<Timestamp>, ready: &mut VecDeque<Draft>) -> Result<()> {
-        if let Some(Join::Rewind { shared, is_open }) = &self.placed.join {
+        if let Some(Continuation::Rewind { shared, is_open }) = &self.placed.continuation {
             self.rewind(*shared, *is_open, (time, &mut *ready))?;
         }
         ready.extend(self.held.take());
@@ -104,14 +104,15 @@ impl<'a> ContextDrafts<'a> {
 
     /// Adds, once, the entry that rewinds the thread to the end of the lines that the file repeats. The entry
     /// corresponds to no line.
-    fn rewind(&mut self, shared: usize, is_open: bool, out: Out<'_>) -> Result<()> {
+    fn rewind(&mut self, shared: usize, is_open: bool, out: TimeAndQueue<'_>) -> Result<()> {
         if std::mem::replace(&mut self.rewound, true) {
             return Ok(());
         }
-        let tip = shared.checked_sub(1).and_then(|row| self.plan().history.spot(self.file, row)?.tip);
-        let to = self.plan().node_id(tip)?.map_or(RewindTo::Start, RewindTo::Entry);
-        let origin = ImportOrigin::new(self.session.about.format, 0);
-        let id = if is_open { self.ids.open(shared) } else { self.ids.rewind(shared) }?;
+        let next_parent =
+            shared.checked_sub(1).and_then(|row| self.plan().history.position(self.file, row)?.next_parent);
+        let to = self.plan().node_id(next_parent)?.map_or(RewindTo::Start, RewindTo::Entry);
+        let origin = ImportOrigin::new(self.session.info.format, 0);
+        let id = if is_open { self.ids.open_rewind(shared) } else { self.ids.rewind(shared) }?;
         let (time, ready) = out;
         let mut entry = NewEntry::new(to).with_id(id).with_parent(ParentRef::Root).with_origin(origin);
         entry.timestamp = time;
@@ -119,23 +120,23 @@ impl<'a> ContextDrafts<'a> {
         Ok(())
     }
 
-    fn reference(&self, line: Line, spot: &Spot, time: Option<Timestamp>) -> Result<Draft> {
-        let original = self.plan().line_id(spot.original)?;
+    fn reference(&self, line: Line, position: &TreePosition, time: Option<Timestamp>) -> Result<Draft> {
+        let original = self.plan().line_id(position.original)?;
         let entry = original.map_or_else(Json::null, |id| quote(id.as_str()));
         let data = Json::parse(&format!("{{\"entry\":{entry}}}")).unwrap_or_else(|_| Json::null());
-        let made = Made {
+        let parts = EntryParts {
             id: self
                 .plan()
                 .ids
                 .get(self.file)
-                .map_or_else(|| self.plan().wire_ids.shared(line.number), |ids| ids.shared(line.number))?,
-            parent: self.plan().node_id(spot.node.or(spot.tip))?,
+                .map_or_else(|| self.plan().wire_ids.reference(line.number), |ids| ids.reference(line.number))?,
+            parent: self.plan().node_id(position.node.or(position.next_parent))?,
             side: true,
             body: Custom::new(SHARED, data).into(),
         };
         let row = |(file, row): (usize, usize)| Some(self.session.contexts.get(file)?.rows.get(row)?.bytes);
-        let is_equal = row(spot.original) == row((self.file, index(line.number)));
-        let mut draft = self.session.draft(made, line, time, |_| None);
+        let is_equal = row(position.original) == row((self.file, index(line.number)));
+        let mut draft = self.session.draft(parts, line, time, |_| None);
         if is_equal && let Some(origin) = &mut draft.entry.origin {
             origin.raw = None;
         }
@@ -145,14 +146,14 @@ impl<'a> ContextDrafts<'a> {
     fn entry(
         &mut self,
         line: Line,
-        spot: &Spot,
-        summary: Option<&join::Compaction>,
+        position: &TreePosition,
+        summary: Option<&continuation::Compaction>,
         time: Option<Timestamp>,
     ) -> Result<Draft> {
         let at = (self.file, index(line.number));
         let mut body = self.body(&line);
         self.note_failure(at, &mut body);
-        if spot.node.is_some()
+        if position.node.is_some()
             && let NewBody::Message(message) = &body
             && message.role == Role::System
         {
@@ -161,13 +162,13 @@ impl<'a> ContextDrafts<'a> {
         if let (Some(summary), NewBody::Message(message)) = (summary, &body) {
             body = self.compacted(summary, message)?.into();
         }
-        let parent = match spot.node {
+        let parent = match position.node {
             Some(node) => self.plan().history.node(node).and_then(|node| node.parent),
-            None => spot.tip,
+            None => position.next_parent,
         };
         let (id, parent) = (self.ids.line(line.number)?, self.plan().node_id(parent)?);
-        let made = Made { id, parent, side: spot.node.is_none(), body };
-        Ok(self.session.draft(made, line, time, encode::line))
+        let parts = EntryParts { id, parent, side: position.node.is_none(), body };
+        Ok(self.session.draft(parts, line, time, encode::line))
     }
 
     fn body(&self, line: &Line) -> NewBody {
@@ -182,7 +183,7 @@ impl<'a> ContextDrafts<'a> {
 
     /// Sets whether a tool failed, if the wire file says so. It is more reliable than the text of the result.
     fn note_failure(&self, at: (usize, usize), body: &mut NewBody) {
-        let Some(&is_error) = self.plan().clock.failures.get(&at) else { return };
+        let Some(&is_error) = self.plan().wire_matches.failures.get(&at) else { return };
         if let NewBody::Message(message) = body
             && let Some(Block { kind: BlockKind::ToolResult(result), .. }) = message.blocks.first_mut()
         {
@@ -190,12 +191,12 @@ impl<'a> ContextDrafts<'a> {
         }
     }
 
-    fn compacted(&self, found: &join::Compaction, message: &Message) -> Result<Compaction> {
+    fn compacted(&self, found: &continuation::Compaction, message: &Message) -> Result<Compaction> {
         let mut compaction = Compaction::default();
         compaction.summary = message.blocks.iter().skip(1).cloned().collect();
         let ends = (self.plan().node_id(Some(found.covers.0))?, self.plan().node_id(Some(found.covers.1))?);
         compaction.covers = ends.0.zip(ends.1).map(|(from, to)| Interval::new(from, to));
-        if found.restates {
+        if found.has_new_instructions {
             let mut messages = self.instructions.clone();
             if !compaction.summary.is_empty() {
                 let marker = std::iter::once(Block::text(SUMMARY_MARKER));

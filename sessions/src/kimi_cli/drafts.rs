@@ -9,8 +9,8 @@ use super::{
     contexts::ContextDrafts,
     encode,
     folder::CONTEXT,
-    session::{KimiSession, Lined, Plan},
-    state::Whole,
+    session::{KimiSession, LineFile, Plan},
+    state::WholeFile,
     wire,
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
     lenient,
     lines::body_of,
     provenance::{FileProvenance, IMPORT_LINE},
-    source::{Line, Lines, Next},
+    source::{Line, Lines, NextLine},
 };
 
 pub(super) struct KimiDrafts<'a> {
@@ -35,24 +35,24 @@ pub(super) struct KimiDrafts<'a> {
 /// The file that is being read, or that is read next.
 enum Stage<'a> {
     /// The context at this position comes next.
-    Before(usize),
-    Context(usize, Open, Box<ContextDrafts<'a>>),
-    Wire(Open),
+    BeforeContext(usize),
+    Context(usize, OpenFile, Box<ContextDrafts<'a>>),
+    Wire(OpenFile),
     /// The whole file at this position comes next.
-    Wholes(usize),
+    WholeFiles(usize),
     End,
 }
 
 /// A file that is being read, and the provenance that its bytes must match.
-struct Open {
+struct OpenFile {
     lines: Lines,
     provenance: FileProvenance,
 }
 
-impl Open {
+impl OpenFile {
     /// Opens a file. kimi-cli may rename the current context at any time, so the bytes of this file are checked
     /// before any of its lines is written.
-    fn new<T>(file: &Lined<T>) -> Result<Self> {
+    fn new<T>(file: &LineFile<T>) -> Result<Self> {
         let provenance = file.provenance.clone();
         let is_renamed = provenance.name.as_deref() == Some(CONTEXT)
             && file.source.hash_of(provenance.bytes)?.as_ref() != Some(&provenance.sha256);
@@ -64,8 +64,8 @@ impl Open {
 
     /// Returns the next line, or `None` at the end. It is an error if the bytes are not those that the first pass
     /// read.
-    fn next<T>(&mut self, file: &Lined<T>) -> Result<Option<Line>> {
-        if let Next::Line(line) = self.lines.next()? {
+    fn next<T>(&mut self, file: &LineFile<T>) -> Result<Option<Line>> {
+        if let NextLine::Line(line) = self.lines.next()? {
             return Ok(Some(line));
         }
         let (bytes, hash) = self.lines.so_far();
@@ -92,14 +92,15 @@ impl Drafts for KimiDrafts<'_> {
 
 impl<'a> KimiDrafts<'a> {
     pub(super) fn new(session: &'a KimiSession, stored: &Stored) -> Result<Self> {
-        let mut drafts = Self { session, ready: VecDeque::new(), stage: Stage::Before(0), time: session.about.at };
-        drafts.made_facts("L0")?;
-        let digest = session.about.provenance.digest();
+        let mut drafts =
+            Self { session, ready: VecDeque::new(), stage: Stage::BeforeContext(0), time: session.info.at };
+        drafts.push_provenance("L0")?;
+        let digest = session.info.provenance.digest();
         let grown = format!("L0#file.{}", short(&digest));
         if let Some(known) = &stored.provenance
             && (known.digest() != digest || stored.has(&EntryId::new(&grown)?))
         {
-            drafts.made_facts(&grown)?;
+            drafts.push_provenance(&grown)?;
         }
         Ok(drafts)
     }
@@ -108,8 +109,8 @@ impl<'a> KimiDrafts<'a> {
         &self.session.plan
     }
 
-    fn made_facts(&mut self, id: &str) -> Result<()> {
-        let entry = self.plan().provenance.to_entry(EntryId::new(id)?, self.session.about.format);
+    fn push_provenance(&mut self, id: &str) -> Result<()> {
+        let entry = self.plan().provenance.to_entry(EntryId::new(id)?, self.session.info.format);
         self.ready.push_back(Draft { entry, bytes: 0 });
         Ok(())
     }
@@ -119,18 +120,18 @@ impl<'a> KimiDrafts<'a> {
         let session = self.session;
         let stage = std::mem::replace(&mut self.stage, Stage::End);
         self.stage = match stage {
-            Stage::Before(at) => self.open(at)?,
+            Stage::BeforeContext(at) => self.open(at)?,
             Stage::Context(at, mut open, mut context) => match session.contexts.get(at) {
                 Some(file) => match open.next(file)? {
                     Some(line) => {
-                        let time = self.plan().clock.times.get(&(at, index(line.number)));
+                        let time = self.plan().wire_matches.times.get(&(at, index(line.number)));
                         self.time = time.copied().or(self.time);
                         context.line(line, self.time, &mut self.ready)?;
                         Stage::Context(at, open, context)
                     }
                     None => {
                         context.end(self.time, &mut self.ready)?;
-                        Stage::Before(at + 1)
+                        Stage::BeforeContext(at + 1)
                     }
                 },
                 None => Stage::End,
@@ -140,12 +141,12 @@ impl<'a> KimiDrafts<'a> {
                     self.record(line)?;
                     Stage::Wire(open)
                 }
-                None => Stage::Wholes(0),
+                None => Stage::WholeFiles(0),
             },
-            Stage::Wholes(at) => match session.wholes.get(at) {
+            Stage::WholeFiles(at) => match session.whole_files.get(at) {
                 Some((prefix, whole)) => {
                     self.whole(prefix, whole)?;
-                    Stage::Wholes(at + 1)
+                    Stage::WholeFiles(at + 1)
                 }
                 None => Stage::End,
             },
@@ -158,15 +159,15 @@ impl<'a> KimiDrafts<'a> {
         let session = self.session;
         let Some((file, context)) = session.contexts.get(at).zip(ContextDrafts::new(session, at)) else {
             return Ok(match &session.wire {
-                Some(wire) => Stage::Wire(Open::new(wire)?),
-                None => Stage::Wholes(0),
+                Some(wire) => Stage::Wire(OpenFile::new(wire)?),
+                None => Stage::WholeFiles(0),
             });
         };
         let has_times = session.wire.iter().flat_map(|wire| &wire.rows).any(|record| record.time.is_some());
         if !has_times {
             self.time = file.modified.or(self.time);
         }
-        Ok(Stage::Context(at, Open::new(file)?, Box::new(context)))
+        Ok(Stage::Context(at, OpenFile::new(file)?, Box::new(context)))
     }
 
     fn record(&mut self, line: Line) -> Result<()> {
@@ -176,24 +177,24 @@ impl<'a> KimiDrafts<'a> {
         let at = index(line.number);
         let record = self.session.wire.as_ref().and_then(|wire| wire.rows.get(at));
         self.time = record.and_then(|record| record.time).or(self.time);
-        let about = self.plan().clock.lines.get(at).copied().flatten();
-        let spot = about.and_then(|(file, row)| self.plan().history.spot(file, row));
-        let parent = self.plan().node_id(spot.and_then(|spot| spot.tip))?;
+        let matched = self.plan().wire_matches.record_lines.get(at).copied().flatten();
+        let position = matched.and_then(|(file, row)| self.plan().history.position(file, row));
+        let parent = self.plan().node_id(position.and_then(|position| position.next_parent))?;
         let lenient = lenient::read(&line.bytes);
         let body = match Object::parse(&lenient.text).map(|object| wire::body(&object)) {
             Some(body) => body,
             None => Custom::new(IMPORT_LINE, store_core::Json::null()).into(),
         };
         drop(lenient);
-        let entry = Made { id: self.plan().wire_ids.line(line.number)?, parent, side: true, body };
+        let entry = EntryParts { id: self.plan().wire_ids.line(line.number)?, parent, side: true, body };
         self.ready.push_back(self.session.draft(entry, line, self.time, encode::wire));
         Ok(())
     }
 
-    fn whole(&mut self, prefix: &str, whole: &Whole) -> Result<()> {
+    fn whole(&mut self, prefix: &str, whole: &WholeFile) -> Result<()> {
         let name = whole.provenance.name.as_deref().unwrap_or_default();
         let id = self.plan().wire_ids.named(&format!("{prefix}.{}", short(&digest(name, &whole.provenance.sha256))))?;
-        let mut origin = ImportOrigin::new(self.session.about.format, 0);
+        let mut origin = ImportOrigin::new(self.session.info.format, 0);
         let bytes = whole.bytes()?;
         if whole.custom.data.as_str().as_bytes() != bytes {
             origin = origin.with_raw(bytes);
@@ -220,7 +221,7 @@ pub(super) fn index(line: u64) -> usize {
 }
 
 /// The parts of an entry that represents a line.
-pub(super) struct Made {
+pub(super) struct EntryParts {
     pub(super) id: EntryId,
     pub(super) parent: Option<EntryId>,
     pub(super) side: bool,
@@ -231,20 +232,20 @@ impl KimiSession {
     /// Makes the draft of a line. It keeps the raw bytes if the typed form does not reproduce them.
     pub(super) fn draft(
         &self,
-        made: Made,
+        parts: EntryParts,
         line: Line,
         time: Option<Timestamp>,
         encode: fn(&Body) -> Option<String>,
     ) -> Draft {
         let bytes = u64::try_from(line.bytes.len()).unwrap_or(u64::MAX);
-        let mut origin = ImportOrigin::new(self.about.format, line.number);
-        let text = body_of(&made.body).and_then(|body| encode(&body));
+        let mut origin = ImportOrigin::new(self.info.format, line.number);
+        let text = body_of(&parts.body).and_then(|body| encode(&body));
         if text.is_none_or(|text| text.as_bytes() != line.bytes) {
             origin = origin.with_raw(Bytes::from(line.bytes));
         }
-        let parent = made.parent.map_or(ParentRef::Root, ParentRef::Entry);
+        let parent = parts.parent.map_or(ParentRef::Root, ParentRef::Entry);
         let mut entry =
-            NewEntry::new(made.body).with_id(made.id).with_parent(parent).with_side(made.side).with_origin(origin);
+            NewEntry::new(parts.body).with_id(parts.id).with_parent(parent).with_side(parts.side).with_origin(origin);
         entry.timestamp = time;
         Draft { entry, bytes }
     }

@@ -2,10 +2,10 @@
 
 use store_core::{
     Block, BlockKind, Body, Media, MediaSource, Message, Opaque, Role, ToolUse,
-    codec::{Codec, Object as Writer},
+    codec::{Codec, ObjectWriter as Writer},
 };
 
-use super::message::PROMPT;
+use super::message::SYSTEM_PROMPT_ROLE;
 use crate::json::{Object, text};
 
 /// Encodes an entry of a context. Returns `None` if only the raw bytes can reproduce the line.
@@ -44,7 +44,9 @@ fn message(message: &Message) -> Option<String> {
     let format = message.provenance.as_ref().and_then(|provenance| provenance.format.as_deref());
     let role = match (format, message.role) {
         (None, role) => role.to_string(),
-        (Some(format), Role::System) => format.strip_prefix("kimi-cli.").filter(|role| *role == PROMPT)?.to_owned(),
+        (Some(format), Role::System) => {
+            format.strip_prefix("kimi-cli.").filter(|role| *role == SYSTEM_PROMPT_ROLE)?.to_owned()
+        }
         (Some(_), _) => return None,
     };
     if !message.metadata.is_empty() {

@@ -22,20 +22,20 @@ const STATE: &str = "state.json";
 #[derive(Debug, Default)]
 pub(super) struct Folder {
     /// The contexts, the oldest first.
-    pub(super) contexts: Vec<Found>,
+    pub(super) contexts: Vec<FoundFile>,
     /// The wire file.
-    pub(super) wire: Option<Found>,
+    pub(super) wire: Option<FoundFile>,
     /// The file with the settings and the title.
-    pub(super) state: Option<Found>,
+    pub(super) state: Option<FoundFile>,
     /// The folders of subagents.
-    pub(super) subagents: Vec<Found>,
+    pub(super) subagents: Vec<FoundFile>,
     /// All other files, including those in subfolders.
-    pub(super) others: Vec<Found>,
+    pub(super) others: Vec<FoundFile>,
 }
 
 /// A file or folder of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundFile {
     /// The path below the folder of the session. It is absent if the source is a single file.
     pub(super) name: Option<String>,
     pub(super) path: PathBuf,
@@ -43,15 +43,15 @@ pub(super) struct Found {
 
 impl Folder {
     /// A single context file without a folder.
-    pub(super) fn lone(path: &Path) -> Self {
-        Self { contexts: vec![Found { name: None, path: path.to_owned() }], ..Self::default() }
+    pub(super) fn single_file(path: &Path) -> Self {
+        Self { contexts: vec![FoundFile { name: None, path: path.to_owned() }], ..Self::default() }
     }
 
     /// Lists the files of a session folder.
     pub(super) fn list(path: &Path) -> Result<Self> {
         let mut folder = Self::default();
         folder.collect(path, "")?;
-        folder.contexts.sort_by_key(|found| age(found.name.as_deref()));
+        folder.contexts.sort_by_key(|found| age_key(found.name.as_deref()));
         Ok(folder)
     }
 
@@ -64,7 +64,7 @@ impl Folder {
         }
         children.sort_by(|a, b| a.0.cmp(&b.0));
         for (name, path, kind) in children {
-            let found = Found { name: Some(format!("{below}{name}")), path };
+            let found = FoundFile { name: Some(format!("{below}{name}")), path };
             // Links to folders are not followed: a link may lead anywhere, even in a circle.
             if kind.is_dir() {
                 self.folder(found, below)?;
@@ -75,7 +75,7 @@ impl Folder {
         Ok(())
     }
 
-    fn folder(&mut self, found: Found, below: &str) -> Result<()> {
+    fn folder(&mut self, found: FoundFile, below: &str) -> Result<()> {
         if below == "subagents/" && has_content(&found.path.join(CONTEXT)) {
             self.subagents.push(found);
             return Ok(());
@@ -84,7 +84,7 @@ impl Folder {
         self.collect(&found.path, &format!("{name}/"))
     }
 
-    fn file(&mut self, found: Found, name: &str, is_top: bool) {
+    fn file(&mut self, found: FoundFile, name: &str, is_top: bool) {
         match name {
             WIRE if is_top => self.wire = Some(found),
             STATE if is_top => self.state = Some(found),
@@ -95,7 +95,7 @@ impl Folder {
 }
 
 /// Whether a folder contains other files of a session besides the current context.
-pub(crate) fn is_session(folder: &Path) -> Result<bool> {
+pub(crate) fn is_session_folder(folder: &Path) -> Result<bool> {
     for entry in fs::read_dir(folder).map_err(Error::io(folder))? {
         let name = entry.map_err(Error::io(folder))?.file_name().to_string_lossy().into_owned();
         let is_rotated = name != CONTEXT && is_context(Some(&name));
@@ -116,7 +116,7 @@ pub(super) fn is_context(name: Option<&str>) -> bool {
 }
 
 /// The sort key by which the oldest context comes first. A single file, which has no name, is the current context.
-fn age(name: Option<&str>) -> Option<(u8, i64)> {
+fn age_key(name: Option<&str>) -> Option<(u8, i64)> {
     rotation(name.unwrap_or(CONTEXT))
 }
 
@@ -145,7 +145,7 @@ pub(super) fn modified(path: &Path) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
-    use super::{age, is_context};
+    use super::{age_key, is_context};
 
     #[test]
     fn contexts_are_sorted_by_their_numbers() {
@@ -157,7 +157,7 @@ mod tests {
             "context.jsonl.12",
             "context_1.jsonl",
         ];
-        names.sort_by_key(|name| age(Some(name)));
+        names.sort_by_key(|name| age_key(Some(name)));
         assert_eq!(
             names,
             [

@@ -1,8 +1,8 @@
 //! The history of a session over all its context files: one tree, and the position of each line in it.
 
 use super::{
-    join::{self, Compaction, Join},
-    row::Row,
+    context_line::ContextLine,
+    continuation::{self, Compaction, Continuation},
 };
 
 /// An entry of the tree.
@@ -21,53 +21,53 @@ pub(super) struct Node {
 
 /// The position of a line in the tree.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spot {
+pub(super) struct TreePosition {
     /// The file and line that it repeats, or its own file and line if it is new.
     pub(super) original: (usize, usize),
     /// The entry of the tree that represents the line. It is `None` for a line that is not in the tree.
     pub(super) node: Option<usize>,
     /// The entry that becomes the parent of the next line.
-    pub(super) tip: Option<usize>,
-    /// Whether the path of `tip` has the same content as the file up to this line.
+    pub(super) next_parent: Option<usize>,
+    /// Whether the path of `next_parent` has the same content as the file up to this line.
     pub(super) is_exact: bool,
 }
 
 /// A file of the history, and the positions of its lines in the tree.
 #[derive(Debug, Default)]
-pub(super) struct Placed {
-    pub(super) join: Option<Join>,
-    pub(super) spots: Vec<Spot>,
+pub(super) struct PlacedFile {
+    pub(super) continuation: Option<Continuation>,
+    pub(super) positions: Vec<TreePosition>,
 }
 
 /// An entry that an earlier import may have stored. If it is stored, this import must make the same decision again. The
 /// first number is the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum StoredDecision {
     /// The line is an entry of its own.
     Line(usize, usize),
     /// The line is a reference.
-    Shared(usize, usize),
+    Reference(usize, usize),
     /// The rewind of the file to the end of its first lines. The second number counts these lines.
     Rewind(usize, usize),
     /// The same rewind, stored while the file had no other lines.
-    Open(usize, usize),
+    OpenRewind(usize, usize),
 }
 
 /// The tree of a session.
 #[derive(Debug, Default)]
 pub(super) struct History {
     nodes: Vec<Node>,
-    files: Vec<Placed>,
+    files: Vec<PlacedFile>,
 }
 
 impl History {
     /// Joins the files of a session, the oldest first. `is_stored` says what earlier imports have stored.
-    pub(super) fn of(files: &[&[Row]], is_stored: &dyn Fn(Mark) -> bool) -> Self {
+    pub(super) fn of(files: &[&[ContextLine]], is_stored: &dyn Fn(StoredDecision) -> bool) -> Self {
         let mut history = Self::default();
-        let mut before: Option<&[Row]> = None;
+        let mut before: Option<&[ContextLine]> = None;
         for rows in files {
-            let join = before.map(|before| join::join(&history, before, rows, is_stored));
-            history.add(rows, join);
+            let continuation = before.map(|before| continuation::decide(&history, before, rows, is_stored));
+            history.add(rows, continuation);
             before = Some(rows);
         }
         history
@@ -77,22 +77,22 @@ impl History {
         self.nodes.get(at)
     }
 
-    pub(super) fn files(&self) -> &[Placed] {
+    pub(super) fn files(&self) -> &[PlacedFile] {
         &self.files
     }
 
-    pub(super) fn spot(&self, file: usize, row: usize) -> Option<&Spot> {
-        self.files.get(file)?.spots.get(row)
+    pub(super) fn position(&self, file: usize, row: usize) -> Option<&TreePosition> {
+        self.files.get(file)?.positions.get(row)
     }
 
     /// Whether a line repeats no earlier line.
     pub(super) fn is_new(&self, at: (usize, usize)) -> bool {
-        self.spot(at.0, at.1).is_some_and(|spot| spot.original == at)
+        self.position(at.0, at.1).is_some_and(|position| position.original == at)
     }
 
     /// The entry after which kimi-cli would continue the session.
     pub(super) fn head(&self) -> Option<usize> {
-        self.files.last()?.spots.last()?.tip
+        self.files.last()?.positions.last()?.next_parent
     }
 
     /// An entry and its ancestors.
@@ -105,57 +105,62 @@ impl History {
         at.and_then(|at| self.node(at)).map_or(0, |node| node.depth)
     }
 
-    fn add(&mut self, rows: &[Row], mut join: Option<Join>) {
+    fn add(&mut self, rows: &[ContextLine], mut continuation: Option<Continuation>) {
         let file = self.files.len();
-        let before = self.files.last().map(|before| before.spots.clone()).unwrap_or_default();
-        let mut placing = Placing { file, rows, spots: Vec::with_capacity(rows.len()), tip: None, is_exact: true };
-        match &mut join {
+        let before = self.files.last().map(|before| before.positions.clone()).unwrap_or_default();
+        let mut builder =
+            FileBuilder { file, rows, positions: Vec::with_capacity(rows.len()), next_parent: None, is_exact: true };
+        match &mut continuation {
             None => {}
-            Some(Join::Rewind { shared, .. }) => {
-                placing.spots.extend(before.iter().take(*shared));
-                placing.tip = placing.spots.last().and_then(|last| last.tip);
+            Some(Continuation::Rewind { shared, .. }) => {
+                builder.positions.extend(before.iter().take(*shared));
+                builder.next_parent = builder.positions.last().and_then(|last| last.next_parent);
             }
-            Some(Join::Compaction(compaction)) => self.compact(&mut placing, compaction, &before),
+            Some(Continuation::Compaction(compaction)) => self.compact(&mut builder, compaction, &before),
         }
-        placing.is_exact = true;
-        self.append(&mut placing, rows.len());
-        let spots = placing.spots;
-        self.files.push(Placed { join, spots });
+        builder.is_exact = true;
+        self.append(&mut builder, rows.len());
+        let positions = builder.positions;
+        self.files.push(PlacedFile { continuation, positions });
     }
 
     /// Adds the lines of a file that begins with a summary, up to the last line that the summary keeps.
-    fn compact(&mut self, placing: &mut Placing<'_>, compaction: &mut Compaction, before: &[Spot]) {
-        if !compaction.restates {
-            placing.spots.extend(before.iter().take(compaction.at));
+    fn compact(&mut self, builder: &mut FileBuilder<'_>, compaction: &mut Compaction, before: &[TreePosition]) {
+        if !compaction.has_new_instructions {
+            builder.positions.extend(before.iter().take(compaction.at));
         }
-        placing.tip = before.last().and_then(|last| last.tip);
-        placing.is_exact = false;
-        self.append(placing, compaction.at);
-        if let Some(last) = placing.tip.filter(|_| compaction.restates) {
+        builder.next_parent = before.last().and_then(|last| last.next_parent);
+        builder.is_exact = false;
+        self.append(builder, compaction.at);
+        if let Some(last) = builder.next_parent.filter(|_| compaction.has_new_instructions) {
             compaction.covers.1 = last;
         }
-        placing.is_exact = compaction.kept.is_empty();
-        self.append(placing, compaction.at + 1);
-        if let Some(node) = placing.tip.and_then(|tip| self.nodes.get_mut(tip)) {
+        builder.is_exact = compaction.kept.is_empty();
+        self.append(builder, compaction.at + 1);
+        if let Some(node) = builder.next_parent.and_then(|next_parent| self.nodes.get_mut(next_parent)) {
             node.is_compaction = true;
         }
         let kept = compaction.kept.iter().filter_map(|row| before.get(*row));
-        placing.spots.extend(kept.map(|spot| Spot { tip: placing.tip, is_exact: false, ..*spot }));
-        if let Some(last) = placing.spots.last_mut() {
+        builder.positions.extend(kept.map(|position| TreePosition {
+            next_parent: builder.next_parent,
+            is_exact: false,
+            ..*position
+        }));
+        if let Some(last) = builder.positions.last_mut() {
             last.is_exact = true;
         }
     }
 
     /// Adds lines as new ones, up to but not including the line `to`.
-    fn append(&mut self, placing: &mut Placing<'_>, to: usize) {
-        for (row, found) in placing.rows.iter().enumerate().take(to).skip(placing.spots.len()) {
+    fn append(&mut self, builder: &mut FileBuilder<'_>, to: usize) {
+        for (row, found) in builder.rows.iter().enumerate().take(to).skip(builder.positions.len()) {
             let mut node = None;
             if found.kind.is_node() {
-                node = Some(self.push(placing.file, row, placing.tip));
-                placing.tip = node;
+                node = Some(self.push(builder.file, row, builder.next_parent));
+                builder.next_parent = node;
             }
-            let (tip, is_exact) = (placing.tip, placing.is_exact);
-            placing.spots.push(Spot { original: (placing.file, row), node, tip, is_exact });
+            let (next_parent, is_exact) = (builder.next_parent, builder.is_exact);
+            builder.positions.push(TreePosition { original: (builder.file, row), node, next_parent, is_exact });
         }
     }
 
@@ -167,10 +172,10 @@ impl History {
 }
 
 /// A file whose lines are being added to the tree.
-struct Placing<'a> {
+struct FileBuilder<'a> {
     file: usize,
-    rows: &'a [Row],
-    spots: Vec<Spot>,
-    tip: Option<usize>,
+    rows: &'a [ContextLine],
+    positions: Vec<TreePosition>,
+    next_parent: Option<usize>,
     is_exact: bool,
 }

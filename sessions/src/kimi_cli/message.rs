@@ -4,27 +4,27 @@ use store_core::{Block, BlockKind, Json, JsonMap, Message, Opaque, Role, ToolRes
 
 use super::parts;
 use crate::{
-    blocks::{Blocks, Call, with_origin},
+    blocks::{Blocks, SourceCall, with_origin},
     issue::Issues,
     json::{Object, list, text},
 };
 
 /// The role of the line with the instructions. The format in the provenance of its message names this role, which
 /// distinguishes it from other system messages.
-pub(super) const PROMPT: &str = "_system_prompt";
+pub(super) const SYSTEM_PROMPT_ROLE: &str = "_system_prompt";
 
 /// The first part of the message that a compaction writes.
-pub(super) const COMPACTED: &str =
+pub(super) const COMPACTION_MARKER: &str =
     "<system>Previous context has been compacted. Here is the compaction output:</system>";
 
 /// The beginning of the text of a failed result.
-pub(super) const FAILED: &str = "<system>ERROR:";
+pub(super) const FAILURE_MARKER: &str = "<system>ERROR:";
 
 /// Reads the message of a line with this role. Returns `None` if no message has this role.
 pub(super) fn read(line: u64, role: &str, object: &Object<'_>, issues: &mut Issues) -> Option<Result<Message, String>> {
     let mut reader = Reader { line, object, issues };
     Some(match role {
-        PROMPT => reader.prompt(),
+        SYSTEM_PROMPT_ROLE => reader.prompt(),
         "user" => reader.plain(Role::User),
         "assistant" => reader.plain(Role::Assistant),
         "system" => reader.plain(Role::System),
@@ -42,7 +42,7 @@ struct Reader<'a, 'b> {
 impl Reader<'_, '_> {
     fn prompt(&mut self) -> Result<Message, String> {
         let message = self.plain(Role::System)?;
-        Ok(with_origin(message, None, Some(&format!("kimi-cli.{PROMPT}"))))
+        Ok(with_origin(message, None, Some(&format!("kimi-cli.{SYSTEM_PROMPT_ROLE}"))))
     }
 
     fn plain(&mut self, role: Role) -> Result<Message, String> {
@@ -61,7 +61,7 @@ impl Reader<'_, '_> {
             if role == Role::Assistant {
                 call(raw, &mut blocks);
             } else {
-                blocks.bad(raw, "a call outside of an assistant message");
+                blocks.push_malformed(raw, "a call outside of an assistant message");
             }
         }
         let mut message = Message::new(role, blocks.list);
@@ -79,7 +79,7 @@ impl Reader<'_, '_> {
         let mut result = ToolResult::new(call, blocks.list);
         // kimi-cli writes this marker into the result of every failed call. If the wire file has the result, its value
         // replaces this one later.
-        result.is_error = Some(first_text(&result.blocks).is_some_and(|text| text.starts_with(FAILED)));
+        result.is_error = Some(first_text(&result.blocks).is_some_and(|text| text.starts_with(FAILURE_MARKER)));
         let mut message = Message::new(Role::Tool, vec![Block::new(BlockKind::ToolResult(result))]);
         message.metadata = self.others(&["role", "content", "tool_call_id"]);
         Ok(message)
@@ -93,11 +93,13 @@ impl Reader<'_, '_> {
 }
 
 fn call(raw: &str, blocks: &mut Blocks<'_>) {
-    let Some(item) = Object::parse(raw) else { return blocks.bad(raw, "a call that is not an object") };
-    let Some(function) = item.object("function") else { return blocks.bad(raw, "a call without a function") };
-    let call = Call { id: item.text("id"), name: function.text("name"), arguments: function.raw("arguments") };
+    let Some(item) = Object::parse(raw) else { return blocks.push_malformed(raw, "a call that is not an object") };
+    let Some(function) = item.object("function") else {
+        return blocks.push_malformed(raw, "a call without a function");
+    };
+    let call = SourceCall { id: item.text("id"), name: function.text("name"), arguments: function.raw("arguments") };
     let extras = item.json("extras").filter(|extras| extras.as_str() != "null");
-    if let (Some(block), Some(extras)) = (blocks.call(raw, call), extras) {
+    if let (Some(block), Some(extras)) = (blocks.push_call(raw, call), extras) {
         block.opaque = Some(Opaque::new(parts::origin(), extras));
     }
 }
@@ -112,19 +114,19 @@ pub(super) fn first_text(blocks: &[Block]) -> Option<&str> {
 
 /// A text that is equal for messages that say the same. Content that is a string equals a list with this text as its
 /// only part, null fields are left out, and the order of fields does not matter.
-pub(super) fn sameness(object: &Object<'_>) -> String {
+pub(super) fn comparable_form(object: &Object<'_>) -> String {
     let mut fields: Vec<_> = object.iter().filter(|(_, raw)| *raw != "null").collect();
     fields.sort_unstable();
     let mut out = String::new();
     for (name, raw) in fields {
-        let lone = || Some(lone_text(raw).filter(|_| name == "content")?.as_str().to_owned());
+        let lone = || Some(single_text(raw).filter(|_| name == "content")?.as_str().to_owned());
         let value = lone().or_else(|| Some(Json::parse(raw).ok()?.as_str().to_owned()));
         out += &format!("{name}:{}\n", value.unwrap_or_default());
     }
     out
 }
 
-fn lone_text(raw: &str) -> Option<Json> {
+fn single_text(raw: &str) -> Option<Json> {
     let text = match list(raw)?.as_slice() {
         [part] => {
             let part = Object::parse(part)?;
@@ -136,7 +138,7 @@ fn lone_text(raw: &str) -> Option<Json> {
 }
 
 /// The text of a message or of the input of a turn, for comparisons. It is `None` if there is no text.
-pub(super) fn said(content: &str) -> Option<String> {
+pub(super) fn plain_text(content: &str) -> Option<String> {
     if let Some(text) = text(content) {
         return Some(text);
     }
@@ -147,12 +149,14 @@ pub(super) fn said(content: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{said, sameness};
+    use super::{comparable_form, plain_text};
     use crate::json::Object;
 
     #[test]
     fn different_spellings_of_a_message_are_equal() {
-        let same = |a: &str, b: &str| sameness(&Object::parse(a).unwrap()) == sameness(&Object::parse(b).unwrap());
+        let same = |a: &str, b: &str| {
+            comparable_form(&Object::parse(a).unwrap()) == comparable_form(&Object::parse(b).unwrap())
+        };
         assert!(same(
             r#"{"role": "user", "content": "x"}"#,
             r#"{"content":[{"type":"text","text":"x"}],"role":"user"}"#
@@ -164,8 +168,11 @@ mod tests {
 
     #[test]
     fn the_text_of_a_message_is_that_of_its_text_parts() {
-        assert_eq!(said("\"a\"").as_deref(), Some("a"));
-        assert_eq!(said(r#"[{"type":"text","text":"a"},{"type":"image"},{"text":"b"}]"#).as_deref(), Some("a\nb"));
-        assert_eq!((said("[]"), said("null")), (None, None));
+        assert_eq!(plain_text("\"a\"").as_deref(), Some("a"));
+        assert_eq!(
+            plain_text(r#"[{"type":"text","text":"a"},{"type":"image"},{"text":"b"}]"#).as_deref(),
+            Some("a\nb")
+        );
+        assert_eq!((plain_text("[]"), plain_text("null")), (None, None));
     }
 }

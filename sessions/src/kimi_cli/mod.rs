@@ -2,29 +2,29 @@
 //! subagents.
 //!
 //! ```text
-//! context_1 … context_N, context   lines of the conversation; join, history: how the files become one tree
-//! wire                             times and failures (clock), and a side entry for each record
+//! context_1 … context_N, context   lines of the conversation; continuation, history: how the files become one tree
+//! wire                             times and failures (wire_matches), and a side entry for each record
 //! state.json, other files          a side entry for each file
 //! subagents/ID/                    a session of its own, which becomes a child thread
 //! ```
 
-mod clock;
+mod context_line;
 mod contexts;
+mod continuation;
 mod drafts;
 mod encode;
 mod folder;
 mod history;
 mod ids;
-mod join;
 mod line;
 mod message;
 mod parts;
-mod row;
 mod session;
 mod state;
 mod survey;
 #[cfg(test)]
 mod tests;
 mod wire;
+mod wire_matches;
 
-pub(crate) use self::{folder::is_session, survey::survey};
+pub(crate) use self::{folder::is_session_folder, survey::survey};

@@ -19,7 +19,7 @@ pub(super) fn read(raw: &str, blocks: &mut Blocks<'_>) -> Result<(), String> {
         return Ok(());
     }
     if let Some(text) = text(raw) {
-        blocks.text(text);
+        blocks.push_text(text);
         return Ok(());
     }
     for raw in list(raw).ok_or("`content` is neither text nor a list")? {
@@ -29,12 +29,12 @@ pub(super) fn read(raw: &str, blocks: &mut Blocks<'_>) -> Result<(), String> {
 }
 
 fn part(raw: &str, blocks: &mut Blocks<'_>) {
-    let Some(item) = Object::parse(raw) else { return blocks.unknown(raw) };
+    let Some(item) = Object::parse(raw) else { return blocks.push_unknown(raw) };
     let kind = item.text("type").unwrap_or_default();
     match kind.as_str() {
         "text" => match item.text("text") {
-            Some(text) => blocks.text(text),
-            None => blocks.bad(raw, "a text part without text"),
+            Some(text) => blocks.push_text(text),
+            None => blocks.push_malformed(raw, "a text part without text"),
         },
         "think" => thinking(raw, &item, blocks),
         "image_url" => media(raw, item.object("image_url"), BlockKind::Image, blocks),
@@ -43,14 +43,14 @@ fn part(raw: &str, blocks: &mut Blocks<'_>) {
         "image" => media(raw, Some(item), BlockKind::Image, blocks),
         "audio" => media(raw, Some(item), BlockKind::Audio, blocks),
         "video" => media(raw, Some(item), BlockKind::Video, blocks),
-        _ => blocks.unknown(raw),
+        _ => blocks.push_unknown(raw),
     }
 }
 
 fn thinking(raw: &str, item: &Object<'_>, blocks: &mut Blocks<'_>) {
-    let Some(text) = item.text("think") else { return blocks.bad(raw, "a think part without text") };
+    let Some(text) = item.text("think") else { return blocks.push_malformed(raw, "a think part without text") };
     if item.has("encrypted") && item.text("encrypted").is_none() {
-        return blocks.bad(raw, "a think part whose `encrypted` is not a string");
+        return blocks.push_malformed(raw, "a think part whose `encrypted` is not a string");
     }
     let mut thinking = Thinking::new(text);
     thinking.signature = item.text("encrypted");
@@ -60,7 +60,7 @@ fn thinking(raw: &str, item: &Object<'_>, blocks: &mut Blocks<'_>) {
 
 fn media(raw: &str, item: Option<Object<'_>>, kind: fn(Media) -> BlockKind, blocks: &mut Blocks<'_>) {
     let Some((item, url)) = item.and_then(|item| item.text("url").map(|url| (item, url))) else {
-        return blocks.bad(raw, "a medium without a url");
+        return blocks.push_malformed(raw, "a medium without a url");
     };
     let media = match inline(&url) {
         Some((media_type, data)) => Media::new(Some(media_type.to_owned()), MediaSource::Base64(data.to_owned())),

@@ -3,24 +3,24 @@
 use store_core::{EntryId, Timestamp};
 
 use super::{
-    clock::{At, Clock},
+    context_line::ContextLine,
     drafts::KimiDrafts,
     folder::{WIRE, is_context},
-    history::{History, Mark},
+    history::{History, StoredDecision},
     ids::{self, Ids},
-    row::Row,
-    state::Whole,
+    state::WholeFile,
     wire::Record,
+    wire_matches::{HistoryLine, WireMatches},
 };
 use crate::{
     error::Result,
-    format::{About, Drafts, Session, Stored},
-    provenance::{FileProvenance, Provenance, Retaken},
+    format::{Drafts, Session, SessionInfo, Stored},
+    provenance::{FileProvenance, Provenance, ReimportedLine},
     source::Source,
 };
 
 /// A file of lines.
-pub(super) struct Lined<T> {
+pub(super) struct LineFile<T> {
     pub(super) source: Source,
     pub(super) provenance: FileProvenance,
     /// The offset at which each line ends, without its line end.
@@ -33,12 +33,12 @@ pub(super) struct Lined<T> {
 
 /// A session.
 pub(super) struct KimiSession {
-    pub(super) about: About,
+    pub(super) info: SessionInfo,
     /// The contexts that are not empty, the oldest first.
-    pub(super) contexts: Vec<Lined<Row>>,
-    pub(super) wire: Option<Lined<Record>>,
+    pub(super) contexts: Vec<LineFile<ContextLine>>,
+    pub(super) wire: Option<LineFile<Record>>,
     /// The state and the unknown files, each with the prefix of the id of its entry.
-    pub(super) wholes: Vec<(&'static str, Whole)>,
+    pub(super) whole_files: Vec<(&'static str, WholeFile)>,
     /// Whether the current context is empty.
     pub(super) is_cleared: bool,
     pub(super) plan: Plan,
@@ -48,7 +48,7 @@ pub(super) struct KimiSession {
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) history: History,
-    pub(super) clock: Clock,
+    pub(super) wire_matches: WireMatches,
     /// The ids of the lines of each context.
     pub(super) ids: Vec<Ids>,
     pub(super) wire_ids: Ids,
@@ -58,7 +58,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// The id of the entry that represents a line of a context.
-    pub(super) fn line_id(&self, (file, row): At) -> Result<Option<EntryId>> {
+    pub(super) fn line_id(&self, (file, row): HistoryLine) -> Result<Option<EntryId>> {
         let line = u64::try_from(row).unwrap_or(u64::MAX).saturating_add(1);
         self.ids.get(file).map(|ids| ids.line(line)).transpose()
     }
@@ -77,28 +77,28 @@ impl KimiSession {
     pub(super) fn plan(&self, stored: &Stored) -> Plan {
         let taken = Ids::taken(stored);
         let known: Vec<_> = stored.provenance.iter().flat_map(contexts_of).collect();
-        let mut provenance = self.about.provenance.clone();
+        let mut provenance = self.info.provenance.clone();
         let mut ids = Vec::new();
         for (position, context) in self.contexts.iter().enumerate() {
             let prefix = Ids::prefix(position) + "L";
-            let retaken = stored.retaken(known.get(position).copied(), &context.ends, &prefix);
-            ids.push(Ids::context(position, &taken, &retaken));
-            note_retaken(&mut provenance, &context.provenance, retaken);
+            let reimported = stored.reimported(known.get(position).copied(), &context.ends, &prefix);
+            ids.push(Ids::context(position, &taken, &reimported));
+            set_reimported(&mut provenance, &context.provenance, reimported);
         }
         let wire_known = stored.provenance.as_ref().and_then(|provenance| provenance.named(WIRE));
         let ends = self.wire.as_ref().map_or(&[][..], |wire| &wire.ends);
-        let retaken_wire = stored.retaken(wire_known, ends, ids::WIRE_PREFIX);
-        let wire_ids = Ids::wire(&taken, &retaken_wire);
+        let reimported_wire = stored.reimported(wire_known, ends, ids::WIRE_PREFIX);
+        let wire_ids = Ids::wire(&taken, &reimported_wire);
         if let Some(wire) = &self.wire {
-            note_retaken(&mut provenance, &wire.provenance, retaken_wire);
+            set_reimported(&mut provenance, &wire.provenance, reimported_wire);
         }
         let rows: Vec<_> = self.contexts.iter().map(|context| context.rows.as_slice()).collect();
-        let history = History::of(&rows, &|mark| is_stored(&ids, stored, mark));
-        let clock = self.clock(&history);
-        Plan { history, clock, ids, wire_ids, provenance }
+        let history = History::of(&rows, &|decision| is_stored(&ids, stored, decision));
+        let wire_matches = self.wire_matches(&history);
+        Plan { history, wire_matches, ids, wire_ids, provenance }
     }
 
-    fn clock(&self, history: &History) -> Clock {
+    fn wire_matches(&self, history: &History) -> WireMatches {
         let mut lines = Vec::new();
         for (file, context) in self.contexts.iter().enumerate() {
             for (row, found) in context.rows.iter().enumerate() {
@@ -107,17 +107,17 @@ impl KimiSession {
                 }
             }
         }
-        Clock::of(&lines, self.wire.as_ref().map_or(&[], |wire| &wire.rows))
+        WireMatches::of(&lines, self.wire.as_ref().map_or(&[], |wire| &wire.rows))
     }
 }
 
 impl Session for KimiSession {
-    fn about(&self) -> &About {
-        &self.about
+    fn info(&self) -> &SessionInfo {
+        &self.info
     }
 
-    fn about_mut(&mut self) -> &mut About {
-        &mut self.about
+    fn info_mut(&mut self) -> &mut SessionInfo {
+        &mut self.info
     }
 
     /// Compares contexts by their position, because a rotation renames them. The state is not compared, because
@@ -158,28 +158,31 @@ fn contexts_of(provenance: &Provenance) -> impl Iterator<Item = &FileProvenance>
     provenance.0.iter().filter(|file| is_context(file.name.as_deref()) && file.bytes > 0)
 }
 
-fn begins_with<T>(now: &Lined<T>, known: &FileProvenance) -> Result<bool> {
+fn begins_with<T>(now: &LineFile<T>, known: &FileProvenance) -> Result<bool> {
     if known.bytes == now.provenance.bytes {
         return Ok(known.sha256 == now.provenance.sha256);
     }
     Ok(known.bytes < now.provenance.bytes && now.source.hash_of(known.bytes)?.as_ref() == Some(&known.sha256))
 }
 
-fn note_retaken(provenance: &mut Provenance, file: &FileProvenance, retaken: Vec<Retaken>) {
+fn set_reimported(provenance: &mut Provenance, file: &FileProvenance, reimported: Vec<ReimportedLine>) {
     if let Some(noted) = provenance.0.iter_mut().find(|noted| noted.name == file.name) {
-        noted.retaken = retaken;
+        noted.reimported = reimported;
     }
 }
 
-fn is_stored(ids: &[Ids], stored: &Stored, mark: Mark) -> bool {
+fn is_stored(ids: &[Ids], stored: &Stored, decision: StoredDecision) -> bool {
     let line = |row: usize| u64::try_from(row).unwrap_or(u64::MAX).saturating_add(1);
-    let (Mark::Line(file, _) | Mark::Shared(file, _) | Mark::Rewind(file, _) | Mark::Open(file, _)) = mark;
+    let (StoredDecision::Line(file, _)
+    | StoredDecision::Reference(file, _)
+    | StoredDecision::Rewind(file, _)
+    | StoredDecision::OpenRewind(file, _)) = decision;
     let Some(ids) = ids.get(file).filter(|_| !stored.imported.is_empty()) else { return false };
-    let id = match mark {
-        Mark::Line(_, row) => ids.line(line(row)),
-        Mark::Shared(_, row) => ids.shared(line(row)),
-        Mark::Rewind(_, shared) => ids.rewind(shared),
-        Mark::Open(_, shared) => ids.open(shared),
+    let id = match decision {
+        StoredDecision::Line(_, row) => ids.line(line(row)),
+        StoredDecision::Reference(_, row) => ids.reference(line(row)),
+        StoredDecision::Rewind(_, shared) => ids.rewind(shared),
+        StoredDecision::OpenRewind(_, shared) => ids.open_rewind(shared),
     };
     id.is_ok_and(|id| stored.has(&id))
 }

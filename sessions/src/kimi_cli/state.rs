@@ -10,9 +10,9 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use store_core::{Custom, Json};
 
-use super::folder::Found;
+use super::folder::FoundFile;
 use crate::{
-    blocks::cut,
+    blocks::cut_to_1_kib,
     error::{Error, Result},
     issue::Issues,
     json::Object,
@@ -24,14 +24,14 @@ use crate::{
 
 /// The largest state, in bytes, that is stored in the metadata of the thread. The metadata of a thread is limited, so a
 /// larger state is stored only in its entry.
-const MAX_METADATA: usize = 32 << 10;
+const MAX_STATE_METADATA: usize = 32 << 10;
 
 /// The largest file, in bytes, that is kept in an entry.
-const MAX_WHOLE: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// A file that becomes one entry.
 #[derive(Debug, Clone)]
-pub(super) struct Whole {
+pub(super) struct WholeFile {
     pub(super) provenance: FileProvenance,
     pub(super) custom: Custom,
     content: Content,
@@ -41,15 +41,15 @@ pub(super) struct Whole {
 #[derive(Debug, Clone)]
 enum Content {
     /// In memory, because kimi-cli rewrites the state at every change.
-    Held(Bytes),
+    InMemory(Bytes),
     /// In the file, because there may be many files.
     File(PathBuf),
 }
 
-impl Whole {
+impl WholeFile {
     /// Reads an unknown file. Returns `None` if it is too large.
-    pub(super) fn read(found: &Found) -> Result<Option<Self>> {
-        let Some(bytes) = small(&found.path)? else { return Ok(None) };
+    pub(super) fn read(found: &FoundFile) -> Result<Option<Self>> {
+        let Some(bytes) = read_if_small(&found.path)? else { return Ok(None) };
         let name = Json::of(&found.name).map(|name| format!("{{\"name\":{name}}}"));
         let data = name.and_then(|data| Json::parse(&data)).unwrap_or_else(|_| Json::null());
         let custom = Custom::new("kimi-cli.file", data);
@@ -59,23 +59,23 @@ impl Whole {
     /// The bytes that the first pass read. It is an error if the file has changed since.
     pub(super) fn bytes(&self) -> Result<Bytes> {
         let path = match &self.content {
-            Content::Held(bytes) => return Ok(bytes.clone()),
+            Content::InMemory(bytes) => return Ok(bytes.clone()),
             Content::File(path) => path,
         };
-        let same = small(path)?.filter(|bytes| hex(&Sha256::digest(bytes)) == self.provenance.sha256);
+        let same = read_if_small(path)?.filter(|bytes| hex(&Sha256::digest(bytes)) == self.provenance.sha256);
         same.map(Bytes::from).ok_or_else(|| Error::Changed { path: path.clone() })
     }
 }
 
 /// The content of a file, or `None` if it is too large to be kept.
-fn small(path: &Path) -> Result<Option<Vec<u8>>> {
+fn read_if_small(path: &Path) -> Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(Error::io(path))?;
-    file.take(MAX_WHOLE + 1).read_to_end(&mut bytes).map_err(Error::io(path))?;
-    Ok(u64::try_from(bytes.len()).is_ok_and(|len| len <= MAX_WHOLE).then_some(bytes))
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(Error::io(path))?;
+    Ok(u64::try_from(bytes.len()).is_ok_and(|len| len <= MAX_FILE_BYTES).then_some(bytes))
 }
 
-fn provenance(found: &Found, bytes: &[u8]) -> FileProvenance {
+fn provenance(found: &FoundFile, bytes: &[u8]) -> FileProvenance {
     FileProvenance {
         name: found.name.clone(),
         bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
@@ -87,7 +87,7 @@ fn provenance(found: &Found, bytes: &[u8]) -> FileProvenance {
 /// The state of a session.
 #[derive(Debug, Clone)]
 pub(super) struct State {
-    pub(super) whole: Whole,
+    pub(super) whole: WholeFile,
     /// The value for the metadata of the thread.
     pub(super) metadata: Option<Json>,
     pub(super) title: Option<String>,
@@ -95,10 +95,11 @@ pub(super) struct State {
 
 impl State {
     /// Reads the state. If it is not a JSON object, only its bytes are kept. Returns `None` if it is too large.
-    pub(super) fn read(found: &Found, issues: &mut Issues) -> Result<Option<Self>> {
-        let Some(bytes) = small(&found.path)?.map(Bytes::from) else { return Ok(None) };
+    pub(super) fn read(found: &FoundFile, issues: &mut Issues) -> Result<Option<Self>> {
+        let Some(bytes) = read_if_small(&found.path)?.map(Bytes::from) else { return Ok(None) };
         let custom = Custom::new(IMPORT_LINE, Json::null());
-        let mut whole = Whole { provenance: provenance(found, &bytes), custom, content: Content::Held(bytes.clone()) };
+        let mut whole =
+            WholeFile { provenance: provenance(found, &bytes), custom, content: Content::InMemory(bytes.clone()) };
         issues.set_file(found.name.clone());
         let lenient = lenient::read(&bytes);
         let Some(object) = Object::parse(&lenient.text) else {
@@ -112,7 +113,7 @@ impl State {
         }
         drop(lenient);
         whole.custom = Custom::new("kimi-cli.state", data.clone().unwrap_or_else(Json::null));
-        let metadata = data.filter(|data| data.as_str().len() <= MAX_METADATA);
-        Ok(Some(Self { whole, metadata, title: title.map(|title| cut(&title)) }))
+        let metadata = data.filter(|data| data.as_str().len() <= MAX_STATE_METADATA);
+        Ok(Some(Self { whole, metadata, title: title.map(|title| cut_to_1_kib(&title)) }))
     }
 }

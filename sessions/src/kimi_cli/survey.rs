@@ -8,32 +8,32 @@ use std::{
 use store_core::{JsonMap, ThreadFields};
 
 use super::{
-    folder::{CONTEXT, Folder, Found, modified},
+    context_line::ContextLine,
+    folder::{CONTEXT, Folder, FoundFile, modified},
     line,
-    row::Row,
-    session::{KimiSession, Lined, Plan},
-    state::{State, Whole},
+    session::{KimiSession, LineFile, Plan},
+    state::{State, WholeFile},
     wire::{self, Record},
 };
 use crate::{
-    blocks::cut,
+    blocks::cut_to_1_kib,
     error::{Error, Result},
-    format::{About, Outcome, Stored, Surveyed, thread_id},
+    format::{Outcome, SessionInfo, Stored, Surveyed, thread_id},
     issue::{Code, Issues},
     json::quote,
     options::{FormatName, ImportOptions},
     provenance::{FileProvenance, Provenance},
-    scan::{Scan, Seen, scan},
+    scan::{LineContent, Scan, scan},
     source::{Line, Source},
 };
 
 /// Runs the first pass over a session folder or a single context file.
 pub(crate) fn survey(path: &Path, options: &ImportOptions) -> Result<Outcome> {
-    let folder = if path.is_dir() { Folder::list(path)? } else { Folder::lone(path) };
+    let folder = if path.is_dir() { Folder::list(path)? } else { Folder::single_file(path) };
     let mut open = vec![(path.to_owned(), name_of(path), folder)];
     let mut sessions = Vec::new();
     while let Some((path, name, folder)) = open.pop() {
-        for Found { path, .. } in folder.subagents.iter().rev() {
+        for FoundFile { path, .. } in folder.subagents.iter().rev() {
             open.push((path.clone(), format!("{name}.{}", name_of(path)), Folder::list(path)?));
         }
         let mut reader = Reader::new(options);
@@ -72,11 +72,11 @@ struct Reader<'a> {
     issues: Issues,
     /// The provenance of all files, in the order of their entries.
     provenance: Vec<FileProvenance>,
-    contexts: Vec<Lined<Row>>,
-    wire: Option<Lined<Record>>,
+    contexts: Vec<LineFile<ContextLine>>,
+    wire: Option<LineFile<Record>>,
     version: Option<String>,
     state: Option<State>,
-    wholes: Vec<(&'static str, Whole)>,
+    whole_files: Vec<(&'static str, WholeFile)>,
 }
 
 impl<'a> Reader<'a> {
@@ -89,32 +89,32 @@ impl<'a> Reader<'a> {
             wire: None,
             version: None,
             state: None,
-            wholes: Vec::new(),
+            whole_files: Vec::new(),
         }
     }
 
     /// Reads every file. Returns false if the session is refused.
     fn read(&mut self, folder: &Folder) -> Result<bool> {
         for found in &folder.contexts {
-            let Some(read) = lined(found, self.options, &mut self.issues, row)? else { return Ok(false) };
+            let Some(read) = read_line_file(found, self.options, &mut self.issues, row)? else { return Ok(false) };
             self.provenance.push(read.provenance.clone());
             self.contexts.push(read);
         }
         if self.provenance.iter().all(|file| file.blank.count() == file.lines) {
             self.issues.set_file(None);
-            self.issues.add_whole(Code::EmptyFile, "the contexts are empty or contain only blank lines", "refused");
+            self.issues.add_for_file(Code::EmptyFile, "the contexts are empty or contain only blank lines", "refused");
             return Ok(false);
         }
         if let Some(found) = &folder.wire {
             let mut version = None;
-            let record = |line: &Line, seen: Seen<'_>, issues: &mut Issues| match seen {
-                Seen::Object(object) => {
+            let record = |line: &Line, content: LineContent<'_>, issues: &mut Issues| match content {
+                LineContent::Object(object) => {
                     version = version.take().or_else(|| wire::version(&object));
                     Record::read(line.number, &object, issues)
                 }
-                Seen::Blank | Seen::Broken => Record::other(),
+                LineContent::Blank | LineContent::Broken => Record::other(),
             };
-            let Some(read) = lined(found, self.options, &mut self.issues, record)? else { return Ok(false) };
+            let Some(read) = read_line_file(found, self.options, &mut self.issues, record)? else { return Ok(false) };
             self.version = version.or_else(|| Some(wire::FIRST_VERSION.to_owned()));
             self.provenance.push(read.provenance.clone());
             self.wire = Some(read);
@@ -125,38 +125,38 @@ impl<'a> Reader<'a> {
             self.keep("state", found, whole)?;
         }
         for found in &folder.others {
-            self.keep("file", found, Whole::read(found)?)?;
+            self.keep("file", found, WholeFile::read(found)?)?;
         }
         self.issues.set_file(None);
         Ok(true)
     }
 
-    fn keep(&mut self, prefix: &'static str, found: &Found, whole: Option<Whole>) -> Result<()> {
+    fn keep(&mut self, prefix: &'static str, found: &FoundFile, whole: Option<WholeFile>) -> Result<()> {
         if let Some(whole) = whole {
             self.provenance.push(whole.provenance.clone());
-            self.wholes.push((prefix, whole));
+            self.whole_files.push((prefix, whole));
             return Ok(());
         }
         let bytes = std::fs::metadata(&found.path).map_err(Error::io(&found.path))?.len();
         self.issues.set_file(found.name.clone());
         let detail = format!("a file of {bytes} bytes that is not part of the conversation");
-        self.issues.add_whole(Code::UnknownType, detail, "left out: the store has no blobs to hold it");
+        self.issues.add_for_file(Code::UnknownType, detail, "left out: the store has no blobs to hold it");
         Ok(())
     }
 
     fn finish(self, path: PathBuf, name: &str, is_child: bool) -> Result<Surveyed> {
-        let Self { mut issues, provenance, contexts, wire, version, state, wholes, .. } = self;
+        let Self { mut issues, provenance, contexts, wire, version, state, whole_files, .. } = self;
         let first_record = wire.iter().flat_map(|wire| &wire.rows).find_map(|record| record.time);
         let mut fields = ThreadFields::default();
-        fields.metadata = JsonMap::from([("session_id".to_owned(), quote(&cut(&name_of(&path))))]);
+        fields.metadata = JsonMap::from([("session_id".to_owned(), quote(&cut_to_1_kib(&name_of(&path))))]);
         if let Some(version) = &version {
-            fields.metadata.insert("version".to_owned(), quote(&cut(version)));
+            fields.metadata.insert("version".to_owned(), quote(&cut_to_1_kib(version)));
         }
         if let Some(state) = state {
             fields.title = state.title;
             fields.metadata.extend(state.metadata.map(|metadata| ("state".to_owned(), metadata)));
         }
-        let about = About {
+        let info = SessionInfo {
             file: path,
             format: FormatName::KimiCli.name(),
             version,
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
         };
         let is_cleared = contexts.last().is_some_and(|context| context.provenance.bytes == 0);
         let contexts = contexts.into_iter().filter(|context| context.provenance.bytes > 0).collect();
-        let mut session = KimiSession { about, contexts, wire, wholes, is_cleared, plan: Plan::default() };
+        let mut session = KimiSession { info, contexts, wire, whole_files, is_cleared, plan: Plan::default() };
         session.plan = session.plan(&Stored::default());
         note_pairs(&session, &mut issues);
         issues.set_file(None);
@@ -177,26 +177,26 @@ impl<'a> Reader<'a> {
 }
 
 /// Reads a file of lines. Returns `None` if a line is too long.
-fn lined<T>(
-    found: &Found,
+fn read_line_file<T>(
+    found: &FoundFile,
     options: &ImportOptions,
     issues: &mut Issues,
-    mut read: impl FnMut(&Line, Seen<'_>, &mut Issues) -> T,
-) -> Result<Option<Lined<T>>> {
+    mut read: impl FnMut(&Line, LineContent<'_>, &mut Issues) -> T,
+) -> Result<Option<LineFile<T>>> {
     let source = Source::new(found.path.clone(), options.max_line);
     let mut rows = Vec::new();
-    let mut take = |line: &Line, seen: Seen<'_>, issues: &mut Issues| rows.push(read(line, seen, issues));
+    let mut take = |line: &Line, content: LineContent<'_>, issues: &mut Issues| rows.push(read(line, content, issues));
     let Some(Scan { provenance, ends }) = scan(&source, found.name.as_ref(), issues, &mut take)? else {
         return Ok(None);
     };
-    Ok(Some(Lined { source, provenance, ends, modified: modified(&found.path), rows }))
+    Ok(Some(LineFile { source, provenance, ends, modified: modified(&found.path), rows }))
 }
 
 /// Describes a line of a context.
-fn row(line: &Line, seen: Seen<'_>, issues: &mut Issues) -> Row {
-    match seen {
-        Seen::Object(object) => Row::of(line, &object, &line::read(line.number, &object, issues)),
-        Seen::Blank | Seen::Broken => Row::bare(line),
+fn row(line: &Line, content: LineContent<'_>, issues: &mut Issues) -> ContextLine {
+    match content {
+        LineContent::Object(object) => ContextLine::of(line, &object, &line::read(line.number, &object, issues)),
+        LineContent::Blank | LineContent::Broken => ContextLine::bare(line),
     }
 }
 
@@ -206,7 +206,7 @@ fn note_pairs(session: &KimiSession, issues: &mut Issues) {
     for (file, context) in session.contexts.iter().enumerate() {
         issues.set_file(context.provenance.name.clone());
         let called: HashSet<_> = context.rows.iter().flat_map(|row| &row.calls).collect();
-        let answered: HashSet<_> = context.rows.iter().filter_map(|row| row.answers.as_ref()).collect();
+        let answered: HashSet<_> = context.rows.iter().filter_map(|row| row.answered_call.as_ref()).collect();
         let mut noted = HashSet::new();
         for (at, row) in context.rows.iter().enumerate() {
             if !session.plan.history.is_new((file, at)) {
@@ -218,7 +218,7 @@ fn note_pairs(session: &KimiSession, issues: &mut Issues) {
                     issues.add(line, Code::OpenCall, format!("no result for call `{id}`"), "kept; the context adds it");
                 }
             }
-            for id in row.answers.iter().filter(|id| !called.contains(id)) {
+            for id in row.answered_call.iter().filter(|id| !called.contains(id)) {
                 if noted.insert(id) {
                     let action = "kept; the context leaves it out";
                     issues.add(line, Code::OrphanResult, format!("no call for result `{id}`"), action);

@@ -69,12 +69,12 @@ fn check(path: &Path) -> (usize, usize) {
     let Outcome::Sessions(sessions) = survey(path, &ImportOptions::default()).unwrap() else { panic!("refused") };
     let mut counts = (0, 0);
     for surveyed in sessions {
-        let about = surveyed.session.about();
+        let info = surveyed.session.info();
         let entries = drafts(&*surveyed.session);
         let mut position = 0;
-        for provenance in &about.provenance.0 {
+        for provenance in &info.provenance.0 {
             let name = provenance.name.as_deref().unwrap_or_default();
-            let bytes = std::fs::read(about.file.join(name)).unwrap();
+            let bytes = std::fs::read(info.file.join(name)).unwrap();
             let prefix = match name {
                 "wire.jsonl" => "wire.".to_owned(),
                 _ if provenance.bytes == 0 => continue,
@@ -140,7 +140,7 @@ fn odd_files_round_trip() {
 }
 
 #[test]
-fn files_are_read_when_it_is_their_turn() {
+fn whole_files_are_read_one_after_the_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     for name in ["a.bin", "b.bin", "c.bin"] {

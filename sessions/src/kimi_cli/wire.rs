@@ -3,7 +3,7 @@
 
 use store_core::{Custom, NewBody, Timestamp};
 
-use super::{message::said, row::hash};
+use super::{context_line::hash, message::plain_text};
 use crate::{
     issue::{Code, Issues},
     json::Object,
@@ -72,7 +72,7 @@ impl Record {
 fn event(kind: &str, payload: &Object<'_>) -> Option<Event> {
     Some(match kind {
         "TurnBegin" => {
-            let said = payload.raw("user_input").and_then(said);
+            let said = payload.raw("user_input").and_then(plain_text);
             Event::Turn(said.map(|text| hash(&text)))
         }
         "StepBegin" => Event::Step,

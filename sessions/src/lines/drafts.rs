@@ -5,7 +5,10 @@ use std::collections::{HashMap, VecDeque};
 use bytes::Bytes;
 use store_core::{Custom, EntryId, ImportOrigin, NewBody, NewEntry, ParentRef, Timestamp, log::check_message};
 
-use super::{Drafted, Earlier, Ids, LineFormat, ObjectLine, Place, Row, Time, Typed, body_of, session::LineSession};
+use super::{
+    BodyAndTime, EarlierNodes, EncodableEntry, Ids, LineFormat, LinePosition, LineTime, ObjectLine, SourceLine,
+    body_of, session::LineSession,
+};
 use crate::{
     error::{Error, Result},
     format::{Draft, Drafts, Stored, short},
@@ -13,7 +16,7 @@ use crate::{
     json::Object,
     lenient,
     provenance::{IMPORT_LINE, Provenance},
-    source::{Line, Lines, Next},
+    source::{Line, Lines, NextLine},
 };
 
 pub(super) struct LineDrafts<'a, F: LineFormat> {
@@ -27,7 +30,7 @@ pub(super) struct LineDrafts<'a, F: LineFormat> {
     appended: Vec<bool>,
     last: Option<usize>,
     time: Option<Timestamp>,
-    earlier: Earlier,
+    earlier: EarlierNodes,
     header: bool,
 }
 
@@ -38,8 +41,8 @@ impl<F: LineFormat> Drafts for LineDrafts<'_, F> {
                 return Ok(Some(draft));
             }
             match self.lines.next()? {
-                Next::Line(line) => self.take(line, issues),
-                Next::Long(_) | Next::End => return self.end(),
+                NextLine::Line(line) => self.take(line, issues),
+                NextLine::TooLong(_) | NextLine::End => return self.end(),
             }
         }
     }
@@ -50,32 +53,32 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         let mut drafts = Self {
             session,
             ids: session.ids(stored),
-            lines: session.source.lines(session.about.bytes())?,
+            lines: session.source.lines(session.info.bytes())?,
             provenance: session.provenance(stored),
             ready: VecDeque::new(),
             waiting: HashMap::new(),
             appended: vec![false; session.tree.len()],
             last: None,
-            time: session.about.at,
-            earlier: Earlier::default(),
+            time: session.info.at,
+            earlier: EarlierNodes::default(),
             header: session.has_header,
         };
         if !session.has_header {
-            drafts.made_facts("L0")?;
+            drafts.push_provenance("L0")?;
         }
-        let digest = session.about.provenance.digest();
+        let digest = session.info.provenance.digest();
         let grown = format!("L0#file.{}", short(&digest));
         if let Some(known) = &stored.provenance
             && (known.digest() != digest || stored.has(&EntryId::new(&grown)?))
         {
-            drafts.made_facts(&grown)?;
+            drafts.push_provenance(&grown)?;
         }
         Ok(drafts)
     }
 
     /// Ends the pass. It is an error if the bytes are not those that the first pass read.
     fn end(&mut self) -> Result<Option<Draft>> {
-        let known = self.session.about.provenance.file().map(|file| (file.bytes, file.sha256.as_str()));
+        let known = self.session.info.provenance.file().map(|file| (file.bytes, file.sha256.as_str()));
         let (bytes, hash) = self.lines.so_far();
         if known == Some((bytes, hash.as_str())) {
             return Ok(None);
@@ -83,29 +86,29 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         Err(Error::Changed { path: self.session.source.path().to_owned() })
     }
 
-    fn made_facts(&mut self, id: &str) -> Result<()> {
-        let entry = self.provenance.to_entry(EntryId::new(id)?, self.session.about.format);
+    fn push_provenance(&mut self, id: &str) -> Result<()> {
+        let entry = self.provenance.to_entry(EntryId::new(id)?, self.session.info.format);
         self.ready.push_back(Draft { entry, bytes: 0 });
         Ok(())
     }
 
     fn take(&mut self, line: Line, issues: &mut Issues) {
-        let row = usize::try_from(line.number - 1).ok().and_then(|at| self.session.rows.get(at));
-        match row {
-            None | Some(Row::Blank) => {}
-            Some(Row::Nameless) => self.nameless(line),
-            Some(Row::Named(_)) => match self.session.nodes.get(&line.number) {
+        let source_line = usize::try_from(line.number - 1).ok().and_then(|at| self.session.source_lines.get(at));
+        match source_line {
+            None | Some(SourceLine::Blank) => {}
+            Some(SourceLine::HeaderOrBroken) => self.push_header_or_broken(line),
+            Some(SourceLine::Content(_)) => match self.session.nodes.get(&line.number) {
                 Some(&at) => self.node(at, line, issues),
                 None => self.side(line, issues),
             },
         }
     }
 
-    fn nameless(&mut self, line: Line) {
+    fn push_header_or_broken(&mut self, line: Line) {
         let is_header = std::mem::take(&mut self.header);
         let body =
             if is_header { self.provenance.to_custom() } else { Custom::new(IMPORT_LINE, store_core::Json::null()) };
-        self.push(line, body.into(), Spot::beside(self.last_parent()));
+        self.push(line, body.into(), EntryPosition::side_entry(self.last_parent()));
     }
 
     fn last_parent(&self) -> ParentRef {
@@ -141,12 +144,12 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         {
             self.earlier.messages.insert(at, message.clone());
         }
-        self.push(line, body, Spot { parent, side: false });
+        self.push(line, body, EntryPosition { parent, side: false });
         if let Some(flag) = self.appended.get_mut(at) {
             *flag = true;
         }
-        if let Some(given) = self.session.tree.get(at).and_then(|node| node.given.clone()) {
-            let nearest = self.earlier.by_given.entry(given).or_insert(at);
+        if let Some(source_id) = self.session.tree.get(at).and_then(|node| node.source_id.clone()) {
+            let nearest = self.earlier.by_source_id.entry(source_id).or_insert(at);
             *nearest = at.max(*nearest);
         }
         self.last = Some(at);
@@ -157,10 +160,10 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         let lenient = lenient::read(&line.bytes);
         let object = Object::parse(&lenient.text).map(|object| ObjectLine { number: line.number, object });
         let parent = object.and_then(|line| self.session.format.side_parent(&line));
-        let parent = parent.and_then(|parent| self.earlier.by_given.get(&parent)).map(|at| self.below(*at));
+        let parent = parent.and_then(|parent| self.earlier.by_source_id.get(&parent)).map(|at| self.below(*at));
         let parent = parent.unwrap_or_else(|| self.last_parent());
         drop(lenient);
-        self.push(line, body, Spot::beside(parent));
+        self.push(line, body, EntryPosition::side_entry(parent));
     }
 
     /// Returns the body of a line, and notes its time. A body that the store would refuse becomes a custom body of
@@ -169,12 +172,14 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         let lenient = lenient::read(&line.bytes);
         let object = Object::parse(&lenient.text)?;
         let line = ObjectLine { number: line.number, object };
-        let place = Place { tree: &self.session.tree, at, ids: &self.ids, earlier: &self.earlier };
-        let Drafted { body, time } = self.session.format.draft(&line, &place, issues);
+        let position = LinePosition { tree: &self.session.tree, at, ids: &self.ids, earlier: &self.earlier };
+        let BodyAndTime { body, time } = self.session.format.draft(&line, &position, issues);
         match time {
-            Time::At(time) => self.time = Some(time),
-            Time::Left => {}
-            Time::Bad => issues.add(line.number, Code::BadTime, "the time cannot be read", "the previous time is used"),
+            LineTime::At(time) => self.time = Some(time),
+            LineTime::NotGiven => {}
+            LineTime::Invalid => {
+                issues.add(line.number, Code::BadTime, "the time cannot be read", "the previous time is used")
+            }
         }
         let refused = match &body {
             NewBody::Message(message) => check_message(message).err(),
@@ -189,41 +194,45 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         Some(Custom::new(format!("{}.{kind}", self.session.format.family()), line.object.without(&[])).into())
     }
 
-    fn push(&mut self, line: Line, body: NewBody, spot: Spot) {
+    fn push(&mut self, line: Line, body: NewBody, entry_position: EntryPosition) {
         let Some(id) = self.ids.of(line.number).cloned() else { return };
         let bytes = line.end.min(u64::try_from(line.bytes.len()).unwrap_or(u64::MAX));
-        let mut origin = ImportOrigin::new(self.session.about.format, line.number);
-        if !self.comes_back(&line, &id, &body, &spot) {
+        let mut origin = ImportOrigin::new(self.session.info.format, line.number);
+        if !self.is_reproducible(&line, &id, &body, &entry_position) {
             origin = origin.with_raw(Bytes::from(line.bytes));
         }
-        let mut entry =
-            NewEntry::new(body).with_id(id).with_parent(spot.parent).with_side(spot.side).with_origin(origin);
+        let mut entry = NewEntry::new(body)
+            .with_id(id)
+            .with_parent(entry_position.parent)
+            .with_side(entry_position.side)
+            .with_origin(origin);
         entry.timestamp = self.time;
         self.ready.push_back(Draft { entry, bytes });
     }
 
     /// Whether the typed form reproduces the bytes of the line.
-    fn comes_back(&self, line: &Line, id: &EntryId, body: &NewBody, spot: &Spot) -> bool {
+    fn is_reproducible(&self, line: &Line, id: &EntryId, body: &NewBody, entry_position: &EntryPosition) -> bool {
         // An entry without a time gets the time of the store. This time is not known here, and it would be part of
         // the encoded line.
         let Some(body) = body_of(body).filter(|_| self.time.is_some()) else { return false };
-        let parent = match &spot.parent {
+        let parent = match &entry_position.parent {
             ParentRef::Entry(parent) => Some(parent.as_str()),
             ParentRef::Head | ParentRef::Root => None,
         };
-        let typed = Typed { id: id.as_str(), parent, side: spot.side, timestamp: self.time, body: &body };
+        let typed =
+            EncodableEntry { id: id.as_str(), parent, side: entry_position.side, timestamp: self.time, body: &body };
         self.session.format.encode(&typed).is_some_and(|text| text.as_bytes() == line.bytes)
     }
 }
 
 /// The parent of an entry, and whether it is a side entry.
-struct Spot {
+struct EntryPosition {
     parent: ParentRef,
     side: bool,
 }
 
-impl Spot {
-    const fn beside(parent: ParentRef) -> Self {
+impl EntryPosition {
+    const fn side_entry(parent: ParentRef) -> Self {
         Self { parent, side: true }
     }
 }

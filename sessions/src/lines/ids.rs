@@ -4,17 +4,17 @@ use std::collections::HashSet;
 
 use store_core::EntryId;
 
-use crate::{format::Stored, provenance::Retaken};
+use crate::{format::Stored, provenance::ReimportedLine};
 
 /// What a line is, and the id that it contains.
 #[derive(Debug)]
-pub(crate) enum Row {
+pub(crate) enum SourceLine {
     /// A blank line.
     Blank,
     /// The header, or a line that is not a JSON object.
-    Nameless,
+    HeaderOrBroken,
     /// A node of the tree or a side entry, and the id that the line contains, if any.
-    Named(Option<String>),
+    Content(Option<String>),
 }
 
 /// The entry ids of all lines.
@@ -24,21 +24,21 @@ pub(crate) struct Ids(Vec<Option<EntryId>>);
 impl Ids {
     /// Assigns an id to every line that is not blank. No other line and no entry that the import did not write has
     /// this id.
-    pub(crate) fn assign(rows: &[Row], stored: &Stored, retaken: &[Retaken]) -> Self {
+    pub(crate) fn assign(source_lines: &[SourceLine], stored: &Stored, reimported: &[ReimportedLine]) -> Self {
         let mut taken: HashSet<String> = stored.foreign.iter().map(|id| id.as_str().to_owned()).collect();
-        let mut give = |(at, row): (usize, &Row)| {
+        let mut give = |(at, source_line): (usize, &SourceLine)| {
             let line = u64::try_from(at).unwrap_or(u64::MAX).saturating_add(1);
-            let given = match row {
-                Row::Blank => return None,
-                Row::Nameless | Row::Named(None) => None,
-                Row::Named(Some(given)) => Some(given.as_str()),
+            let source_id = match source_line {
+                SourceLine::Blank => return None,
+                SourceLine::HeaderOrBroken | SourceLine::Content(None) => None,
+                SourceLine::Content(Some(source_id)) => Some(source_id.as_str()),
             };
-            let again: Vec<_> = retaken.iter().filter(|retaken| retaken.line == line).collect();
-            let first = candidates(line, given, &again).find(|id| !taken.contains(id.as_str()))?;
+            let again: Vec<_> = reimported.iter().filter(|reimported| reimported.line == line).collect();
+            let first = candidates(line, source_id, &again).find(|id| !taken.contains(id.as_str()))?;
             taken.insert(first.as_str().to_owned());
             Some(first)
         };
-        Self(rows.iter().enumerate().map(&mut give).collect())
+        Self(source_lines.iter().enumerate().map(&mut give).collect())
     }
 
     /// The id of a line. Lines are counted from 1.
@@ -49,10 +49,14 @@ impl Ids {
 
 /// The ids that a line may get, the preferred one first. If the line was imported before it was complete, the ids that
 /// the incomplete line got are left out.
-fn candidates<'a>(line: u64, given: Option<&'a str>, again: &[&Retaken]) -> impl Iterator<Item = EntryId> + 'a {
-    let given = given.filter(|id| EntryId::new(id).is_ok());
-    let own = given.into_iter().flat_map(move |id| [id.to_owned(), format!("{id}#L{line}")]);
-    let skip_own = if again.iter().any(|retaken| !retaken.torn) { 2 } else { 0 };
+fn candidates<'a>(
+    line: u64,
+    source_id: Option<&'a str>,
+    again: &[&ReimportedLine],
+) -> impl Iterator<Item = EntryId> + 'a {
+    let source_id = source_id.filter(|id| EntryId::new(id).is_ok());
+    let own = source_id.into_iter().flat_map(move |id| [id.to_owned(), format!("{id}#L{line}")]);
+    let skip_own = if again.iter().any(|reimported| !reimported.torn) { 2 } else { 0 };
     let made = (1..).map(move |n| if n == 1 { format!("L{line}") } else { format!("L{line}#{n}") });
     own.skip(skip_own).chain(made.skip(again.len())).filter_map(|id| EntryId::new(id).ok())
 }
@@ -61,15 +65,16 @@ fn candidates<'a>(line: u64, given: Option<&'a str>, again: &[&Retaken]) -> impl
 mod tests {
     use store_core::EntryId;
 
-    use super::{Ids, Row};
-    use crate::{format::Stored, provenance::Retaken};
+    use super::{Ids, SourceLine};
+    use crate::{format::Stored, provenance::ReimportedLine};
 
-    fn check(given: &[Option<&str>], foreign: &[&str], retaken: &[(u64, bool)], ids: &[&str]) {
-        let rows: Vec<_> = given.iter().map(|id| Row::Named(id.map(str::to_owned))).collect();
+    fn check(source_id: &[Option<&str>], foreign: &[&str], reimported: &[(u64, bool)], ids: &[&str]) {
+        let source_lines: Vec<_> = source_id.iter().map(|id| SourceLine::Content(id.map(str::to_owned))).collect();
         let foreign = foreign.iter().map(|id| EntryId::new(id).unwrap()).collect();
-        let retaken: Vec<_> = retaken.iter().map(|&(line, torn)| Retaken { line, torn }).collect();
-        let found = Ids::assign(&rows, &Stored { foreign, ..Stored::default() }, &retaken);
-        let found: Vec<_> = (1..=rows.len() as u64).map(|line| found.of(line).unwrap().as_str().to_owned()).collect();
+        let reimported: Vec<_> = reimported.iter().map(|&(line, torn)| ReimportedLine { line, torn }).collect();
+        let found = Ids::assign(&source_lines, &Stored { foreign, ..Stored::default() }, &reimported);
+        let found: Vec<_> =
+            (1..=source_lines.len() as u64).map(|line| found.of(line).unwrap().as_str().to_owned()).collect();
         assert_eq!(found, ids);
     }
 

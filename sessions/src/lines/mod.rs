@@ -12,13 +12,13 @@ use store_core::{
 };
 
 pub(crate) use self::{
-    ids::{Ids, Row},
+    ids::{Ids, SourceLine},
     survey::survey,
 };
 use crate::{
     issue::{Code, Issues},
     json::Object,
-    tree::{Names, Parent, Tree},
+    tree::{ParentField, ParentNames, Tree},
 };
 
 /// A format whose lines form a tree.
@@ -37,33 +37,34 @@ pub(crate) trait LineFormat: Send + Sync {
     fn family(&self) -> &'static str;
 
     /// In the first pass: says what a line is, and what it refers to.
-    fn sketch(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> Sketch<Self::Data>;
+    fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<Self::Data>;
 
     /// Between the passes: says what names of parents mean if they are not ids of lines.
-    fn names(&mut self, tree: &Tree<Self::Data>) -> Names;
+    fn parent_names(&mut self, tree: &Tree<Self::Data>) -> ParentNames;
 
     /// Between the passes: derives the data that depends on paths. `order` has parents before children. It is called
     /// again, with the stored parents, for a file that was imported before.
-    fn settle(&mut self, _tree: &mut Tree<Self::Data>, _order: &[usize]) {}
+    fn derive_path_data(&mut self, _tree: &mut Tree<Self::Data>, _order: &[usize]) {}
 
     /// What is known of the thread after the first pass.
-    fn thread(&self) -> About;
+    fn thread_info(&self) -> ThreadInfo;
 
     /// The id that the line of a side entry names as its parent.
     fn side_parent(&self, _line: &ObjectLine<'_>) -> Option<String> {
         None
     }
 
-    /// Whether the messages of nodes must be kept for later lines (`Earlier::messages`).
+    /// Whether the messages of nodes must be kept for later lines (`EarlierNodes::messages`).
     fn keeps_messages(&self) -> bool {
         false
     }
 
     /// In the second pass: returns the body and the time of a line.
-    fn draft(&self, line: &ObjectLine<'_>, place: &Place<'_, Self::Data>, issues: &mut Issues) -> Drafted;
+    fn draft(&self, line: &ObjectLine<'_>, position: &LinePosition<'_, Self::Data>, issues: &mut Issues)
+    -> BodyAndTime;
 
     /// Encodes the typed form as a line. Returns `None` if the format has no such line.
-    fn encode(&self, entry: &Typed<'_>) -> Option<String>;
+    fn encode(&self, entry: &EncodableEntry<'_>) -> Option<String>;
 }
 
 /// A line that is a JSON object.
@@ -77,13 +78,13 @@ pub(crate) struct ObjectLine<'a> {
 
 /// What a line is, as the first pass sees it.
 #[derive(Debug)]
-pub(crate) struct Sketch<D> {
+pub(crate) struct ParsedLine<D> {
     /// The id that the line contains.
     pub(crate) id: Option<String>,
     /// What it says about its parent.
-    pub(crate) parent: Parent,
+    pub(crate) parent: ParentField,
     /// The kind of the line.
-    pub(crate) part: Part<D>,
+    pub(crate) kind: LineKind<D>,
     /// The ids of the calls in it.
     pub(crate) calls: Vec<String>,
     /// The ids of the calls that it answers.
@@ -92,7 +93,7 @@ pub(crate) struct Sketch<D> {
 
 /// The kind of a line.
 #[derive(Debug)]
-pub(crate) enum Part<D> {
+pub(crate) enum LineKind<D> {
     /// The header.
     Header,
     /// A node of the tree.
@@ -105,7 +106,7 @@ pub(crate) enum Part<D> {
 
 /// What is known of the thread after the first pass.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct About {
+pub(crate) struct ThreadInfo {
     /// The id of the session, as the file contains it.
     pub(crate) id: Option<String>,
     /// The version that the file names.
@@ -120,7 +121,7 @@ pub(crate) struct About {
     pub(crate) at: Option<Timestamp>,
 }
 
-impl About {
+impl ThreadInfo {
     fn fields(&self) -> ThreadFields {
         let mut fields = ThreadFields::default();
         fields.title.clone_from(&self.title);
@@ -130,7 +131,7 @@ impl About {
 }
 
 /// The position of a line, and what the second pass needs to know about other lines.
-pub(crate) struct Place<'a, D> {
+pub(crate) struct LinePosition<'a, D> {
     /// The tree.
     pub(crate) tree: &'a Tree<D>,
     /// The position of the line in the tree. For a side entry it is that of the node before it.
@@ -138,10 +139,10 @@ pub(crate) struct Place<'a, D> {
     /// The ids of all lines.
     pub(crate) ids: &'a Ids,
     /// What comes before it in the log.
-    pub(crate) earlier: &'a Earlier,
+    pub(crate) earlier: &'a EarlierNodes,
 }
 
-impl<D> Place<'_, D> {
+impl<D> LinePosition<'_, D> {
     /// The data of the format about this line.
     pub(crate) fn data(&self) -> Option<&D> {
         Some(&self.tree.get(self.at?)?.data)
@@ -152,49 +153,49 @@ impl<D> Place<'_, D> {
         self.ids.of(self.tree.get(at)?.line).cloned()
     }
 
-    /// The entry of the nearest line that contains `given` as its id and comes before this line in the log.
-    pub(crate) fn earlier(&self, given: &str) -> Option<EntryId> {
-        self.id_of(self.earlier_node(given)?)
+    /// The entry of the nearest line that contains `source_id` as its id and comes before this line in the log.
+    pub(crate) fn earlier(&self, source_id: &str) -> Option<EntryId> {
+        self.id_of(self.earlier_node(source_id)?)
     }
 
     /// The position of the same line in the tree.
-    pub(crate) fn earlier_node(&self, given: &str) -> Option<usize> {
-        self.earlier.by_given.get(given).copied()
+    pub(crate) fn earlier_node(&self, source_id: &str) -> Option<usize> {
+        self.earlier.by_source_id.get(source_id).copied()
     }
 }
 
 /// What comes before a line in the log.
 #[derive(Debug, Default)]
-pub(crate) struct Earlier {
+pub(crate) struct EarlierNodes {
     /// The positions of nodes by the ids that their lines contain. For a repeated id it is the nearest node.
-    pub(crate) by_given: HashMap<String, usize>,
+    pub(crate) by_source_id: HashMap<String, usize>,
     /// The messages of nodes, if later lines need them.
     pub(crate) messages: HashMap<usize, Message>,
 }
 
 /// The body and the time of a line.
 #[derive(Debug)]
-pub(crate) struct Drafted {
+pub(crate) struct BodyAndTime {
     /// The body.
     pub(crate) body: NewBody,
     /// The time.
-    pub(crate) time: Time,
+    pub(crate) time: LineTime,
 }
 
 /// The time of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Time {
+pub(crate) enum LineTime {
     /// The time that the line contains.
     At(Timestamp),
     /// Missing or unreadable, which is an issue.
-    Bad,
+    Invalid,
     /// Missing, which the format allows.
-    Left,
+    NotGiven,
 }
 
 /// An entry in its typed form, to be written as a line.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Typed<'a> {
+pub(crate) struct EncodableEntry<'a> {
     /// The id.
     pub(crate) id: &'a str,
     /// The id of the parent.
@@ -207,7 +208,7 @@ pub(crate) struct Typed<'a> {
     pub(crate) body: &'a Body,
 }
 
-impl<'a> Typed<'a> {
+impl<'a> EncodableEntry<'a> {
     /// The typed form of a stored entry.
     pub(crate) fn of(entry: &'a Entry) -> Self {
         Self {

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use store_core::EntryId;
 
-use super::{Ids, LineFormat, Row, drafts::LineDrafts};
+use super::{Ids, LineFormat, SourceLine, drafts::LineDrafts};
 use crate::{
     error::Result,
     format::{self, Drafts, Session, Stored},
-    provenance::{Provenance, Retaken},
+    provenance::{Provenance, ReimportedLine},
     source::Source,
     tree::Tree,
 };
@@ -17,9 +17,9 @@ use crate::{
 pub(super) struct LineSession<F: LineFormat> {
     pub(super) format: F,
     pub(super) source: Source,
-    pub(super) about: format::About,
+    pub(super) info: format::SessionInfo,
     pub(super) tree: Tree<F::Data>,
-    pub(super) rows: Vec<Row>,
+    pub(super) source_lines: Vec<SourceLine>,
     /// The position of each line in the tree, by the number of the line.
     pub(super) nodes: HashMap<u64, usize>,
     /// The offset at which each line ends, without its line end.
@@ -30,36 +30,36 @@ pub(super) struct LineSession<F: LineFormat> {
 
 impl<F: LineFormat> LineSession<F> {
     /// The lines that were imported before they were complete.
-    fn retaken(&self, stored: &Stored) -> Vec<Retaken> {
-        stored.retaken(stored.provenance.as_ref().and_then(Provenance::file), &self.ends, "")
+    fn reimported(&self, stored: &Stored) -> Vec<ReimportedLine> {
+        stored.reimported(stored.provenance.as_ref().and_then(Provenance::file), &self.ends, "")
     }
 
     pub(super) fn ids(&self, stored: &Stored) -> Ids {
-        Ids::assign(&self.rows, stored, &self.retaken(stored))
+        Ids::assign(&self.source_lines, stored, &self.reimported(stored))
     }
 
     /// The provenance as this import writes it.
     pub(super) fn provenance(&self, stored: &Stored) -> Provenance {
-        let mut provenance = self.about.provenance.clone();
+        let mut provenance = self.info.provenance.clone();
         if let Some(file) = provenance.0.first_mut() {
-            file.retaken = self.retaken(stored);
+            file.reimported = self.reimported(stored);
         }
         provenance
     }
 }
 
 impl<F: LineFormat> Session for LineSession<F> {
-    fn about(&self) -> &format::About {
-        &self.about
+    fn info(&self) -> &format::SessionInfo {
+        &self.info
     }
 
-    fn about_mut(&mut self) -> &mut format::About {
-        &mut self.about
+    fn info_mut(&mut self) -> &mut format::SessionInfo {
+        &mut self.info
     }
 
     fn continues(&self, known: &Provenance) -> Result<bool> {
         let [known] = known.0.as_slice() else { return Ok(false) };
-        let Some(now) = self.about.provenance.file() else { return Ok(false) };
+        let Some(now) = self.info.provenance.file() else { return Ok(false) };
         if known.bytes == now.bytes {
             return Ok(known.sha256 == now.sha256);
         }
@@ -80,8 +80,8 @@ impl<F: LineFormat> Session for LineSession<F> {
             })
             .collect();
         drop(nodes);
-        let order = self.tree.hang(&parents);
-        self.format.settle(&mut self.tree, &order);
+        let order = self.tree.set_parents(&parents);
+        self.format.derive_path_data(&mut self.tree, &order);
     }
 
     fn drafts<'a>(&'a self, stored: &'a Stored) -> Result<Box<dyn Drafts + 'a>> {

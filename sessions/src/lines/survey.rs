@@ -7,14 +7,14 @@ use std::{
 
 use store_core::EntryId;
 
-use super::{About, LineFormat, ObjectLine, Part, Row, Sketch, session::LineSession};
+use super::{LineFormat, LineKind, ObjectLine, ParsedLine, SourceLine, ThreadInfo, session::LineSession};
 use crate::{
     error::Result,
     format::{self, Outcome, Surveyed},
     issue::{Code, Issues},
     options::{HeadChoice, ImportOptions},
     provenance::{FileProvenance, Provenance},
-    scan::{Scan, Seen, scan},
+    scan::{LineContent, Scan, scan},
     source::{Line, Source},
     tree::{Node, Tree},
 };
@@ -23,7 +23,7 @@ use crate::{
 pub(crate) fn survey<F: LineFormat + 'static>(format: F, source: Source, options: &ImportOptions) -> Result<Outcome> {
     let mut survey = Survey::new(format);
     let mut issues = Issues::default();
-    let scan = scan(&source, None, &mut issues, &mut |line, seen, issues| survey.line(line, seen, issues))?;
+    let scan = scan(&source, None, &mut issues, &mut |line, content, issues| survey.line(line, content, issues))?;
     let Some(scan) = scan else { return Ok(Outcome::Refused(issues)) };
     let session = survey.finish(source, scan, (options, &mut issues))?;
     Ok(Outcome::Sessions(vec![Surveyed { session: Box::new(session), issues }]))
@@ -32,10 +32,10 @@ pub(crate) fn survey<F: LineFormat + 'static>(format: F, source: Source, options
 struct Survey<F: LineFormat> {
     format: F,
     tree: Tree<F::Data>,
-    rows: Vec<Row>,
+    source_lines: Vec<SourceLine>,
     nodes: HashMap<u64, usize>,
     has_header: bool,
-    seen: HashMap<String, HashSet<u64>>,
+    line_hashes: HashMap<String, HashSet<u64>>,
     calls: Vec<(String, u64, Option<usize>)>,
     results: Vec<(String, u64)>,
     /// The id of the line to which the head was moved after the last node, if it was moved. The inner `None` means
@@ -48,53 +48,53 @@ impl<F: LineFormat> Survey<F> {
         Self {
             format,
             tree: Tree::default(),
-            rows: Vec::new(),
+            source_lines: Vec::new(),
             nodes: HashMap::new(),
             has_header: false,
-            seen: HashMap::new(),
+            line_hashes: HashMap::new(),
             calls: Vec::new(),
             results: Vec::new(),
             rewound: None,
         }
     }
 
-    fn line(&mut self, line: &Line, seen: Seen<'_>, issues: &mut Issues) {
-        let row = match seen {
-            Seen::Blank => Row::Blank,
-            Seen::Broken => Row::Nameless,
-            Seen::Object(object) => {
-                let sketch = self.format.sketch(&ObjectLine { number: line.number, object }, issues);
-                self.take(line, sketch, issues)
+    fn line(&mut self, line: &Line, content: LineContent<'_>, issues: &mut Issues) {
+        let source_line = match content {
+            LineContent::Blank => SourceLine::Blank,
+            LineContent::Broken => SourceLine::HeaderOrBroken,
+            LineContent::Object(object) => {
+                let parsed = self.format.parse_line(&ObjectLine { number: line.number, object }, issues);
+                self.take(line, parsed, issues)
             }
         };
-        self.rows.push(row);
+        self.source_lines.push(source_line);
     }
 
-    fn take(&mut self, line: &Line, sketch: Sketch<F::Data>, issues: &mut Issues) -> Row {
-        let Sketch { id, parent, part, calls, results } = sketch;
+    fn take(&mut self, line: &Line, parsed: ParsedLine<F::Data>, issues: &mut Issues) -> SourceLine {
+        let ParsedLine { id, parent, kind, calls, results } = parsed;
         if let Some(id) = &id {
             self.note_id(line, id, issues);
         }
-        let at = match part {
-            Part::Header => {
-                self.has_header = self.rows.iter().all(|row| matches!(row, Row::Blank));
-                return Row::Nameless;
+        let at = match kind {
+            LineKind::Header => {
+                self.has_header = self.source_lines.iter().all(|source_line| matches!(source_line, SourceLine::Blank));
+                return SourceLine::HeaderOrBroken;
             }
-            Part::Node(data) => {
+            LineKind::Node(data) => {
                 self.rewound = None;
                 let at = self.tree.push(Node::new(line.number, id.clone(), parent, data));
                 self.nodes.insert(line.number, at);
                 Some(at)
             }
-            Part::Side => None,
-            Part::Rewind(to) => {
+            LineKind::Side => None,
+            LineKind::Rewind(to) => {
                 self.rewound = Some(to);
                 None
             }
         };
         self.calls.extend(calls.into_iter().map(|id| (id, line.number, at)));
         self.results.extend(results.into_iter().map(|id| (id, line.number)));
-        Row::Named(id)
+        SourceLine::Content(id)
     }
 
     fn note_id(&mut self, line: &Line, id: &str, issues: &mut Issues) {
@@ -104,9 +104,9 @@ impl<F: LineFormat> Survey<F> {
         let mut hasher = DefaultHasher::new();
         line.bytes.hash(&mut hasher);
         let hash = hasher.finish();
-        match self.seen.get_mut(id) {
+        match self.line_hashes.get_mut(id) {
             None => {
-                self.seen.insert(id.to_owned(), HashSet::from([hash]));
+                self.line_hashes.insert(id.to_owned(), HashSet::from([hash]));
             }
             Some(lines) => {
                 let code = if lines.insert(hash) { Code::DuplicateId } else { Code::DuplicateLine };
@@ -122,19 +122,19 @@ impl<F: LineFormat> Survey<F> {
         (options, issues): (&ImportOptions, &mut Issues),
     ) -> Result<LineSession<F>> {
         self.note_pairs(issues);
-        let mut names = self.format.names(&self.tree);
+        let mut names = self.format.parent_names(&self.tree);
         for (id, _, at) in &self.calls {
             names.calls.entry(id.clone()).or_default().extend(*at);
         }
-        let order = self.tree.settle(&names, issues);
-        self.format.settle(&mut self.tree, &order);
+        let order = self.tree.resolve_parents(&names, issues);
+        self.format.derive_path_data(&mut self.tree, &order);
         let head = match options.head {
             HeadChoice::Writer => self.writer(),
             HeadChoice::FirstLeaf => self.tree.first_leaf(),
         };
-        let about = about(&self.format, &source, scan.provenance)?;
-        let Self { format, tree, rows, nodes, has_header, .. } = self;
-        Ok(LineSession { format, source, about, tree, rows, nodes, ends: scan.ends, has_header, head })
+        let info = session_info(&self.format, &source, scan.provenance)?;
+        let Self { format, tree, source_lines, nodes, has_header, .. } = self;
+        Ok(LineSession { format, source, info, tree, source_lines, nodes, ends: scan.ends, has_header, head })
     }
 
     /// The node after which the program that writes the source would continue.
@@ -144,7 +144,7 @@ impl<F: LineFormat> Survey<F> {
             None => last,
             Some(None) => None,
             Some(to) => {
-                let target = self.tree.iter().rev().find(|(_, node)| node.given == *to);
+                let target = self.tree.iter().rev().find(|(_, node)| node.source_id == *to);
                 target.map(|(at, _)| at).or(last)
             }
         }
@@ -168,15 +168,15 @@ impl<F: LineFormat> Survey<F> {
     }
 }
 
-fn about<F: LineFormat>(format: &F, source: &Source, provenance: FileProvenance) -> Result<format::About> {
-    let thread: About = format.thread();
+fn session_info<F: LineFormat>(format: &F, source: &Source, provenance: FileProvenance) -> Result<format::SessionInfo> {
+    let thread: ThreadInfo = format.thread_info();
     let stem = source.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let stem = [".gz", ".zst"].iter().fold(stem.as_str(), |stem, end| stem.strip_suffix(end).unwrap_or(stem));
     let stem = stem.strip_suffix(".jsonl").unwrap_or(stem);
     let mut fields = thread.fields();
     fields.parent_thread_id.clone_from(&thread.parent);
     let id = format::thread_id(&[thread.id.as_deref().unwrap_or(stem), stem, "session"])?;
-    Ok(format::About {
+    Ok(format::SessionInfo {
         file: source.path().to_owned(),
         format: format.name(),
         version: thread.version,

@@ -3,7 +3,7 @@
 use store_core::{Block, BlockKind, Opaque, Thinking};
 
 use crate::{
-    blocks::{Blocks, Call},
+    blocks::{Blocks, SourceCall},
     json::{Object, list, quote, text},
 };
 
@@ -11,7 +11,7 @@ use crate::{
 pub(super) fn read(message: &Object<'_>, is_assistant: bool, blocks: &mut Blocks<'_>) -> Result<(), String> {
     let raw = message.raw("content").ok_or("`content` is missing")?;
     if let Some(text) = text(raw) {
-        blocks.text(text);
+        blocks.push_text(text);
         return Ok(());
     }
     for raw in list(raw).ok_or("`content` is neither text nor a list")? {
@@ -21,14 +21,14 @@ pub(super) fn read(message: &Object<'_>, is_assistant: bool, blocks: &mut Blocks
 }
 
 fn block(raw: &str, is_assistant: bool, blocks: &mut Blocks<'_>) {
-    let Some(item) = Object::parse(raw) else { return blocks.unknown(raw) };
+    let Some(item) = Object::parse(raw) else { return blocks.push_unknown(raw) };
     match item.text("type").as_deref() {
         Some("text") => match item.text("text") {
             Some(text) => {
-                blocks.text(text);
+                blocks.push_text(text);
                 attach(item.text("textSignature"), blocks);
             }
-            None => blocks.bad(raw, "a text block without text"),
+            None => blocks.push_malformed(raw, "a text block without text"),
         },
         Some("thinking") => match item.text("thinking") {
             Some(text) => {
@@ -38,17 +38,17 @@ fn block(raw: &str, is_assistant: bool, blocks: &mut Blocks<'_>) {
                 thinking.redacted = item.bool("redacted") == Some(true);
                 blocks.list.push(Block::new(BlockKind::Thinking(thinking)));
             }
-            None => blocks.bad(raw, "a thinking block without text"),
+            None => blocks.push_malformed(raw, "a thinking block without text"),
         },
-        Some("image") => blocks.image(raw, item.text("data"), item.text("mimeType")),
+        Some("image") => blocks.push_image(raw, item.text("data"), item.text("mimeType")),
         Some("toolCall") if is_assistant => {
-            let call = Call { id: item.text("id"), name: item.text("name"), arguments: item.raw("arguments") };
-            if blocks.call(raw, call).is_some() {
+            let call = SourceCall { id: item.text("id"), name: item.text("name"), arguments: item.raw("arguments") };
+            if blocks.push_call(raw, call).is_some() {
                 attach(item.text("thoughtSignature"), blocks);
             }
         }
-        Some("toolCall") => blocks.bad(raw, "a call outside of an assistant message"),
-        _ => blocks.unknown(raw),
+        Some("toolCall") => blocks.push_malformed(raw, "a call outside of an assistant message"),
+        _ => blocks.push_unknown(raw),
     }
 }
 

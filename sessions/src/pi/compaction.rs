@@ -8,7 +8,7 @@ use super::{Data, message};
 use crate::{
     issue::Issues,
     json::Object,
-    lines::{ObjectLine, Place, bad_field},
+    lines::{LinePosition, ObjectLine, bad_field},
     tree::Tree,
 };
 
@@ -20,7 +20,7 @@ pub(super) enum FirstKept {
     /// The JSON object of the file with this number, where the header is 0.
     Object(u64),
     /// The compaction contains the messages that it keeps.
-    Tail,
+    RetainedTail,
     /// The compaction does not say.
     Nothing,
 }
@@ -28,7 +28,7 @@ pub(super) enum FirstKept {
 impl FirstKept {
     pub(super) fn of(object: &Object<'_>) -> Self {
         if object.list("retainedTail").is_some() {
-            Self::Tail
+            Self::RetainedTail
         } else if let Some(id) = object.text("firstKeptEntryId") {
             Self::Id(id)
         } else {
@@ -39,14 +39,14 @@ impl FirstKept {
 
 /// What a compaction covers on its path, as positions in the tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Compacted {
+pub(super) enum Coverage {
     /// It covers nothing.
     #[default]
     Nothing,
     /// It covers the interval from the first to the second position.
     Covers(usize, usize),
     /// It covers everything before it, because the first entry that it keeps is not on its path.
-    Lost(usize, usize),
+    FirstKeptMissing(usize, usize),
     /// It covers everything before it, and its replacement contains what it keeps: everything from the root on, or
     /// the messages in the compaction.
     Replaces(usize, usize),
@@ -54,71 +54,75 @@ pub(super) enum Compacted {
 
 /// Finds out what each compaction covers. Returns whether the replacement of one of them contains messages of earlier
 /// lines.
-pub(super) fn settle(tree: &mut Tree<Data>, order: &[usize]) -> bool {
+pub(super) fn resolve_coverage(tree: &mut Tree<Data>, order: &[usize]) -> bool {
     let mut by_id: HashMap<String, Vec<usize>> = HashMap::new();
     let mut by_object: HashMap<usize, usize> = HashMap::new();
     for (at, node) in tree.iter() {
         by_object.insert(node.data.object, at);
-        if let Some(given) = &node.given {
-            by_id.entry(given.clone()).or_default().push(at);
+        if let Some(source_id) = &node.source_id {
+            by_id.entry(source_id.clone()).or_default().push(at);
         }
     }
     // For each node: the root of its path, and whether the path contains a compaction.
     let mut above: HashMap<usize, (usize, bool)> = HashMap::new();
-    let mut gives_back = false;
+    let mut restores_messages = false;
     for &at in order {
         let parent = tree.parent(at);
         let (root, has_compaction) = parent.and_then(|parent| above.get(&parent).copied()).unwrap_or((at, false));
-        let keeps = tree.get(at).and_then(|node| node.data.keeps.clone());
-        above.insert(at, (root, has_compaction || keeps.is_some()));
-        let Some(keeps) = keeps else { continue };
+        let first_kept = tree.get(at).and_then(|node| node.data.first_kept.clone());
+        above.insert(at, (root, has_compaction || first_kept.is_some()));
+        let Some(first_kept) = first_kept else { continue };
         let Some(parent) = parent else {
             if let Some(data) = tree.data_mut(at) {
-                data.compacted = Compacted::Nothing;
+                data.coverage = Coverage::Nothing;
             }
             continue;
         };
-        let candidates = match &keeps {
+        let candidates = match &first_kept {
             FirstKept::Id(id) => by_id.get(id).cloned().unwrap_or_default(),
             FirstKept::Object(object) => {
                 usize::try_from(*object).ok().and_then(|object| by_object.get(&object)).copied().into_iter().collect()
             }
-            FirstKept::Tail | FirstKept::Nothing => Vec::new(),
+            FirstKept::RetainedTail | FirstKept::Nothing => Vec::new(),
         };
         let kept = candidates.into_iter().rev().find(|kept| tree.is_on_path(parent, *kept));
-        let compacted = match kept {
-            _ if keeps == FirstKept::Tail => Compacted::Replaces(root, parent),
-            None => Compacted::Lost(root, parent),
+        let coverage = match kept {
+            _ if first_kept == FirstKept::RetainedTail => Coverage::Replaces(root, parent),
+            None => Coverage::FirstKeptMissing(root, parent),
             Some(kept) => match tree.parent(kept) {
-                Some(before) => Compacted::Covers(root, before),
+                Some(before) => Coverage::Covers(root, before),
                 // Everything is kept, so there is nothing to cover. Only the effect of an earlier compaction must be
                 // undone.
                 None if has_compaction => {
-                    gives_back = true;
-                    Compacted::Replaces(root, parent)
+                    restores_messages = true;
+                    Coverage::Replaces(root, parent)
                 }
-                None => Compacted::Nothing,
+                None => Coverage::Nothing,
             },
         };
         if let Some(data) = tree.data_mut(at) {
-            data.compacted = compacted;
+            data.coverage = coverage;
         }
     }
-    gives_back
+    restores_messages
 }
 
 /// Makes the body of a compaction.
-pub(super) fn draft(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Result<NewBody, String> {
+pub(super) fn draft(
+    line: &ObjectLine<'_>,
+    position: &LinePosition<'_, Data>,
+    issues: &mut Issues,
+) -> Result<NewBody, String> {
     let summary = line.object.text("summary").ok_or("`summary` is not a string")?;
-    let data = place.data().ok_or("a compaction outside of the tree")?;
+    let data = position.data().ok_or("a compaction outside of the tree")?;
     let mut compaction = Compaction::default();
     if !summary.is_empty() {
         compaction.summary = vec![Block::text(summary)];
     }
-    let (from, to) = match data.compacted {
-        Compacted::Nothing => return Ok(compaction.into()),
-        Compacted::Covers(from, to) => (from, to),
-        Compacted::Lost(from, to) => {
+    let (from, to) = match data.coverage {
+        Coverage::Nothing => return Ok(compaction.into()),
+        Coverage::Covers(from, to) => (from, to),
+        Coverage::FirstKeptMissing(from, to) => {
             bad_field(
                 issues,
                 line.number,
@@ -126,18 +130,23 @@ pub(super) fn draft(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut
             );
             (from, to)
         }
-        Compacted::Replaces(from, to) => {
-            compaction.replacement = Some(replacement(line, place, &compaction.summary, issues));
+        Coverage::Replaces(from, to) => {
+            compaction.replacement = Some(replacement(line, position, &compaction.summary, issues));
             (from, to)
         }
     };
-    let ends = place.id_of(from).zip(place.id_of(to));
+    let ends = position.id_of(from).zip(position.id_of(to));
     compaction.covers = ends.map(|(from, to)| Interval::new(from, to));
     Ok(compaction.into())
 }
 
 /// Makes the replacement: the summary, and the messages that are kept.
-fn replacement(line: &ObjectLine<'_>, place: &Place<'_, Data>, summary: &[Block], issues: &mut Issues) -> Vec<Message> {
+fn replacement(
+    line: &ObjectLine<'_>,
+    position: &LinePosition<'_, Data>,
+    summary: &[Block],
+    issues: &mut Issues,
+) -> Vec<Message> {
     let marker = std::iter::once(Block::text(SUMMARY_MARKER));
     let mut messages = Vec::new();
     if !summary.is_empty() {
@@ -155,9 +164,9 @@ fn replacement(line: &ObjectLine<'_>, place: &Place<'_, Data>, summary: &[Block]
             }
         }
         None => {
-            let mut kept: Vec<_> = place.at.into_iter().flat_map(|at| place.tree.path(at)).collect();
+            let mut kept: Vec<_> = position.at.into_iter().flat_map(|at| position.tree.path(at)).collect();
             kept.reverse();
-            messages.extend(kept.iter().filter_map(|at| place.earlier.messages.get(at)).cloned());
+            messages.extend(kept.iter().filter_map(|at| position.earlier.messages.get(at)).cloned());
         }
     }
     messages.retain(|message| message.visibility != Visibility::Aside);

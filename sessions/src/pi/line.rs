@@ -3,17 +3,17 @@
 
 use store_core::{
     Block, BlockKind, Body, Json, JsonMap, MediaSource, Message, Role, ToolResult,
-    codec::{Codec, Object as Writer},
+    codec::{Codec, ObjectWriter as Writer},
 };
 
 use crate::{
     json::{Object, text},
-    lines::Typed,
+    lines::EncodableEntry,
     time,
 };
 
 /// Encodes an entry. Returns `None` if only the raw bytes can reproduce the line.
-pub(super) fn encode(entry: &Typed<'_>, is_chain: bool) -> Option<String> {
+pub(super) fn encode(entry: &EncodableEntry<'_>, is_chain: bool) -> Option<String> {
     if entry.side {
         return None;
     }
@@ -38,7 +38,7 @@ pub(super) fn encode(entry: &Typed<'_>, is_chain: bool) -> Option<String> {
     }
 }
 
-fn line(entry: &Typed<'_>, is_chain: bool, kind: &str, fields: impl FnOnce(&mut Writer<'_>)) -> String {
+fn line(entry: &EncodableEntry<'_>, is_chain: bool, kind: &str, fields: impl FnOnce(&mut Writer<'_>)) -> String {
     let mut out = String::new();
     let mut line = Writer::open(&mut out);
     line.field("type", &kind.to_owned());

@@ -29,18 +29,18 @@ pub(super) fn calls(line: &Object<'_>) -> (Vec<String>, Vec<String>) {
     (content.iter().filter_map(call).collect(), results)
 }
 
-/// Reads a message. `effect` is the provider and model that apply to the line.
+/// Reads a message. `current_origin` is the provider and model that apply to the line.
 pub(super) fn read(
     line: u64,
     object: &Object<'_>,
-    effect: Option<&Origin>,
+    current_origin: Option<&Origin>,
     issues: &mut Issues,
 ) -> Result<Message, String> {
     let role = object.text("role").ok_or("`role` is not a string")?;
     let mut reader = Reader { line, object, issues };
     match role.as_str() {
         "user" => reader.plain(Role::User, "pi"),
-        "assistant" => reader.assistant(effect),
+        "assistant" => reader.assistant(current_origin),
         "toolResult" => reader.result(),
         "bashExecution" => reader.bash(),
         "custom" | "hookMessage" => reader.custom("pi.custom_message"),
@@ -54,7 +54,7 @@ pub(super) fn read(
 }
 
 /// Whether `read` accepts this role.
-pub(super) fn is_known(role: &str) -> bool {
+pub(super) fn is_known_role(role: &str) -> bool {
     ["user", "assistant", "toolResult", "bashExecution", "custom", "hookMessage", "system"].contains(&role)
 }
 
@@ -78,14 +78,14 @@ impl Reader<'_, '_> {
         Ok(message)
     }
 
-    fn assistant(&mut self, effect: Option<&Origin>) -> Result<Message, String> {
+    fn assistant(&mut self, current_origin: Option<&Origin>) -> Result<Message, String> {
         let origin = self.object.text("provider").map(|provider| {
             let mut origin = Origin::new(provider);
             origin.api = self.object.text("api");
             origin.model = self.object.text("model");
             origin
         });
-        let origin = origin.or_else(|| effect.cloned());
+        let origin = origin.or_else(|| current_origin.cloned());
         let blocks = self.blocks(origin.clone().unwrap_or_else(|| Origin::new("pi")), true)?;
         let mut message = with_origin(Message::new(Role::Assistant, blocks), origin.as_ref(), None);
         message.usage = self.usage();

@@ -10,15 +10,17 @@ use std::sync::Arc;
 
 use store_core::{JsonMap, Origin, ThreadId, Timestamp};
 
-use self::compaction::{Compacted, FirstKept};
+use self::compaction::{Coverage, FirstKept};
 use crate::{
-    blocks::cut,
+    blocks::cut_to_1_kib,
     issue::{Code, Issues},
     json::{Object, quote},
-    lines::{About, Drafted, LineFormat, ObjectLine, Part, Place, Sketch, Typed, bad_field},
+    lines::{
+        BodyAndTime, EncodableEntry, LineFormat, LineKind, LinePosition, ObjectLine, ParsedLine, ThreadInfo, bad_field,
+    },
     options::FormatName,
     time,
-    tree::{Names, Parent, Tree},
+    tree::{ParentField, ParentNames, Tree},
 };
 
 /// Reads pi sessions.
@@ -50,13 +52,13 @@ pub(crate) struct Data {
     /// The number of the JSON object in the file, where the header is 0.
     object: usize,
     /// The provider and model that the line sets for itself and the lines below it.
-    names: Option<Origin>,
+    new_origin: Option<Origin>,
     /// The provider and model that apply to the line.
     origin: Option<Arc<Origin>>,
     /// For a compaction: the first entry that it keeps.
-    keeps: Option<FirstKept>,
+    first_kept: Option<FirstKept>,
     /// For a compaction: what it covers on its path.
-    compacted: Compacted,
+    coverage: Coverage,
 }
 
 impl Pi {
@@ -101,9 +103,9 @@ impl Pi {
         let object = &line.object;
         let mut data = Data { object: self.objects - 1, ..Data::default() };
         match object.text("type").as_deref() {
-            Some("model_change") => data.names = model(object),
-            Some("compaction") => data.keeps = Some(FirstKept::of(object)),
-            Some("session_info") => self.title = object.text("name").map(|name| cut(&name)),
+            Some("model_change") => data.new_origin = model(object),
+            Some("compaction") => data.first_kept = Some(FirstKept::of(object)),
+            Some("session_info") => self.title = object.text("name").map(|name| cut_to_1_kib(&name)),
             _ => {}
         }
         data
@@ -121,7 +123,7 @@ impl LineFormat for Pi {
         "pi"
     }
 
-    fn sketch(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> Sketch<Data> {
+    fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<Data> {
         let object = &line.object;
         let is_header = object.text("type").as_deref() == Some("session");
         let is_first = self.objects == 0;
@@ -129,7 +131,7 @@ impl LineFormat for Pi {
         if is_first && is_header {
             self.header(line, issues);
             let (calls, results) = (Vec::new(), Vec::new());
-            return Sketch { id: None, parent: Parent::Root, part: Part::Header, calls, results };
+            return ParsedLine { id: None, parent: ParentField::Root, kind: LineKind::Header, calls, results };
         }
         if is_first {
             issues.add(
@@ -142,21 +144,21 @@ impl LineFormat for Pi {
         let is_chain = self.version == FormatName::PiV1;
         let id = object.text("id").filter(|_| !is_chain && !is_header);
         let parent = match object.raw("parentId") {
-            _ if is_chain => Parent::Missing,
-            None => Parent::Missing,
-            Some(_) => object.text("parentId").map_or(Parent::Root, Parent::Named),
+            _ if is_chain => ParentField::Missing,
+            None => ParentField::Missing,
+            Some(_) => object.text("parentId").map_or(ParentField::Root, ParentField::Named),
         };
-        let part = if is_header { Part::Side } else { Part::Node(self.data(line)) };
+        let kind = if is_header { LineKind::Side } else { LineKind::Node(self.data(line)) };
         let (calls, results) = message::calls(object);
-        Sketch { id, parent, part, calls, results }
+        ParsedLine { id, parent, kind, calls, results }
     }
 
-    fn names(&mut self, _tree: &Tree<Data>) -> Names {
+    fn parent_names(&mut self, _tree: &Tree<Data>) -> ParentNames {
         let root = self.header.as_ref().and_then(|header| header.id.clone());
-        Names { chain: self.version == FormatName::PiV1, root, ..Names::default() }
+        ParentNames { chain: self.version == FormatName::PiV1, root, ..ParentNames::default() }
     }
 
-    fn settle(&mut self, tree: &mut Tree<Data>, order: &[usize]) {
+    fn derive_path_data(&mut self, tree: &mut Tree<Data>, order: &[usize]) {
         let start = self.header.as_ref().and_then(|header| header.origin.clone());
         for &at in order {
             let above = match tree.parent(at) {
@@ -164,21 +166,23 @@ impl LineFormat for Pi {
                 None => start.clone(),
             };
             if let Some(data) = tree.data_mut(at) {
-                data.origin = data.names.clone().map(Arc::new).or(above);
+                data.origin = data.new_origin.clone().map(Arc::new).or(above);
             }
         }
-        self.keeps_messages = compaction::settle(tree, order);
+        self.keeps_messages = compaction::resolve_coverage(tree, order);
     }
 
-    fn thread(&self) -> About {
-        let Some(header) = &self.header else { return About { title: self.title.clone(), ..About::default() } };
+    fn thread_info(&self) -> ThreadInfo {
+        let Some(header) = &self.header else {
+            return ThreadInfo { title: self.title.clone(), ..ThreadInfo::default() };
+        };
         let mut metadata = JsonMap::new();
         for (name, value) in [("session_id", &header.id), ("cwd", &header.cwd), ("version", &header.version)] {
             if let Some(value) = value {
-                metadata.insert(name.to_owned(), quote(&cut(value)));
+                metadata.insert(name.to_owned(), quote(&cut_to_1_kib(value)));
             }
         }
-        About {
+        ThreadInfo {
             id: header.id.clone(),
             version: header.version.clone(),
             title: self.title.clone(),
@@ -192,11 +196,11 @@ impl LineFormat for Pi {
         self.keeps_messages
     }
 
-    fn draft(&self, line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Drafted {
-        read::draft(line, place, issues)
+    fn draft(&self, line: &ObjectLine<'_>, position: &LinePosition<'_, Data>, issues: &mut Issues) -> BodyAndTime {
+        read::draft(line, position, issues)
     }
 
-    fn encode(&self, entry: &Typed<'_>) -> Option<String> {
+    fn encode(&self, entry: &EncodableEntry<'_>) -> Option<String> {
         line::encode(entry, self.version == FormatName::PiV1)
     }
 }

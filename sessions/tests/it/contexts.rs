@@ -6,11 +6,11 @@ use std::path::Path;
 use serde_json::{Value, json};
 use store_core::{CommitCoordinator, ContextRequest, EntryId, ThreadId};
 
-use crate::given::{fixtures, imported, json, store};
+use crate::helpers::{fixtures, import_one, json, store};
 
 async fn check(name: &str, at: Option<&str>, golden: &str) {
     let commits = store();
-    let report = imported(&*commits, &fixtures().join(name)).await;
+    let report = import_one(&*commits, &fixtures().join(name)).await;
     check_thread(&*commits, report.thread.as_ref().unwrap(), at, golden).await;
 }
 

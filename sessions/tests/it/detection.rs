@@ -4,11 +4,11 @@ use sessions::{Code, FormatName, ImportOptions, import};
 
 use tempfile::tempdir;
 
-use crate::given::{file, fixtures, imported, store};
+use crate::helpers::{fixtures, import_one, store, write_file};
 
-async fn refused(name: &str, code: Code, says: &str) {
+async fn check_refused(name: &str, code: Code, says: &str) {
     let commits = store();
-    let report = imported(&*commits, &fixtures().join(name)).await;
+    let report = import_one(&*commits, &fixtures().join(name)).await;
     assert!(!report.is_imported(), "{name}");
     assert_eq!(report.issues.len(), 1, "{name}");
     assert_eq!(report.issues[0].code, code, "{name}");
@@ -19,24 +19,24 @@ async fn refused(name: &str, code: Code, says: &str) {
 
 #[tokio::test]
 async fn unsupported_formats_are_named() {
-    refused("pi/v4-lanes.jsonl", Code::UnsupportedFormat, "pi-v4").await;
-    refused("bad/codex-orphans.jsonl", Code::UnsupportedFormat, "codex").await;
-    refused("codex/rollout.jsonl", Code::UnsupportedFormat, "codex").await;
-    refused("codex/late-wrapper.jsonl", Code::UnsupportedFormat, "codex").await;
-    refused("codex/events-only.jsonl", Code::UnsupportedFormat, "codex").await;
-    refused("claude-code/fork.jsonl", Code::UnsupportedFormat, "claude-code").await;
-    refused("claude-code/torn.jsonl", Code::UnsupportedFormat, "claude-code").await;
-    refused("claude-code/summary-only.jsonl", Code::UnsupportedFormat, "claude-code").await;
-    refused("kimi-cli/tool-calls/wire.jsonl", Code::UnsupportedFormat, "import the session's folder").await;
-    refused("other/kimi-code-wire.jsonl", Code::UnknownFormat, "kimi-code").await;
+    check_refused("pi/v4-lanes.jsonl", Code::UnsupportedFormat, "pi-v4").await;
+    check_refused("bad/codex-orphans.jsonl", Code::UnsupportedFormat, "codex").await;
+    check_refused("codex/rollout.jsonl", Code::UnsupportedFormat, "codex").await;
+    check_refused("codex/late-wrapper.jsonl", Code::UnsupportedFormat, "codex").await;
+    check_refused("codex/events-only.jsonl", Code::UnsupportedFormat, "codex").await;
+    check_refused("claude-code/fork.jsonl", Code::UnsupportedFormat, "claude-code").await;
+    check_refused("claude-code/torn.jsonl", Code::UnsupportedFormat, "claude-code").await;
+    check_refused("claude-code/summary-only.jsonl", Code::UnsupportedFormat, "claude-code").await;
+    check_refused("kimi-cli/tool-calls/wire.jsonl", Code::UnsupportedFormat, "import the session's folder").await;
+    check_refused("other/kimi-code-wire.jsonl", Code::UnknownFormat, "kimi-code").await;
 }
 
 #[tokio::test]
 async fn an_unknown_format_is_quoted_and_refused() {
-    refused("other/copilot-cli.jsonl", Code::UnknownFormat, "session.start").await;
-    refused("bad/unknown-format.jsonl", Code::UnknownFormat, "hello").await;
-    refused("bad/empty.jsonl", Code::EmptyFile, "").await;
-    refused("bad/only-newlines.jsonl", Code::EmptyFile, "").await;
+    check_refused("other/copilot-cli.jsonl", Code::UnknownFormat, "session.start").await;
+    check_refused("bad/unknown-format.jsonl", Code::UnknownFormat, "hello").await;
+    check_refused("bad/empty.jsonl", Code::EmptyFile, "").await;
+    check_refused("bad/only-newlines.jsonl", Code::EmptyFile, "").await;
 }
 
 #[tokio::test]
@@ -65,10 +65,10 @@ async fn links_to_folders_are_not_followed() {
     let folder = tempdir().unwrap();
     let line = |id: &str| format!("{{\"id\":\"{id}\",\"type\":\"user\",\"content\":\"x\",\"timestamp\":1}}\n");
     let elsewhere = tempdir().unwrap();
-    let target = file(elsewhere.path(), "target.txt", line("t"));
-    file(elsewhere.path(), "behind.jsonl", line("b"));
+    let target = write_file(elsewhere.path(), "target.txt", line("t"));
+    write_file(elsewhere.path(), "behind.jsonl", line("b"));
     std::fs::create_dir(folder.path().join("real")).unwrap();
-    file(&folder.path().join("real"), "a.jsonl", line("a"));
+    write_file(&folder.path().join("real"), "a.jsonl", line("a"));
     symlink(folder.path(), folder.path().join("real/circle")).unwrap();
     symlink(elsewhere.path(), folder.path().join("far")).unwrap();
     symlink(elsewhere.path(), folder.path().join("named.jsonl")).unwrap();

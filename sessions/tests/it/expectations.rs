@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use sessions::{Code, FormatName, Report};
 
-use crate::given::{entries, exported, fixtures, head_path, imported, json, store, text_hash};
+use crate::helpers::{entries, export_bytes, fixtures, head_path, import_one, json, store, text_hash};
 
 /// The `.jsonl` files with an expectation below a folder with the layout of `fixtures`, without kimi-cli sessions.
 pub(crate) fn files(root: &Path) -> Vec<PathBuf> {
@@ -88,13 +88,13 @@ async fn check_thread(path: &Path, expect: &Value, commits: &dyn store_core::Com
     assert_eq!(roots as u64, expect["roots"].as_u64().unwrap_or(1), "{name}");
     // Every line with a message becomes a message. Lines of other types that become messages are added.
     let roles: u64 = expect["messages_by_role"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
-    let also: u64 = ["branch_summary", "custom_message"]
+    let other_messages: u64 = ["branch_summary", "custom_message"]
         .iter()
         .map(|kind| expect["entries_by_type"][kind].as_u64().unwrap_or_default())
         .sum();
     // A `tool` line whose call no other line declares is the call itself.
-    let made = expect["calls_made_of_tool_entries"].as_u64().unwrap_or_default();
-    assert_eq!(report.messages, roles + also + made, "{name}");
+    let calls_of_tool_lines = expect["calls_made_of_tool_entries"].as_u64().unwrap_or_default();
+    assert_eq!(report.messages, roles + other_messages + calls_of_tool_lines, "{name}");
     let blank = numbers(expect, "blank_lines").len() as u64;
     let sourced = entries(commits, id).await.iter().filter(|entry| entry.origin.as_ref().unwrap().line > 0).count();
     assert_eq!(sourced as u64, report.lines - blank, "{name}");
@@ -106,21 +106,21 @@ pub(crate) async fn check_file(path: &Path) -> Option<FormatName> {
     let expect = json(&path.with_extension("expect.json"));
     let format: FormatName = expect["format"].as_str().unwrap().parse().ok()?;
     let commits = store();
-    let report = imported(&*commits, path).await;
+    let report = import_one(&*commits, path).await;
     check_report(path, &expect, &report);
     check_thread(path, &expect, &*commits, &report).await;
-    let (bytes, exact) = exported(&*commits, report.thread.as_ref().unwrap(), format).await;
+    let (bytes, exact) = export_bytes(&*commits, report.thread.as_ref().unwrap(), format).await;
     assert!(exact && bytes == std::fs::read(path).unwrap(), "{}", path.display());
     Some(format)
 }
 
 #[tokio::test]
 async fn every_file_matches_its_expectation() {
-    let mut seen = 0;
+    let mut checked = 0;
     for path in files(&fixtures()) {
-        seen += usize::from(check_file(&path).await.is_some());
+        checked += usize::from(check_file(&path).await.is_some());
     }
-    assert_eq!(seen, 17);
+    assert_eq!(checked, 17);
 }
 
 #[tokio::test]
@@ -138,7 +138,7 @@ async fn raw_bytes_are_kept_only_where_typed_data_cannot_reproduce_them() {
         ("agent-core/open-calls", 0),
     ] {
         let commits = store();
-        let report = imported(&*commits, &fixtures().join(name).with_extension("jsonl")).await;
+        let report = import_one(&*commits, &fixtures().join(name).with_extension("jsonl")).await;
         let found = entries(&*commits, report.thread.as_ref().unwrap()).await;
         let raw: Vec<_> = found
             .iter()
@@ -152,10 +152,10 @@ async fn raw_bytes_are_kept_only_where_typed_data_cannot_reproduce_them() {
 async fn the_same_file_again_changes_nothing() {
     for path in files(&fixtures()) {
         let commits = store();
-        let first = imported(&*commits, &path).await;
+        let first = import_one(&*commits, &path).await;
         let Some(thread) = &first.thread else { continue };
         let before = commits.threads().load_thread(thread).await.unwrap().unwrap();
-        let again = imported(&*commits, &path).await;
+        let again = import_one(&*commits, &path).await;
         assert_eq!((again.added, again.entries), (0, first.entries), "{}", path.display());
         assert_eq!(again.thread, first.thread);
         assert_eq!(again.issues, first.issues, "{}", path.display());

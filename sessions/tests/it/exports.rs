@@ -7,7 +7,7 @@ use store_core::{
 };
 use tempfile::tempdir;
 
-use crate::given::{entries, exported, file, fixtures, imported, store};
+use crate::helpers::{entries, export_bytes, fixtures, import_one, store, write_file};
 
 fn id(text: &str) -> EntryId {
     EntryId::new(text).unwrap()
@@ -59,7 +59,7 @@ async fn any_thread_round_trips_through_agent_core() {
     assert_eq!(kinds, [("t2", "merged")]);
     let folder = tempdir().unwrap();
     let other = store();
-    let again = imported(&*other, &file(folder.path(), "all.jsonl", &out)).await;
+    let again = import_one(&*other, &write_file(folder.path(), "all.jsonl", &out)).await;
     assert_eq!(again.issues, [], "{}", String::from_utf8_lossy(&out));
     let copy = again.thread.unwrap();
     let head = other.threads().load_thread(&copy).await.unwrap().unwrap().head.unwrap();
@@ -113,7 +113,7 @@ async fn side_messages_are_exported_as_metadata() {
     assert_eq!(types, ["user", "assistant", "metadata", "metadata", "metadata"]);
     let folder = tempdir().unwrap();
     let other = store();
-    let again = imported(&*other, &file(folder.path(), "sides.jsonl", &out)).await;
+    let again = import_one(&*other, &write_file(folder.path(), "sides.jsonl", &out)).await;
     assert_eq!((&again.issues, again.leaves), (&Vec::new(), 1));
     let copy = again.thread.unwrap();
     assert_eq!(other.threads().load_thread(&copy).await.unwrap().unwrap().head, Some(id("a1")));
@@ -135,12 +135,12 @@ async fn every_import_can_be_exported_as_agent_core() {
         "bad/pi-dangling-and-cycle",
     ] {
         let commits = store();
-        let thread = imported(&*commits, &fixtures().join(name).with_extension("jsonl")).await.thread.unwrap();
-        let (bytes, exact) = exported(&*commits, &thread, FormatName::AgentCore).await;
+        let thread = import_one(&*commits, &fixtures().join(name).with_extension("jsonl")).await.thread.unwrap();
+        let (bytes, exact) = export_bytes(&*commits, &thread, FormatName::AgentCore).await;
         assert!(!exact);
         let folder = tempdir().unwrap();
         let other = store();
-        let again = imported(&*other, &file(folder.path(), "out.jsonl", &bytes)).await;
+        let again = import_one(&*other, &write_file(folder.path(), "out.jsonl", &bytes)).await;
         let codes: Vec<_> =
             again.issue_counts.keys().map(|code| code.name()).filter(|code| *code != "open_call").collect();
         assert!(codes.is_empty(), "{name}: {:?}", again.issues);
@@ -163,13 +163,13 @@ async fn a_continued_chain_keeps_its_order() {
     let folder = tempdir().unwrap();
     let commits = store();
     let chain = "{\"id\":\"a\",\"type\":\"user\",\"content\":\"one\", \"extra\":1.0}\n{\"type\":\"assistant\",\"content\":\"two\"}\n";
-    let path = file(folder.path(), "chain.jsonl", chain);
-    let thread = imported(&*commits, &path).await.thread.unwrap();
+    let path = write_file(folder.path(), "chain.jsonl", chain);
+    let thread = import_one(&*commits, &path).await.thread.unwrap();
     let version = commits.threads().load_thread(&thread).await.unwrap().unwrap().version;
     let commit =
         Commit::new(thread.clone()).expecting(Expect::Version(version)).entry(entry("c", Message::user("three")));
     let _receipt = commits.commit(commit).await.unwrap();
-    let (bytes, exact) = exported(&*commits, &thread, FormatName::AgentCore).await;
+    let (bytes, exact) = export_bytes(&*commits, &thread, FormatName::AgentCore).await;
     let text = String::from_utf8(bytes).unwrap();
     assert!(!exact);
     assert!(text.starts_with(

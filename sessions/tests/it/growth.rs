@@ -4,11 +4,11 @@ use sessions::{Code, ImportOptions, Report, import};
 use store_core::{CommitCoordinator, NewEntry, ThreadId};
 use tempfile::tempdir;
 
-use crate::given::{entries, exported, file, fixtures, imported, kind, store};
+use crate::helpers::{entries, export_bytes, fixtures, import_one, kind, store, write_file};
 
-async fn comes_back(commits: &dyn CommitCoordinator, report: &Report, bytes: &[u8]) {
+async fn check_export(commits: &dyn CommitCoordinator, report: &Report, bytes: &[u8]) {
     let format = report.format.unwrap().parse().unwrap();
-    let (found, exact) = exported(commits, report.thread.as_ref().unwrap(), format).await;
+    let (found, exact) = export_bytes(commits, report.thread.as_ref().unwrap(), format).await;
     assert!(exact);
     assert_eq!(String::from_utf8_lossy(&found), String::from_utf8_lossy(bytes));
 }
@@ -24,17 +24,17 @@ async fn a_grown_file_adds_its_new_lines() {
         let commits = store();
         let mut known = 0;
         for (lines, end) in ends.iter().enumerate().skip(1) {
-            let path = file(folder.path(), "grown.jsonl", &bytes[..*end]);
-            let report = imported(&*commits, &path).await;
+            let path = write_file(folder.path(), "grown.jsonl", &bytes[..*end]);
+            let report = import_one(&*commits, &path).await;
             assert_eq!(report.lines as usize, lines + 1);
             assert!(report.added > 0 && report.count(Code::ChangedFile) == 0, "{name}: line {}", lines + 1);
-            comes_back(&*commits, &report, &bytes[..*end]).await;
+            check_export(&*commits, &report, &bytes[..*end]).await;
             let sourced = entries(&*commits, report.thread.as_ref().unwrap()).await;
             let sourced = sourced.iter().filter(|entry| entry.origin.as_ref().unwrap().line > 0).count();
             assert!(sourced > known);
             known = sourced;
         }
-        let report = imported(&*commits, &fixtures().join(name)).await;
+        let report = import_one(&*commits, &fixtures().join(name)).await;
         assert!(report.is_imported(), "{name}");
     }
 }
@@ -46,14 +46,14 @@ async fn a_file_may_be_cut_at_every_byte() {
     for cut in second..bytes.len() {
         let folder = tempdir().unwrap();
         let commits = store();
-        let path = file(folder.path(), "cut.jsonl", &bytes[..cut]);
-        let first = imported(&*commits, &path).await;
-        comes_back(&*commits, &first, &bytes[..cut]).await;
-        file(folder.path(), "cut.jsonl", &bytes);
-        let whole = imported(&*commits, &path).await;
+        let path = write_file(folder.path(), "cut.jsonl", &bytes[..cut]);
+        let first = import_one(&*commits, &path).await;
+        check_export(&*commits, &first, &bytes[..cut]).await;
+        write_file(folder.path(), "cut.jsonl", &bytes);
+        let whole = import_one(&*commits, &path).await;
         assert_eq!(whole.thread, first.thread, "cut at {cut}");
-        comes_back(&*commits, &whole, &bytes).await;
-        assert_eq!(imported(&*commits, &path).await.added, 0, "cut at {cut}");
+        check_export(&*commits, &whole, &bytes).await;
+        assert_eq!(import_one(&*commits, &path).await.added, 0, "cut at {cut}");
         let head = commits.threads().load_thread(whole.thread.as_ref().unwrap()).await.unwrap().unwrap().head;
         assert!(head.unwrap().as_str().starts_with("d2"), "cut at {cut}");
     }
@@ -64,20 +64,20 @@ async fn a_torn_line_is_kept_beside_the_complete_one() {
     let folder = tempdir().unwrap();
     let commits = store();
     let torn = std::fs::read(fixtures().join("bad/pi-torn-last-line.jsonl")).unwrap();
-    let path = file(folder.path(), "torn.jsonl", &torn);
-    let first = imported(&*commits, &path).await;
+    let path = write_file(folder.path(), "torn.jsonl", &torn);
+    let first = import_one(&*commits, &path).await;
     assert_eq!(first.count(Code::TornLastLine), 1);
     let mut whole = torn.clone();
     whole.extend_from_slice(b"e\":{\"role\":\"user\",\"content\":\"three\"}}\n");
-    file(folder.path(), "torn.jsonl", &whole);
-    let second = imported(&*commits, &path).await;
+    write_file(folder.path(), "torn.jsonl", &whole);
+    let second = import_one(&*commits, &path).await;
     assert_eq!((second.thread.clone(), second.issues.len()), (first.thread, 0));
     let found = entries(&*commits, second.thread.as_ref().unwrap()).await;
     let of_line: Vec<_> = found.iter().filter(|entry| entry.origin.as_ref().unwrap().line == 4).collect();
     assert_eq!(of_line.len(), 2);
     assert_eq!((of_line[0].id.as_str(), kind(of_line[0])), ("L4", "import.line"));
     assert_eq!(of_line[1].id.as_str(), "d3");
-    comes_back(&*commits, &second, &whole).await;
+    check_export(&*commits, &second, &whole).await;
 }
 
 #[tokio::test]
@@ -91,13 +91,13 @@ async fn stored_entries_keep_their_place_when_a_missing_parent_appears() {
     };
     let header = "{\"type\":\"session\",\"version\":3,\"id\":\"s\",\"timestamp\":\"2026-01-05T10:00:00.000Z\"}\n";
     let first = format!("{header}{}{}", user("a", "null"), user("b", "\"late\""));
-    let path = file(folder.path(), "late.jsonl", &first);
-    assert_eq!(imported(&*commits, &path).await.leaves, 2);
+    let path = write_file(folder.path(), "late.jsonl", &first);
+    assert_eq!(import_one(&*commits, &path).await.leaves, 2);
     let compaction = "{\"type\":\"compaction\",\"id\":\"c\",\"parentId\":\"b\",\"timestamp\":\"2026-01-05T10:00:02.000Z\",\"summary\":\"S\",\"firstKeptEntryId\":\"nobody\"}\n";
     let grown = format!("{first}{}{compaction}", user("late", "\"a\""));
-    file(folder.path(), "late.jsonl", &grown);
-    let report = imported(&*commits, &path).await;
-    comes_back(&*commits, &report, grown.as_bytes()).await;
+    write_file(folder.path(), "late.jsonl", &grown);
+    let report = import_one(&*commits, &path).await;
+    check_export(&*commits, &report, grown.as_bytes()).await;
     let found = entries(&*commits, report.thread.as_ref().unwrap()).await;
     let of = |id: &str| found.iter().find(|entry| entry.id.as_str() == id).unwrap();
     assert_eq!(of("b").parent, None);
@@ -110,11 +110,11 @@ async fn a_grown_file_updates_the_title() {
     let folder = tempdir().unwrap();
     let commits = store();
     let bytes = std::fs::read(fixtures().join("pi/v3-tree.jsonl")).unwrap();
-    let path = file(folder.path(), "titled.jsonl", &bytes);
-    let thread = imported(&*commits, &path).await.thread.unwrap();
+    let path = write_file(folder.path(), "titled.jsonl", &bytes);
+    let thread = import_one(&*commits, &path).await.thread.unwrap();
     let line = r#"{"type":"session_info","id":"c0","parentId":"b0000012","timestamp":"2026-01-05T10:00:19.000Z","name":"New"}"#;
-    file(folder.path(), "titled.jsonl", [&bytes, line.as_bytes(), b"\n"].concat());
-    let _report = imported(&*commits, &path).await;
+    write_file(folder.path(), "titled.jsonl", [&bytes, line.as_bytes(), b"\n"].concat());
+    let _report = import_one(&*commits, &path).await;
     let title = commits.threads().load_thread(&thread).await.unwrap().unwrap().title;
     assert_eq!(title.as_deref(), Some("New"));
 }
@@ -124,17 +124,17 @@ async fn a_file_with_changed_lines_becomes_a_new_thread() {
     let folder = tempdir().unwrap();
     let commits = store();
     let bytes = std::fs::read(fixtures().join("agent-core/linear-tools.jsonl")).unwrap();
-    let path = file(folder.path(), "work.jsonl", &bytes);
-    let first = imported(&*commits, &path).await;
+    let path = write_file(folder.path(), "work.jsonl", &bytes);
+    let first = import_one(&*commits, &path).await;
     assert_eq!(first.thread.as_ref().unwrap().as_str(), "work");
     let changed = String::from_utf8(bytes.clone()).unwrap().replace("create hello.ts", "create a file");
-    file(folder.path(), "work.jsonl", &changed);
-    let second = imported(&*commits, &path).await;
+    write_file(folder.path(), "work.jsonl", &changed);
+    let second = import_one(&*commits, &path).await;
     assert_eq!(second.thread.as_ref().unwrap().as_str(), "work-2");
     assert_eq!(second.count(Code::ChangedFile), 1);
-    comes_back(&*commits, &second, changed.as_bytes()).await;
-    comes_back(&*commits, &first, &bytes).await;
-    assert_eq!(imported(&*commits, &path).await.added, 0);
+    check_export(&*commits, &second, changed.as_bytes()).await;
+    check_export(&*commits, &first, &bytes).await;
+    assert_eq!(import_one(&*commits, &path).await.added, 0);
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn a_thread_id_in_use_gets_a_suffix() {
         .expecting(store_core::Expect::Absent)
         .entry(NewEntry::new(store_core::Message::user("mine")));
     let _receipt = commits.commit(commit).await.unwrap();
-    let report = imported(&*commits, &fixtures().join("agent-core/branches.jsonl")).await;
+    let report = import_one(&*commits, &fixtures().join("agent-core/branches.jsonl")).await;
     assert_eq!((report.thread.as_ref().unwrap().as_str(), report.count(Code::TakenId)), ("branches-2", 1));
 }
 
@@ -161,15 +161,15 @@ async fn a_killed_import_can_be_continued() {
             )
         })
         .collect();
-    let path = file(folder.path(), "long.jsonl", &lines);
+    let path = write_file(folder.path(), "long.jsonl", &lines);
     let commits = store();
-    let killed = crate::given::Killed::after(&*commits, 2);
+    let killed = crate::helpers::FailingCoordinator::after(&*commits, 2);
     assert!(import(&killed, &path, &ImportOptions::default()).await.is_err());
     let half = commits.threads().load_thread(&ThreadId::new("long").unwrap()).await.unwrap().unwrap();
     assert_eq!(half.version.number(), 2000);
-    let report = imported(&*commits, &path).await;
+    let report = import_one(&*commits, &path).await;
     assert_eq!((report.entries, report.added), (2501, 501));
-    comes_back(&*commits, &report, lines.as_bytes()).await;
+    check_export(&*commits, &report, lines.as_bytes()).await;
 }
 
 #[tokio::test]
@@ -181,17 +181,17 @@ async fn a_killed_import_may_have_missed_the_last_line() {
     for cut in [0, 20, line(1201).len()] {
         let folder = tempdir().unwrap();
         let commits = store();
-        let path = file(folder.path(), "last.jsonl", &whole[..start + cut]);
-        let killed = crate::given::Killed::after(&*commits, 1);
+        let path = write_file(folder.path(), "last.jsonl", &whole[..start + cut]);
+        let killed = crate::helpers::FailingCoordinator::after(&*commits, 1);
         assert!(import(&killed, &path, &ImportOptions::default()).await.is_err());
-        file(folder.path(), "last.jsonl", &whole);
-        let report = imported(&*commits, &path).await;
+        write_file(folder.path(), "last.jsonl", &whole);
+        let report = import_one(&*commits, &path).await;
         assert_eq!(report.thread.as_ref().unwrap().as_str(), "last");
         let found = entries(&*commits, report.thread.as_ref().unwrap()).await;
         let of_line: Vec<_> = found.iter().filter(|entry| entry.origin.as_ref().unwrap().line == 1201).collect();
         assert_eq!(of_line.iter().map(|entry| entry.id.as_str()).collect::<Vec<_>>(), ["m1201"], "cut at {cut}");
-        comes_back(&*commits, &report, whole.as_bytes()).await;
-        assert_eq!(imported(&*commits, &path).await.added, 0, "cut at {cut}");
+        check_export(&*commits, &report, whole.as_bytes()).await;
+        assert_eq!(import_one(&*commits, &path).await.added, 0, "cut at {cut}");
     }
 }
 
@@ -200,20 +200,20 @@ async fn a_thread_that_was_continued_still_takes_new_lines() {
     let folder = tempdir().unwrap();
     let commits = store();
     let first = "{\"id\":\"a\",\"type\":\"user\",\"content\":\"one\",\"timestamp\":1}\n";
-    let path = file(folder.path(), "on.jsonl", first);
-    let report = imported(&*commits, &path).await;
+    let path = write_file(folder.path(), "on.jsonl", first);
+    let report = import_one(&*commits, &path).await;
     let thread = report.thread.unwrap();
     let version = commits.threads().load_thread(&thread).await.unwrap().unwrap().version;
     let mine = NewEntry::new(store_core::Message::assistant("mine")).with_id(store_core::EntryId::new("b").unwrap());
     let commit = store_core::Commit::new(thread.clone()).expecting(store_core::Expect::Version(version)).entry(mine);
     let _receipt = commits.commit(commit).await.unwrap();
-    assert_eq!(imported(&*commits, &path).await.added, 0);
+    assert_eq!(import_one(&*commits, &path).await.added, 0);
     let grown = format!(
         "{first}{}",
         "{\"id\":\"b\",\"parentId\":\"a\",\"type\":\"user\",\"content\":\"two\",\"timestamp\":2}\n"
     );
-    file(folder.path(), "on.jsonl", grown);
-    let report = imported(&*commits, &path).await;
+    write_file(folder.path(), "on.jsonl", grown);
+    let report = import_one(&*commits, &path).await;
     assert_eq!(report.thread, Some(thread.clone()));
     let head = commits.threads().load_thread(&thread).await.unwrap().unwrap().head.unwrap();
     assert_eq!(head.as_str(), "b#L2");
@@ -231,10 +231,10 @@ async fn a_compressed_file_is_imported_like_its_content() {
     let zstd = zstd::encode_all(bytes.as_slice(), 3).unwrap();
     for (name, packed) in [("a.jsonl.gz", &gzip), ("a.jsonl.zst", &zstd)] {
         let commits = store();
-        let report = imported(&*commits, &file(folder.path(), name, packed)).await;
-        comes_back(&*commits, &report, &bytes).await;
+        let report = import_one(&*commits, &write_file(folder.path(), name, packed)).await;
+        check_export(&*commits, &report, &bytes).await;
         let commits = store();
-        let cut = imported(&*commits, &file(folder.path(), name, &packed[..packed.len() - 12])).await;
+        let cut = import_one(&*commits, &write_file(folder.path(), name, &packed[..packed.len() - 12])).await;
         assert_eq!(cut.count(Code::TornLastLine), 1, "{name}: {:?}", cut.issues);
     }
 }

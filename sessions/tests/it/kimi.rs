@@ -11,10 +11,10 @@ use sessions::{Code, ImportOptions, Report, import};
 use sha2::{Digest, Sha256};
 use store_core::{Block, BlockKind, Body, CommitCoordinator, Entry};
 
-use crate::given::{entries, fixtures, json, kind, store};
+use crate::helpers::{entries, fixtures, json, kind, store};
 
 /// The text before a summary.
-const COMPACTED: &str = "<system>Previous context has been compacted. Here is the compaction output:</system>";
+const COMPACTION_MARKER: &str = "<system>Previous context has been compacted. Here is the compaction output:</system>";
 
 /// The session folders below a folder with the layout of `fixtures`. A session folder has an expectation beside it.
 pub(crate) fn folders(root: &Path) -> Vec<PathBuf> {
@@ -37,16 +37,16 @@ fn expect_of(folder: &Path) -> PathBuf {
 }
 
 /// Imports a session folder.
-pub(crate) async fn session(commits: &dyn CommitCoordinator, folder: &Path) -> Vec<Report> {
+pub(crate) async fn import_session(commits: &dyn CommitCoordinator, folder: &Path) -> Vec<Report> {
     import(commits, folder, &ImportOptions::default()).await.unwrap()
 }
 
 /// The entry that represents each line of a file. For a reference it is the entry that the reference names.
-struct File {
+struct FileEntries {
     lines: BTreeMap<u64, Arc<Entry>>,
 }
 
-impl File {
+impl FileEntries {
     /// Collects the entries of a file, whose ids begin with `prefix`.
     fn of(all: &[Arc<Entry>], prefix: &str) -> Self {
         let named = |id: &str| all.iter().find(|entry| entry.id.as_str() == id).unwrap();
@@ -88,7 +88,7 @@ impl File {
                 Body::Message(_) if role(entry) == "_system_prompt" => {}
                 Body::Message(message) => texts(&message.blocks, &mut pieces),
                 Body::Compaction(compaction) => {
-                    pieces.push(COMPACTED.to_owned());
+                    pieces.push(COMPACTION_MARKER.to_owned());
                     texts(&compaction.summary, &mut pieces);
                 }
                 _ => {}
@@ -136,7 +136,7 @@ fn lines(report: &Report, file: &str, code: Code) -> Value {
 }
 
 /// Compares the entries of one context file with its expectation.
-fn check_context(file: &File, expect: &Value, name: &str) {
+fn check_context(file: &FileEntries, expect: &Value, name: &str) {
     assert_eq!(json!(file.by_role()), expect["entries_by_type"], "{name}");
     let mut roles = file.by_role();
     roles.retain(|role, _| ["user", "assistant", "system", "tool"].contains(&role.as_str()));
@@ -198,12 +198,12 @@ pub(crate) async fn check_session(folder: &Path) {
     let expect = json(&expect_of(folder));
     let name = folder.display().to_string();
     let commits = store();
-    let reports = session(&*commits, folder).await;
+    let reports = import_session(&*commits, folder).await;
     let all = entries(&*commits, reports[0].thread.as_ref().unwrap()).await;
     let order: Vec<_> = expect["order"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
     for (position, file) in order.iter().enumerate() {
         let prefix = if position == 0 { String::new() } else { format!("{}.", position + 1) };
-        let found = File::of(&all, &prefix);
+        let found = FileEntries::of(&all, &prefix);
         let expect_file = &expect["files"][file];
         assert_eq!(json!(found.lines.len()), expect_file["lines"], "{name}: {file}");
         check_context(&found, expect_file, &format!("{name}: {file}"));
@@ -240,13 +240,13 @@ async fn every_session_matches_its_expectation() {
 async fn the_same_session_again_changes_nothing() {
     for folder in folders(&fixtures()) {
         let commits = store();
-        let first = session(&*commits, &folder).await;
+        let first = import_session(&*commits, &folder).await;
         let threads = commits.threads();
         let mut before = Vec::new();
         for report in &first {
             before.push(threads.load_thread(report.thread.as_ref().unwrap()).await.unwrap().unwrap());
         }
-        let again = session(&*commits, &folder).await;
+        let again = import_session(&*commits, &folder).await;
         assert_eq!(again.len(), first.len());
         for ((again, first), before) in again.iter().zip(&first).zip(&before) {
             assert_eq!((again.added, again.entries), (0, first.entries), "{}", folder.display());
@@ -259,12 +259,12 @@ async fn the_same_session_again_changes_nothing() {
 #[tokio::test]
 async fn a_subagent_is_a_child_thread() {
     let commits = store();
-    let reports = session(&*commits, &fixtures().join("kimi-cli/rotated")).await;
+    let reports = import_session(&*commits, &fixtures().join("kimi-cli/rotated")).await;
     let [_, child] = reports.as_slice() else { panic!("{reports:?}") };
     let thread = commits.threads().load_thread(child.thread.as_ref().unwrap()).await.unwrap().unwrap();
     assert_eq!((thread.id.as_str(), thread.parent_thread_id.unwrap().as_str()), ("rotated.a1b2c3", "rotated"));
     let expect = json(&expect_of(&fixtures().join("kimi-cli/rotated")));
     let all = entries(&*commits, &thread.id).await;
-    check_context(&File::of(&all, ""), &expect["files"]["subagents/a1b2c3/context.jsonl"], "subagent");
+    check_context(&FileEntries::of(&all, ""), &expect["files"]["subagents/a1b2c3/context.jsonl"], "subagent");
     assert_eq!(child.lines, 4);
 }

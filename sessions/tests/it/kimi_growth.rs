@@ -9,7 +9,7 @@ use store_core::ThreadId;
 use tempfile::tempdir;
 
 use crate::{
-    given::{Killed, entries, file, fixtures, imported, kind, store},
+    helpers::{FailingCoordinator, entries, fixtures, import_one, kind, store, write_file},
     kimi_histories::{check, context},
 };
 
@@ -37,9 +37,9 @@ async fn a_grown_session_adds_its_new_lines() {
     let commits = store();
     let mut known = 0;
     for lines in 1..=10 {
-        file(&folder, "context.jsonl", cut(&context, lines));
-        file(&folder, "wire.jsonl", cut(&wire, lines));
-        let report = imported(&*commits, &folder).await;
+        write_file(&folder, "context.jsonl", cut(&context, lines));
+        write_file(&folder, "wire.jsonl", cut(&wire, lines));
+        let report = import_one(&*commits, &folder).await;
         assert_eq!((report.thread.unwrap().as_str(), report.lines), ("grown", lines as u64 * 2));
         // Each import adds the two lines and the provenance of the files. The first import also adds the state.
         assert_eq!(report.added, if lines == 1 { 4 } else { 3 }, "{lines} lines");
@@ -47,7 +47,7 @@ async fn a_grown_session_adds_its_new_lines() {
     }
     let all = entries(&*commits, &ThreadId::new("grown").unwrap()).await;
     assert_eq!(all.len() as u64, known);
-    assert_eq!(imported(&*commits, &folder).await.added, 0);
+    assert_eq!(import_one(&*commits, &folder).await.added, 0);
 }
 
 #[tokio::test]
@@ -56,9 +56,9 @@ async fn a_new_state_changes_title_and_metadata() {
     let folder = temp.path().join("state");
     copy("kimi-cli/archived", &folder);
     let commits = store();
-    let first = imported(&*commits, &folder).await;
-    file(&folder, "state.json", r#"{"version":1,"custom_title":"Other","archived":false}"#);
-    let second = imported(&*commits, &folder).await;
+    let first = import_one(&*commits, &folder).await;
+    write_file(&folder, "state.json", r#"{"version":1,"custom_title":"Other","archived":false}"#);
+    let second = import_one(&*commits, &folder).await;
     assert_eq!((&second.thread, second.added, second.issues.len()), (&first.thread, 2, 0));
     let thread = commits.threads().load_thread(&first.thread.unwrap()).await.unwrap().unwrap();
     assert_eq!(thread.title.as_deref(), Some("Other"));
@@ -73,8 +73,8 @@ async fn a_torn_line_is_kept_beside_the_complete_one() {
     let text = "{\"role\":\"user\",\"content\":\"one\"}\n{\"role\":\"assistant\",\"content\":\"two\"}\n";
     let commits = store();
     for end in 34..=text.len() {
-        file(&folder, "context.jsonl", &text[..end]);
-        let report = imported(&*commits, &folder).await;
+        write_file(&folder, "context.jsonl", &text[..end]);
+        let report = import_one(&*commits, &folder).await;
         assert_eq!(report.count(Code::ChangedFile), 0);
         let torn = u64::from(end < text.len() - 1);
         assert_eq!((report.count(Code::TornLastLine), report.thread.unwrap().as_str()), (torn, "torn"), "{end}");
@@ -88,11 +88,11 @@ async fn a_lone_context_becomes_a_folder() {
     let temp = tempdir().unwrap();
     let text = fs::read_to_string(fixtures().join("kimi-cli/rotated/context_1.jsonl")).unwrap();
     let commits = store();
-    let lone = imported(&*commits, &file(temp.path(), "uuid-1.jsonl", cut(&text, 7))).await;
+    let lone = import_one(&*commits, &write_file(temp.path(), "uuid-1.jsonl", cut(&text, 7))).await;
     assert_eq!((lone.thread.as_ref().unwrap().as_str(), lone.issues.len()), ("uuid-1", 1));
     let folder = temp.path().join("uuid-1");
     copy("kimi-cli/rotated", &folder);
-    let whole = imported(&*commits, &folder).await;
+    let whole = import_one(&*commits, &folder).await;
     assert_eq!((whole.count(Code::ChangedFile), whole.thread), (0, lone.thread));
 }
 
@@ -102,10 +102,10 @@ async fn a_session_with_changed_lines_becomes_a_new_thread() {
     let folder = temp.path().join("changed");
     copy("kimi-cli/rotated", &folder);
     let commits = store();
-    let first = imported(&*commits, &folder).await;
+    let first = import_one(&*commits, &folder).await;
     let text = fs::read_to_string(folder.join("context_1.jsonl")).unwrap();
-    file(&folder, "context_1.jsonl", text.replace("build it", "built it"));
-    let second = imported(&*commits, &folder).await;
+    write_file(&folder, "context_1.jsonl", text.replace("build it", "built it"));
+    let second = import_one(&*commits, &folder).await;
     assert_eq!(first.thread.unwrap().as_str(), "changed");
     assert_eq!((second.count(Code::ChangedFile), second.thread.unwrap().as_str()), (1, "changed-2"));
 }
@@ -116,16 +116,16 @@ async fn unknown_files_are_kept_or_named() {
     let folder = temp.path().join("files");
     copy("kimi-cli/rotated", &folder);
     fs::create_dir_all(folder.join("uploads")).unwrap();
-    file(&folder, "uploads/small.png", b"\x89PNG");
-    file(&folder, "uploads/large.png", vec![0; (1 << 20) + 1]);
+    write_file(&folder, "uploads/small.png", b"\x89PNG");
+    write_file(&folder, "uploads/large.png", vec![0; (1 << 20) + 1]);
     let commits = store();
-    let report = imported(&*commits, &folder).await;
+    let report = import_one(&*commits, &folder).await;
     let [issue] = report.issues.as_slice() else { panic!("{:?}", report.issues) };
     assert_eq!((issue.file.as_deref(), issue.line), (Some("uploads/large.png"), None));
     let all = entries(&*commits, &report.thread.unwrap()).await;
     let kept = all.iter().find(|entry| kind(entry) == "kimi-cli.file").unwrap();
     assert_eq!(kept.origin.as_ref().unwrap().raw.as_deref(), Some(&b"\x89PNG"[..]));
-    assert_eq!(imported(&*commits, &folder).await.added, 0);
+    assert_eq!(import_one(&*commits, &folder).await.added, 0);
 }
 
 #[tokio::test]
@@ -134,9 +134,9 @@ async fn a_state_that_is_too_large_is_named() {
     let folder = temp.path().join("large");
     copy("kimi-cli/archived", &folder);
     let state = format!(r#"{{"custom_title":"T","x":"{}"}}"#, "x".repeat(1 << 20));
-    file(&folder, "state.json", &state);
+    write_file(&folder, "state.json", &state);
     let commits = store();
-    let report = imported(&*commits, &folder).await;
+    let report = import_one(&*commits, &folder).await;
     let [issue] = report.issues.as_slice() else { panic!("{:?}", report.issues) };
     assert_eq!((issue.file.as_deref(), issue.detail.contains(&state.len().to_string())), (Some("state.json"), true));
     let thread = report.thread.unwrap();
@@ -149,17 +149,17 @@ async fn a_context_is_imported_with_its_folder_only_if_it_is_a_session() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("Downloads");
     fs::create_dir_all(folder.join("below")).unwrap();
-    let path = file(&folder, "context.jsonl", "{\"role\":\"user\",\"content\":\"one\"}\n");
-    file(&folder, "below/letter.txt", "private");
+    let path = write_file(&folder, "context.jsonl", "{\"role\":\"user\",\"content\":\"one\"}\n");
+    write_file(&folder, "below/letter.txt", "private");
     let commits = store();
-    let lone = imported(&*commits, &path).await;
+    let lone = import_one(&*commits, &path).await;
     assert_eq!((&lone.file, lone.thread.as_ref().unwrap().as_str()), (&path, "Downloads"));
     let all = entries(&*commits, lone.thread.as_ref().unwrap()).await;
     // The two entries are the provenance and the line.
     assert_eq!(all.len(), 2, "{all:?}");
     for name in ["wire.jsonl", "state.json", "context_1.jsonl"] {
-        let beside = file(&folder, name, "{\"role\":\"user\",\"content\":\"one\"}\n");
-        assert_eq!(imported(&*store(), &path).await.file, folder, "{name}");
+        let beside = write_file(&folder, name, "{\"role\":\"user\",\"content\":\"one\"}\n");
+        assert_eq!(import_one(&*store(), &path).await.file, folder, "{name}");
         fs::remove_file(beside).unwrap();
     }
 }
@@ -169,12 +169,12 @@ async fn an_empty_session_is_refused_and_an_emptied_one_is_not() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("empty");
     fs::create_dir(&folder).unwrap();
-    file(&folder, "context.jsonl", "");
+    write_file(&folder, "context.jsonl", "");
     let commits = store();
-    let report = imported(&*commits, &folder).await;
+    let report = import_one(&*commits, &folder).await;
     assert_eq!((report.count(Code::EmptyFile), report.thread), (1, None));
-    file(&folder, "context_1.jsonl", "{\"role\":\"user\",\"content\":\"one\"}\n");
-    let report = imported(&*commits, &folder).await;
+    write_file(&folder, "context_1.jsonl", "{\"role\":\"user\",\"content\":\"one\"}\n");
+    let report = import_one(&*commits, &folder).await;
     assert_eq!(context(&*commits, &report.thread.unwrap()).await, json!([]));
 }
 
@@ -186,11 +186,11 @@ async fn a_killed_import_can_be_continued() {
     let lines = |from: u64, to: u64| -> String {
         (from..to).map(|n| format!("{{\"role\":\"user\",\"content\":\"{n}\"}}\n")).collect()
     };
-    file(&folder, "context_1.jsonl", lines(0, 1700));
-    file(&folder, "context.jsonl", lines(0, 1500) + &lines(5000, 5100));
+    write_file(&folder, "context_1.jsonl", lines(0, 1700));
+    write_file(&folder, "context.jsonl", lines(0, 1500) + &lines(5000, 5100));
     for commits_before in 1..4 {
         let commits = store();
-        let killed = Killed::after(&*commits, commits_before);
+        let killed = FailingCoordinator::after(&*commits, commits_before);
         assert!(import(&killed, &folder, &ImportOptions::default()).await.is_err());
         let report = check(&*commits, &folder).await.unwrap();
         // The provenance and the rewind are entries that correspond to no line.
@@ -211,14 +211,14 @@ async fn a_killed_import_may_have_missed_the_last_line_of_a_file() {
     // The last lines are torn, or complete without their line ends.
     for cut in [9, 1] {
         let commits = store();
-        file(&folder, "context_1.jsonl", "{\"role\":\"user\",\"content\":\"earlier\"}\n".repeat(1200));
-        file(&folder, "context.jsonl", &lines[..lines.len() - cut]);
-        file(&folder, "wire.jsonl", &wire[..wire.len() - cut]);
-        let killed = Killed::after(&*commits, 1);
+        write_file(&folder, "context_1.jsonl", "{\"role\":\"user\",\"content\":\"earlier\"}\n".repeat(1200));
+        write_file(&folder, "context.jsonl", &lines[..lines.len() - cut]);
+        write_file(&folder, "wire.jsonl", &wire[..wire.len() - cut]);
+        let killed = FailingCoordinator::after(&*commits, 1);
         assert!(import(&killed, &folder, &ImportOptions::default()).await.is_err());
-        file(&folder, "context.jsonl", format!("{} \n", &lines[..lines.len() - 1]));
-        file(&folder, "wire.jsonl", format!("{} \n", &wire[..wire.len() - 1]));
-        let report = imported(&*commits, &folder).await;
+        write_file(&folder, "context.jsonl", format!("{} \n", &lines[..lines.len() - 1]));
+        write_file(&folder, "wire.jsonl", format!("{} \n", &wire[..wire.len() - 1]));
+        let report = import_one(&*commits, &folder).await;
         let all = entries(&*commits, &report.thread.unwrap()).await;
         let again: Vec<_> = all.iter().filter(|entry| entry.id.as_str().contains("#2")).collect();
         assert!(again.is_empty(), "{cut}: {again:?}");
@@ -234,14 +234,14 @@ async fn a_line_gets_a_new_id_for_each_version_that_was_stored() {
     let line = "{\"role\":\"user\",\"content\":\"one\"}\n";
     let wire = "{\"timestamp\": 1.5, \"message\": {\"type\": \"StepBegin\", \"payload\": {}}}\n";
     let commits = store();
-    file(&folder, "context.jsonl", line);
-    file(&folder, "wire.jsonl", &wire[..9]);
-    let _torn = imported(&*commits, &folder).await;
-    file(&folder, "context.jsonl", line.repeat(1200));
-    file(&folder, "wire.jsonl", &wire[..19]);
-    assert!(import(&Killed::after(&*commits, 1), &folder, &ImportOptions::default()).await.is_err());
-    file(&folder, "wire.jsonl", wire);
-    let report = imported(&*commits, &folder).await;
+    write_file(&folder, "context.jsonl", line);
+    write_file(&folder, "wire.jsonl", &wire[..9]);
+    let _torn = import_one(&*commits, &folder).await;
+    write_file(&folder, "context.jsonl", line.repeat(1200));
+    write_file(&folder, "wire.jsonl", &wire[..19]);
+    assert!(import(&FailingCoordinator::after(&*commits, 1), &folder, &ImportOptions::default()).await.is_err());
+    write_file(&folder, "wire.jsonl", wire);
+    let report = import_one(&*commits, &folder).await;
     let all = entries(&*commits, &report.thread.unwrap()).await;
     let ids: Vec<_> = all.iter().map(|entry| entry.id.as_str()).filter(|id| id.starts_with("wire.")).collect();
     assert_eq!(ids, ["wire.L1", "wire.L1#2"]);

@@ -8,7 +8,7 @@ use sessions::{Code, ImportOptions, Report, import};
 use store_core::{Body, CommitCoordinator, ContextRequest, ThreadId};
 use tempfile::tempdir;
 
-use crate::given::{entries, kind, store};
+use crate::helpers::{entries, kind, store};
 
 /// What a model receives: roles and blocks.
 pub(crate) async fn context(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Value {
@@ -21,8 +21,8 @@ pub(crate) async fn context(commits: &dyn CommitCoordinator, thread: &ThreadId) 
 }
 
 /// What kimi-cli sends for a context file in which all messages are text. It contains kimi-cli's own marker of a
-/// compaction, which `plain` replaces by ours.
-fn sent(path: &Path) -> Value {
+/// compaction, which `with_our_marker` replaces by ours.
+fn expected_context(path: &Path) -> Value {
     let text = fs::read_to_string(path).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let messages =
@@ -38,14 +38,14 @@ fn sent(path: &Path) -> Value {
     messages.map(message).collect()
 }
 
-fn plain(context: &Value) -> String {
+fn with_our_marker(context: &Value) -> String {
     let ours = "[summary of the earlier conversation]";
     let theirs = "<system>Previous context has been compacted. Here is the compaction output:</system>";
     context.to_string().replace(theirs, ours)
 }
 
 /// Writes to a session as kimi-cli does.
-struct Writer<'a> {
+struct SessionSimulator<'a> {
     folder: &'a Path,
     rotations: u32,
     checkpoint: u64,
@@ -53,7 +53,7 @@ struct Writer<'a> {
     random: u64,
 }
 
-impl Writer<'_> {
+impl SessionSimulator<'_> {
     fn random(&mut self, below: u64) -> u64 {
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.random >> 33) % below
@@ -93,7 +93,7 @@ impl Writer<'_> {
     }
 
     /// Chooses and begins the next action. Returns the lines that it still appends: an import may run before each.
-    fn steps(&mut self) -> Vec<String> {
+    fn next_action(&mut self) -> Vec<String> {
         let prompt = r#"{"role":"_system_prompt","content":"be brief"}"#.to_owned();
         let first = r#"{"role": "_checkpoint", "id": 0}"#.to_owned();
         match self.random(12) {
@@ -141,7 +141,12 @@ pub(crate) async fn check(commits: &dyn CommitCoordinator, folder: &Path) -> Opt
     let report = reports.remove(0);
     let thread = report.thread.clone()?;
     let found = context(commits, &thread).await;
-    assert_eq!(plain(&found), plain(&sent(&folder.join("context.jsonl"))), "{}", folder.display());
+    assert_eq!(
+        with_our_marker(&found),
+        with_our_marker(&expected_context(&folder.join("context.jsonl"))),
+        "{}",
+        folder.display()
+    );
     Some(report)
 }
 
@@ -152,14 +157,14 @@ async fn the_context_matches_the_tool_whatever_happens_between_imports() {
         let temp = tempdir().unwrap();
         let folder = temp.path().join("session");
         fs::create_dir(&folder).unwrap();
-        let mut writer = Writer { folder: &folder, rotations: 0, checkpoint: 0, said: 0, random: seed };
+        let mut writer = SessionSimulator { folder: &folder, rotations: 0, checkpoint: 0, said: 0, random: seed };
         writer.append(r#"{"role":"_system_prompt","content":"be brief"}"#);
         writer.checkpoint();
         let commits = store();
         // Depending on the seed, an import runs at every step, at some steps, or almost only at the end.
         let pause = [1, 3, 20, 1000][usize::try_from(seed % 4).unwrap()];
         for _ in 0..60 {
-            let steps = writer.steps();
+            let steps = writer.next_action();
             if writer.random(pause) == 0 {
                 check(&*commits, &folder).await;
             }
@@ -191,7 +196,7 @@ async fn changed_instructions_are_sent_before_the_summary() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("upgraded");
     fs::create_dir(&folder).unwrap();
-    let mut writer = Writer { folder: &folder, rotations: 0, checkpoint: 0, said: 0, random: 0 };
+    let mut writer = SessionSimulator { folder: &folder, rotations: 0, checkpoint: 0, said: 0, random: 0 };
     for role in ["user", "assistant", "user", "assistant"] {
         writer.message(role);
     }

@@ -8,8 +8,8 @@ use store_core::{BlockKind, Body, Entry};
 
 use crate::{
     contexts::check_thread,
-    given::{entries, fixtures, kind, store},
-    kimi::session,
+    helpers::{entries, fixtures, kind, store},
+    kimi::import_session,
 };
 
 fn find<'a>(all: &'a [Arc<Entry>], id: &str) -> &'a Entry {
@@ -17,9 +17,9 @@ fn find<'a>(all: &'a [Arc<Entry>], id: &str) -> &'a Entry {
 }
 
 /// Imports a session. Returns the report and the entries of its first thread.
-async fn read(folder: &Path) -> (Report, Vec<Arc<Entry>>) {
+async fn import_first_thread(folder: &Path) -> (Report, Vec<Arc<Entry>>) {
     let commits = store();
-    let report = session(&*commits, folder).await.remove(0);
+    let report = import_session(&*commits, folder).await.remove(0);
     let all = entries(&*commits, report.thread.as_ref().unwrap()).await;
     (report, all)
 }
@@ -33,7 +33,7 @@ fn is_error(entry: &Entry) -> Option<bool> {
 
 #[tokio::test]
 async fn damaged_lines_are_kept_and_named() {
-    let (report, all) = read(&fixtures().join("bad/kimi-context")).await;
+    let (report, all) = import_first_thread(&fixtures().join("bad/kimi-context")).await;
     let found: Vec<_> = report.issues.iter().map(|issue| (issue.line.unwrap(), issue.code.name())).collect();
     let expected = [
         (4, "malformed_line"),
@@ -52,14 +52,14 @@ async fn damaged_lines_are_kept_and_named() {
     let line = "kimi-cli.line";
     assert_eq!(kinds, ["import.line", line, line, "kimi-cli._usage", "kimi-cli._checkpoint", "kimi-cli._future"]);
     assert!(matches!(find(&all, "L11").message().unwrap().blocks[0].kind, BlockKind::Opaque(_)));
-    let (report, _) = read(&fixtures().join("kimi-cli/parts")).await;
+    let (report, _) = import_first_thread(&fixtures().join("kimi-cli/parts")).await;
     let found: Vec<_> = report.issues.iter().map(|issue| (issue.line.unwrap(), issue.code.name())).collect();
     assert_eq!(found, [(5, "malformed_line"), (6, "bad_field")]);
 }
 
 #[tokio::test]
 async fn media_and_thinking_are_typed() {
-    let (_, all) = read(&fixtures().join("kimi-cli/parts")).await;
+    let (_, all) = import_first_thread(&fixtures().join("kimi-cli/parts")).await;
     let message = serde_json::to_value(find(&all, "L2").message().unwrap()).unwrap();
     let opaque = |id: &str| json!({"origin": {"provider": "kimi-cli"}, "data": {"id": id}});
     let origin = json!({"provider": "kimi-cli"});
@@ -72,14 +72,14 @@ async fn media_and_thinking_are_typed() {
         {"tool_use": {"id": "call-1", "name": "describe", "input": {"detail": "full"}, "raw": "{\"detail\":\"full\"}"}}
     ]);
     assert_eq!(message["blocks"], expected);
-    let (_, all) = read(&fixtures().join("kimi-cli/media")).await;
+    let (_, all) = import_first_thread(&fixtures().join("kimi-cli/media")).await;
     let image = serde_json::to_value(&find(&all, "L3").message().unwrap().blocks[1]).unwrap();
     assert_eq!(image, json!({"image": {"media_type": "image/png", "base64": "AAAA"}, "opaque": opaque("img-1")}));
 }
 
 #[tokio::test]
 async fn times_and_failures_come_from_the_wire_file() {
-    let (report, all) = read(&fixtures().join("kimi-cli/tool-calls")).await;
+    let (report, all) = import_first_thread(&fixtures().join("kimi-cli/tool-calls")).await;
     assert_eq!((report.version.as_deref(), report.issues.len()), (Some("1.8"), 0));
     let time = |id: &str| find(&all, id).timestamp.as_millis();
     assert_eq!(["L3", "L7", "L9"].map(time), [1_767_690_000_125, 1_767_690_000_500, 1_767_690_001_500]);
@@ -90,10 +90,10 @@ async fn times_and_failures_come_from_the_wire_file() {
         ["wire.L2", "wire.L4", "wire.L5", "wire.L8"].map(parent),
         ["L3", "L7", "L7", "L9"].map(|id| Some(id.into()))
     );
-    let (_, all) = read(&fixtures().join("kimi-cli/media")).await;
+    let (_, all) = import_first_thread(&fixtures().join("kimi-cli/media")).await;
     // The text differs from that of the turn, but the order shows which turn it is.
     assert_eq!(find(&all, "L10").timestamp.as_millis(), 1_767_690_212_125);
-    let (_, all) = read(&fixtures().join("kimi-cli/rotated")).await;
+    let (_, all) = import_first_thread(&fixtures().join("kimi-cli/rotated")).await;
     assert_eq!((is_error(find(&all, "L8")), is_error(find(&all, "2.L8"))), (Some(true), Some(false)));
 }
 
@@ -101,14 +101,14 @@ async fn times_and_failures_come_from_the_wire_file() {
 async fn title_and_metadata_come_from_the_state_file() {
     let commits = store();
     for (name, title) in [("rotated", Some("Build it")), ("media", None), ("broken-state", None)] {
-        let reports = session(&*commits, &fixtures().join("kimi-cli").join(name)).await;
+        let reports = import_session(&*commits, &fixtures().join("kimi-cli").join(name)).await;
         let id = reports[0].thread.as_ref().unwrap();
         let thread = commits.threads().load_thread(id).await.unwrap().unwrap();
         assert_eq!((thread.id.as_str(), thread.title.as_deref()), (name, title));
         assert_eq!(thread.metadata["session_id"].as_str(), format!("\"{name}\""));
         assert_eq!(thread.metadata.contains_key("state"), name == "rotated");
     }
-    let reports = session(&*commits, &fixtures().join("kimi-cli/broken-state")).await;
+    let reports = import_session(&*commits, &fixtures().join("kimi-cli/broken-state")).await;
     let issues: Vec<_> = reports[0].issues.iter().map(|issue| (issue.file.as_deref(), issue.code)).collect();
     assert_eq!(issues, [(Some("state.json"), Code::BadField)]);
     let all = entries(&*commits, reports[0].thread.as_ref().unwrap()).await;
@@ -122,7 +122,7 @@ async fn title_and_metadata_come_from_the_state_file() {
 #[tokio::test]
 async fn a_folder_of_work_dirs_imports_every_session() {
     let commits = store();
-    let reports = session(&*commits, &fixtures().join("kimi-cli/work-dirs")).await;
+    let reports = import_session(&*commits, &fixtures().join("kimi-cli/work-dirs")).await;
     let threads: Vec<_> = reports.iter().map(|report| report.thread.as_ref().unwrap().as_str()).collect();
     assert_eq!(threads, ["app-1", "app-2", "box-1"]);
     assert!(reports.iter().all(|report| report.lines == 3 && report.issues.is_empty()));
@@ -131,7 +131,7 @@ async fn a_folder_of_work_dirs_imports_every_session() {
 #[tokio::test]
 async fn a_rotated_session_is_one_tree() {
     let commits = store();
-    let reports = session(&*commits, &fixtures().join("kimi-cli/rotated")).await;
+    let reports = import_session(&*commits, &fixtures().join("kimi-cli/rotated")).await;
     let thread = reports[0].thread.as_ref().unwrap();
     check_thread(&*commits, thread, None, "kimi-rotated.context.json").await;
     check_thread(&*commits, thread, Some("2.L14"), "kimi-rotated.2.L14.context.json").await;

@@ -3,12 +3,12 @@
 use sessions::{FormatName, ImportOptions, import};
 use tempfile::tempdir;
 
-use crate::given::{exported, file, fixtures, store};
+use crate::helpers::{export_bytes, fixtures, store, write_file};
 
 /// Numbers that look random and are the same in every run.
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % end.max(1)
@@ -16,7 +16,7 @@ impl Dice {
 }
 
 /// Damages some bytes: changes, removes, repeats or cuts them, and inserts what parsers often handle wrongly.
-fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) {
+fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     const ODD: &[&[u8]] = &[
         b"\n",
         b"\r\n",
@@ -39,20 +39,20 @@ fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) {
         b"\"id\":\"x\",",
         b"\"parentId\":null,",
     ];
-    for _ in 0..=dice.below(4) {
-        let at = dice.below(bytes.len());
-        match dice.below(6) {
-            0 => bytes[at] = dice.below(256) as u8,
+    for _ in 0..=random.below(4) {
+        let at = random.below(bytes.len());
+        match random.below(6) {
+            0 => bytes[at] = random.below(256) as u8,
             1 => drop(bytes.remove(at)),
             2 => bytes.truncate(at),
             3 => {
-                let end = (at + dice.below(300)).min(bytes.len());
+                let end = (at + random.below(300)).min(bytes.len());
                 let copy = bytes[at..end].to_vec();
-                let to = dice.below(bytes.len());
+                let to = random.below(bytes.len());
                 bytes.splice(to..to, copy);
             }
             _ => {
-                let odd = ODD[dice.below(ODD.len())];
+                let odd = ODD[random.below(ODD.len())];
                 bytes.splice(at..at, odd.iter().copied());
             }
         }
@@ -65,7 +65,7 @@ fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) {
 #[tokio::test]
 async fn damaged_files_round_trip_byte_for_byte() {
     let folder = tempdir().unwrap();
-    let mut dice = Dice(7);
+    let mut random = Random(7);
     for (name, format) in [
         ("pi/v3-tree", FormatName::PiV3),
         ("pi/v2-branches", FormatName::PiV2),
@@ -79,15 +79,15 @@ async fn damaged_files_round_trip_byte_for_byte() {
         let whole = std::fs::read(fixtures().join(name).with_extension("jsonl")).unwrap();
         for round in 0..150 {
             let mut bytes = whole.clone();
-            damage(&mut bytes, &mut dice);
-            let path = file(folder.path(), "damaged.jsonl", &bytes);
+            damage(&mut bytes, &mut random);
+            let path = write_file(folder.path(), "damaged.jsonl", &bytes);
             let commits = store();
             let options = ImportOptions::default().with_format(format);
             let report = import(&*commits, &path, &options).await.unwrap().remove(0);
             let Some(thread) = &report.thread else { continue };
             // The header decides the version of pi, so the format may differ from the given one.
             let found = report.format.unwrap().parse().unwrap();
-            let (back, exact) = exported(&*commits, thread, found).await;
+            let (back, exact) = export_bytes(&*commits, thread, found).await;
             assert!(exact && back == bytes, "{name}, round {round}:\n{}", String::from_utf8_lossy(&bytes));
             let again = import(&*commits, &path, &options).await.unwrap().remove(0);
             assert_eq!((again.added, again.thread), (0, report.thread.clone()), "{name}, round {round}");
@@ -98,26 +98,27 @@ async fn damaged_files_round_trip_byte_for_byte() {
 #[tokio::test]
 async fn files_that_grow_byte_by_byte_round_trip() {
     let folder = tempdir().unwrap();
-    let mut dice = Dice(11);
+    let mut random = Random(11);
     for name in ["pi/v3-tree", "agent-core/open-calls", "agent-core/branches", "bad/pi-dangling-and-cycle"] {
         let good = std::fs::read(fixtures().join(name).with_extension("jsonl")).unwrap();
         for round in 0..40 {
             let mut whole = good.clone();
             let mut rest = whole.split_off(200);
             if round % 2 == 1 {
-                damage(&mut rest, &mut dice);
+                damage(&mut rest, &mut random);
             }
             whole.extend(rest);
             let commits = store();
             let mut end = 200;
             let mut thread = None;
             while end < whole.len() {
-                end = (end + 1 + dice.below(400)).min(whole.len());
-                let path = file(folder.path(), "growing.jsonl", &whole[..end]);
+                end = (end + 1 + random.below(400)).min(whole.len());
+                let path = write_file(folder.path(), "growing.jsonl", &whole[..end]);
                 let report = import(&*commits, &path, &ImportOptions::default()).await.unwrap().remove(0);
                 assert!(thread.is_none() || thread == report.thread, "{name}, round {round}, {end} bytes");
                 let (back, _) =
-                    exported(&*commits, report.thread.as_ref().unwrap(), report.format.unwrap().parse().unwrap()).await;
+                    export_bytes(&*commits, report.thread.as_ref().unwrap(), report.format.unwrap().parse().unwrap())
+                        .await;
                 assert!(back == whole[..end], "{name}, round {round}, {end} bytes");
                 thread = report.thread;
             }

@@ -8,12 +8,12 @@ use sessions::Code;
 
 use crate::{
     expectations::{check_file, files},
-    given::{imported, store},
+    helpers::{import_one, store},
     kimi::{check_session, folders},
 };
 
 /// The folder of the session files of other projects, if it exists.
-fn theirs() -> Option<PathBuf> {
+fn other_projects_folder() -> Option<PathBuf> {
     let named = std::env::var_os("AGENTSTORE_FIXTURES").map(PathBuf::from);
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures");
     let folder = named.clone().unwrap_or(beside).join("sessions");
@@ -26,38 +26,38 @@ fn theirs() -> Option<PathBuf> {
 }
 
 /// The path of a file, relative to the folder `root`.
-fn below<'a>(root: &Path, path: &'a Path) -> std::path::Display<'a> {
+fn relative_path<'a>(root: &Path, path: &'a Path) -> std::path::Display<'a> {
     path.strip_prefix(root).unwrap().display()
 }
 
 /// Checks that the import refuses a file of a format that is not read.
-async fn refuse(root: &Path, path: &Path) {
+async fn check_refused(root: &Path, path: &Path) {
     let commits = store();
-    let report = imported(&*commits, path).await;
+    let report = import_one(&*commits, path).await;
     let codes: Vec<_> = report.issues.iter().map(|issue| issue.code).collect();
     let known = [Code::UnsupportedFormat, Code::UnknownFormat, Code::EmptyFile];
     assert!(!report.is_imported() && codes.iter().all(|code| known.contains(code)), "{}: {codes:?}", path.display());
-    println!("{}: refused, {}", below(root, path), codes[0].name());
+    println!("{}: refused, {}", relative_path(root, path), codes[0].name());
 }
 
 #[tokio::test]
 async fn session_files_of_other_projects_match_their_expectations() {
-    let Some(root) = theirs() else { return };
+    let Some(root) = other_projects_folder() else { return };
     for path in files(&root) {
         match check_file(&path).await {
-            Some(format) => println!("{}: {}, exported as the same bytes", below(&root, &path), format.name()),
-            None => refuse(&root, &path).await,
+            Some(format) => println!("{}: {}, exported as the same bytes", relative_path(&root, &path), format.name()),
+            None => check_refused(&root, &path).await,
         }
     }
     for folder in folders(&root) {
         check_session(&folder).await;
-        println!("{}: a kimi-cli session", below(&root, &folder));
+        println!("{}: a kimi-cli session", relative_path(&root, &folder));
     }
     for folder in ["claude-code", "codex", "other"] {
         for entry in std::fs::read_dir(root.join(folder)).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|end| end == "jsonl") {
-                refuse(&root, &path).await;
+                check_refused(&root, &path).await;
             }
         }
     }

@@ -6,19 +6,19 @@ use sessions::{ImportOptions, import};
 use store_core::{Commit, CommitCoordinator, Expect, Message, NewEntry, Thread, ThreadId, ThreadPatch};
 use tempfile::tempdir;
 
-use crate::given::{Killed, file, imported, store};
+use crate::helpers::{FailingCoordinator, import_one, store, write_file};
 
 fn id(text: &str) -> ThreadId {
     ThreadId::new(text).unwrap()
 }
 
 /// Writes a session with this id that names a parent.
-fn session(folder: &Path, id: &str, parent: &str) -> PathBuf {
+fn write_session(folder: &Path, id: &str, parent: &str) -> PathBuf {
     let time = "2026-01-05T10:00:00.000Z";
     let header = format!(
         r#"{{"type":"session","version":3,"id":"{id}","timestamp":"{time}","parentSession":"/x/1_{parent}.jsonl"}}"#
     );
-    file(folder, &format!("{id}.jsonl"), header + "\n")
+    write_file(folder, &format!("{id}.jsonl"), header + "\n")
 }
 
 async fn load(commits: &dyn CommitCoordinator, thread: &str) -> Thread {
@@ -36,18 +36,18 @@ async fn parent(commits: &dyn CommitCoordinator, thread: &str) -> (Option<String
 async fn a_parent_may_come_with_a_later_import() {
     let folder = tempdir().unwrap();
     let commits = store();
-    let child = session(folder.path(), "child", "late");
-    let _report = imported(&*commits, &child).await;
+    let child = write_session(folder.path(), "child", "late");
+    let _report = import_one(&*commits, &child).await;
     assert_eq!(parent(&*commits, "child").await, (None, Some("\"late\"".to_owned())));
-    assert_eq!(imported(&*commits, &child).await.added, 0);
-    let _report = imported(&*commits, &session(folder.path(), "late", "late")).await;
+    assert_eq!(import_one(&*commits, &child).await.added, 0);
+    let _report = import_one(&*commits, &write_session(folder.path(), "late", "late")).await;
     assert_eq!(parent(&*commits, "child").await, (Some("late".to_owned()), None));
     assert_eq!(parent(&*commits, "late").await, (None, None));
     // A later import does not undo a change of the parent.
     let patch = ThreadPatch::default().with_parent(None);
     let _thread = commits.threads().update_thread(&id("child"), patch, Expect::Any).await.unwrap();
     let _reports = import(&*commits, folder.path(), &ImportOptions::default()).await.unwrap();
-    let _report = imported(&*commits, &session(folder.path(), "other", "other")).await;
+    let _report = import_one(&*commits, &write_session(folder.path(), "other", "other")).await;
     assert_eq!(parent(&*commits, "child").await, (None, None));
 }
 
@@ -55,10 +55,10 @@ async fn a_parent_may_come_with_a_later_import() {
 async fn parents_are_set_even_if_the_import_fails_later() {
     let folder = tempdir().unwrap();
     for (name, parent) in [("a", "b"), ("b", "b"), ("c", "b")] {
-        session(folder.path(), name, parent);
+        write_session(folder.path(), name, parent);
     }
     let commits = store();
-    let killed = Killed::after(&*commits, 2);
+    let killed = FailingCoordinator::after(&*commits, 2);
     assert!(import(&killed, folder.path(), &ImportOptions::default()).await.is_err());
     assert_eq!(parent(&*commits, "a").await, (Some("b".to_owned()), None));
 }
@@ -67,11 +67,11 @@ async fn parents_are_set_even_if_the_import_fails_later() {
 async fn a_known_session_looks_for_its_parent_again() {
     let folder = tempdir().unwrap();
     let commits = store();
-    let child = session(folder.path(), "child", "made");
-    let _report = imported(&*commits, &child).await;
+    let child = write_session(folder.path(), "child", "made");
+    let _report = import_one(&*commits, &child).await;
     let commit = Commit::new(id("made")).expecting(Expect::Absent).entry(NewEntry::new(Message::user("mine")));
     let _receipt = commits.commit(commit).await.unwrap();
-    assert_eq!(imported(&*commits, &child).await.added, 0);
+    assert_eq!(import_one(&*commits, &child).await.added, 0);
     assert_eq!(parent(&*commits, "child").await, (Some("made".to_owned()), None));
 }
 
@@ -80,7 +80,7 @@ async fn sessions_that_name_each_other_form_no_cycle() {
     let folder = tempdir().unwrap();
     let commits = store();
     for (name, parent) in [("a", "b"), ("b", "a")] {
-        let _report = imported(&*commits, &session(folder.path(), name, parent)).await;
+        let _report = import_one(&*commits, &write_session(folder.path(), name, parent)).await;
     }
     assert_eq!(parent(&*commits, "a").await, (None, Some("\"b\"".to_owned())));
     assert_eq!(parent(&*commits, "b").await, (Some("a".to_owned()), None));

@@ -6,18 +6,18 @@ use sessions::{Code, ImportOptions, Report, import};
 use store_core::{BlockKind, Body, CommitCoordinator, Entry, Role, Visibility};
 use tempfile::tempdir;
 
-use crate::given::{entries, exported, file, imported, kind, store};
+use crate::helpers::{entries, export_bytes, import_one, kind, store, write_file};
 
 const PI: &str = r#"{"type":"session","version":3,"id":"s","timestamp":"2026-01-05T10:00:00.000Z","cwd":"/x"}"#;
 
 /// Imports these lines, and checks that the export has the same bytes.
-async fn read(lines: &[&str]) -> (Arc<dyn CommitCoordinator>, Report, Vec<Arc<Entry>>) {
+async fn import_and_check_export(lines: &[&str]) -> (Arc<dyn CommitCoordinator>, Report, Vec<Arc<Entry>>) {
     let folder = tempdir().unwrap();
     let text = lines.join("\n") + "\n";
     let commits = store();
-    let report = imported(&*commits, &file(folder.path(), "file.jsonl", &text)).await;
+    let report = import_one(&*commits, &write_file(folder.path(), "file.jsonl", &text)).await;
     let thread = report.thread.clone().unwrap();
-    let (bytes, exact) = exported(&*commits, &thread, report.format.unwrap().parse().unwrap()).await;
+    let (bytes, exact) = export_bytes(&*commits, &thread, report.format.unwrap().parse().unwrap()).await;
     assert!(exact && bytes == text.as_bytes(), "{}", String::from_utf8_lossy(&bytes));
     let found = entries(&*commits, &thread).await;
     (commits, report, found)
@@ -50,7 +50,7 @@ async fn wrong_fields_of_pi_are_kept_as_they_are() {
         r#"{"type":"brand_new","id":"g","parentId":"f","timestamp":"2026-01-05T10:00:01.000Z","deep":{"n":1.50}}"#.to_owned(),
     ];
     let lines: Vec<_> = lines.iter().map(String::as_str).collect();
-    let (_, report, found) = read(&lines).await;
+    let (_, report, found) = import_and_check_export(&lines).await;
     let expected = [
         (Some(2), "bad_field"),
         (Some(3), "bad_field"),
@@ -90,7 +90,8 @@ async fn a_retained_tail_replaces_everything_before_it() {
     let compaction = format!(
         r#"{{"type":"compaction","id":"c","parentId":"a","timestamp":"2026-01-05T10:00:01.000Z","summary":"S","retainedTail":{tail},"tokensBefore":1}}"#
     );
-    let (_, report, found) = read(&[PI, &message("a", r#"{"role":"user","content":"old"}"#), &compaction]).await;
+    let (_, report, found) =
+        import_and_check_export(&[PI, &message("a", r#"{"role":"user","content":"old"}"#), &compaction]).await;
     assert_eq!(codes(&report), []);
     let Body::Compaction(compaction) = &*find(&found, "c").body else { panic!() };
     let texts: Vec<_> = compaction.replacement.as_ref().unwrap().iter().map(|message| message.blocks.len()).collect();
@@ -106,7 +107,8 @@ async fn version_1_indexes_count_only_well_formed_lines() {
         )
     };
     let compaction = r#"{"type":"compaction","timestamp":"2026-01-05T10:00:02.000Z","summary":"S","firstKeptEntryIndex":2,"tokensBefore":1}"#;
-    let (_, report, found) = read(&[header, &user("one"), "", "nonsense", &user("two"), compaction]).await;
+    let (_, report, found) =
+        import_and_check_export(&[header, &user("one"), "", "nonsense", &user("two"), compaction]).await;
     assert_eq!(codes(&report), [(Some(4), "malformed_line")]);
     let Body::Compaction(compaction) = &*find(&found, "L6").body else { panic!() };
     let covers = compaction.covers.as_ref().unwrap();
@@ -119,29 +121,29 @@ async fn version_1_indexes_count_only_well_formed_lines() {
 async fn a_session_keeps_its_folder_title_and_parent() {
     let folder = tempdir().unwrap();
     let commits = store();
-    let parent = file(folder.path(), "2026-01-04_s.jsonl", format!("{PI}\n"));
-    let _report = imported(&*commits, &parent).await;
+    let parent = write_file(folder.path(), "2026-01-04_s.jsonl", format!("{PI}\n"));
+    let _report = import_one(&*commits, &parent).await;
     let child = r#"{"type":"session","version":3,"id":"t","timestamp":"2026-01-05T10:00:00.000Z","cwd":"/x","parentSession":"/a/b/2026-01-04T09-00-00-000Z_s.jsonl"}"#;
     let title =
         r#"{"type":"session_info","id":"a","parentId":null,"timestamp":"2026-01-05T10:00:01.000Z","name":"Tiny"}"#;
-    let report = imported(&*commits, &file(folder.path(), "child.jsonl", format!("{child}\n{title}\n"))).await;
+    let report = import_one(&*commits, &write_file(folder.path(), "child.jsonl", format!("{child}\n{title}\n"))).await;
     let thread = commits.threads().load_thread(&report.thread.unwrap()).await.unwrap().unwrap();
     assert_eq!(thread.title.as_deref(), Some("Tiny"));
     assert_eq!(thread.parent_thread_id.unwrap().as_str(), "s");
     assert_eq!(thread.metadata["cwd"].as_str(), "\"/x\"");
     assert_eq!(thread.created_at.as_millis(), 1_767_607_200_000);
     let both = tempdir().unwrap();
-    file(
+    write_file(
         both.path(),
         "a.jsonl",
         format!("{}\n{title}\n", child.replace("\"id\":\"t\"", "\"id\":\"early\"").replace("_s.", "_late.")),
     );
-    file(both.path(), "b.jsonl", PI.replace("\"id\":\"s\"", "\"id\":\"late\"") + "\n");
+    write_file(both.path(), "b.jsonl", PI.replace("\"id\":\"s\"", "\"id\":\"late\"") + "\n");
     let reports = import(&*commits, both.path(), &ImportOptions::default()).await.unwrap();
     let thread = commits.threads().load_thread(reports[0].thread.as_ref().unwrap()).await.unwrap().unwrap();
     assert_eq!(thread.parent_thread_id.unwrap().as_str(), "late");
     let lost = child.replace("_s.jsonl", "_lost.jsonl").replace("\"id\":\"t\"", "\"id\":\"u\"");
-    let report = imported(&*commits, &file(folder.path(), "lost.jsonl", format!("{lost}\n{title}\n"))).await;
+    let report = import_one(&*commits, &write_file(folder.path(), "lost.jsonl", format!("{lost}\n{title}\n"))).await;
     let thread = commits.threads().load_thread(&report.thread.unwrap()).await.unwrap().unwrap();
     assert_eq!(thread.parent_thread_id, None);
 }
@@ -149,10 +151,10 @@ async fn a_session_keeps_its_folder_title_and_parent() {
 #[tokio::test]
 async fn odd_versions_and_missing_headers_are_read() {
     let newer = PI.replace("\"version\":3", "\"version\":7");
-    let (_, report, _) = read(&[&newer, &message("a", r#"{"role":"user","content":"x"}"#)]).await;
+    let (_, report, _) = import_and_check_export(&[&newer, &message("a", r#"{"role":"user","content":"x"}"#)]).await;
     assert_eq!((codes(&report), report.version.as_deref()), (vec![(Some(1), "unknown_version")], Some("7")));
     let folder = tempdir().unwrap();
-    let path = file(folder.path(), "lost.jsonl", message("a", r#"{"role":"user","content":"x"}"#) + "\n");
+    let path = write_file(folder.path(), "lost.jsonl", message("a", r#"{"role":"user","content":"x"}"#) + "\n");
     let options = ImportOptions::default().with_format(sessions::FormatName::PiV3);
     let commits = store();
     let report = import(&*commits, &path, &options).await.unwrap().remove(0);
@@ -185,7 +187,7 @@ async fn the_short_form_is_a_chain_without_call_ids() {
         r#"{"id":"5","type":"tool_result","output":"ls!"}"#,
         r#"{"id":"6","type":"tool_result","output":"whose?"}"#,
     ];
-    let (_, report, found) = read(&lines).await;
+    let (_, report, found) = import_and_check_export(&lines).await;
     assert_eq!(codes(&report), [(Some(6), "bad_field")]);
     let call = |id: &str| match &find(&found, id).message().unwrap().blocks[0].kind {
         BlockKind::ToolUse(call) => call.id.clone(),
@@ -205,7 +207,7 @@ async fn metadata_names_the_model_of_later_entries_on_its_path() {
         r#"{"id":"3","parentId":"2","type":"assistant","content":"a","timestamp":3}"#,
         r#"{"id":"4","parentId":"1","type":"assistant","content":"b","timestamp":4}"#,
     ];
-    let (_, report, found) = read(&lines).await;
+    let (_, report, found) = import_and_check_export(&lines).await;
     assert_eq!(codes(&report), []);
     let origin = |id: &str| find(&found, id).message().unwrap().provenance.clone().and_then(|p| p.origin);
     assert_eq!(origin("3").unwrap().model.as_deref(), Some("gpt-5"));
@@ -217,7 +219,7 @@ async fn migrated_lines_lose_nothing() {
     let anthropic = r#"{"id":"1","type":"assistant","content":"Hi","timestamp":1,"metadata":{"provider":"anthropic","model":"m","originalFormat":{"role":"assistant","content":[{"type":"thinking","thinking":"a","signature":"s1"},{"type":"thinking","thinking":"b","signature":"s2"},{"type":"text","text":"Hi"},{"type":"tool_use","id":"t","name":"n","input":{"x":1.0}}]}},"toolCalls":[{"id":"t","name":"n","params":{"x":1.0}}]}"#;
     let google = r#"{"id":"2","parentId":"1","type":"assistant","role":"model","content":"","parts":[{"text":"a"},{"functionCall":{"name":"f","args":{"y":2}},"thoughtSignature":"g"}],"functionCalls":[{"name":"f","args":{"y":2}}],"timestamp":2,"metadata":{"migratedFrom":"google","migratedTo":"openai"}}"#;
     let openai = r#"{"id":"3","parentId":"2","type":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"g","arguments":"{\"z\":3}"}}],"timestamp":3}"#;
-    let (_, report, found) = read(&[anthropic, google, openai]).await;
+    let (_, report, found) = import_and_check_export(&[anthropic, google, openai]).await;
     assert_eq!(report.count_of("bad_field") + report.count_of("unknown_type"), 0, "{:?}", report.issues);
     let shape = |id: &str| -> Vec<String> {
         let blocks = &find(&found, id).message().unwrap().blocks;
@@ -253,11 +255,11 @@ async fn failed_turns_and_notes_become_asides() {
         message("d", r#"{"role":"custom","customType":"t","content":"c","display":false}"#),
     ];
     let lines: Vec<_> = lines.iter().map(String::as_str).collect();
-    let (_, report, found) = read(&lines).await;
+    let (_, report, found) = import_and_check_export(&lines).await;
     assert_eq!(codes(&report), [(Some(4), "unknown_type")]);
-    let seen = |id: &str| find(&found, id).message().unwrap().visibility;
+    let visibility_of = |id: &str| find(&found, id).message().unwrap().visibility;
     assert_eq!(
-        [seen("a"), seen("b"), seen("c"), seen("d")],
+        [visibility_of("a"), visibility_of("b"), visibility_of("c"), visibility_of("d")],
         [Visibility::Aside, Visibility::Aside, Visibility::Aside, Visibility::Internal]
     );
     let bash = &find(&found, "b").message().unwrap().blocks[0].kind;
@@ -269,12 +271,12 @@ async fn failed_turns_and_notes_become_asides() {
 #[tokio::test]
 async fn strict_refuses_before_anything_is_written() {
     let folder = tempdir().unwrap();
-    let path = file(folder.path(), "odd.jsonl", format!("{PI}\n{}\n", message("a", r#"{"role":"martian"}"#)));
+    let path = write_file(folder.path(), "odd.jsonl", format!("{PI}\n{}\n", message("a", r#"{"role":"martian"}"#)));
     let commits = store();
     let report = import(&*commits, &path, &ImportOptions::default().strict()).await.unwrap().remove(0);
     assert_eq!((report.thread, report.issue_counts.get(&Code::UnknownType)), (None, Some(&1)));
     assert_eq!(commits.threads().count_threads(&store_core::ThreadFilter::default()).await.unwrap(), 0);
-    let path = file(folder.path(), "fine.jsonl", format!("{PI}\n"));
+    let path = write_file(folder.path(), "fine.jsonl", format!("{PI}\n"));
     assert!(import(&*commits, &path, &ImportOptions::default().strict()).await.unwrap()[0].is_imported());
 }
 
@@ -282,18 +284,19 @@ async fn strict_refuses_before_anything_is_written() {
 async fn long_lines_and_deep_json_are_not_lost_silently() {
     let folder = tempdir().unwrap();
     let long = format!("{PI}\n{}\n", message("a", &format!(r#"{{"role":"user","content":"{}"}}"#, "x".repeat(2000))));
-    let path = file(folder.path(), "long.jsonl", long);
+    let path = write_file(folder.path(), "long.jsonl", long);
     let commits = store();
     let report = import(&*commits, &path, &ImportOptions::default().with_max_line(1000)).await.unwrap().remove(0);
     assert_eq!((report.thread.clone(), report.count(Code::LongLine)), (None, 1));
     let deep = format!(r#"{{"type":"custom","id":"a","parentId":null,"data":{}{}}}"#, "[".repeat(200), "]".repeat(200));
-    let (_, report, found) = read(&[PI, &deep]).await;
+    let (_, report, found) = import_and_check_export(&[PI, &deep]).await;
     assert_eq!(codes(&report), [(Some(2), "deep_json")]);
     assert_eq!(kind(find(&found, "L2")), "import.line");
 }
 
 #[tokio::test]
 async fn blank_lines_with_spaces_are_preserved() {
-    let (_, report, _) = read(&[PI, "", "  \t", &message("a", r#"{"role":"user","content":"x"}"#), ""]).await;
+    let (_, report, _) =
+        import_and_check_export(&[PI, "", "  \t", &message("a", r#"{"role":"user","content":"x"}"#), ""]).await;
     assert_eq!((codes(&report), report.lines, report.entries), (vec![], 5, 2));
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use agentstore::ClaimNumber;
 
-use super::{Rule, Violation, named};
-use crate::record::{Act, Claim, Did, Line};
+use super::{Rule, Violation, claim_name};
+use crate::record::{Claim, ClaimCall, Line, LoggedAction};
 
 /// All claims of a thread that a worker recorded.
 pub(super) struct Claims(BTreeMap<ClaimNumber, ClaimRecord>);
@@ -28,11 +28,11 @@ impl Claims {
     pub(super) fn read(lines: &[&Line], violations: &mut Vec<Violation>) -> Self {
         let mut claims = BTreeMap::<_, ClaimRecord>::new();
         for Line { called, answered, did } in lines.iter().copied() {
-            let Did::Claimed { claim, since, until } = *did else { continue };
+            let LoggedAction::Claimed { claim, since, until } = *did else { continue };
             let (called, answered) = (*called, *answered);
             let claim_record = ClaimRecord { claim, called, answered, since, until, may_end: None, committed: None };
             if let Some(other) = claims.insert(claim.number, claim_record) {
-                let what = format!("claims {} and {}", named(&other.claim), named(&claim));
+                let what = format!("claims {} and {}", claim_name(&other.claim), claim_name(&claim));
                 violations.push(Violation::new(Rule::TwoClaims, what));
             }
         }
@@ -45,8 +45,8 @@ impl Claims {
         // The calls that certainly did not end their claims.
         let mut harmless = BTreeSet::new();
         for Line { called, answered, did } in lines.iter().copied() {
-            let (claim, goes_on) = match did {
-                Did::Accepted { claim, act, until, .. } => {
+            let (claim, is_still_held) = match did {
+                LoggedAction::Accepted { claim, act, until, .. } => {
                     if let Some(claim_record) = self.0.get_mut(&claim.number) {
                         claim_record.until = claim_record.until.max(until.unwrap_or_default());
                         if act.is_commit() {
@@ -54,18 +54,18 @@ impl Claims {
                                 Some(claim_record.committed.map_or(*answered, |first| first.min(*answered)));
                         }
                     }
-                    (claim, !act.ends())
+                    (claim, !act.ends_claim())
                 }
                 // After an interrupt, a write of the holder is refused, and this write may end the claim.
-                Did::Refused { claim, kind, .. } => (claim, kind != "stale_epoch"),
+                LoggedAction::Refused { claim, kind, .. } => (claim, kind != "stale_epoch"),
                 _ => continue,
             };
-            if goes_on {
+            if is_still_held {
                 harmless.insert((claim.number, *called));
             }
         }
         for Line { called, did, .. } in lines.iter().copied() {
-            let Did::Tries { claim, .. } = did else { continue };
+            let LoggedAction::Tries { claim, .. } = did else { continue };
             if let Some(claim_record) =
                 self.0.get_mut(&claim.number).filter(|_| !harmless.contains(&(claim.number, *called)))
             {
@@ -79,8 +79,11 @@ impl Claims {
         let mut earliest: Option<&ClaimRecord> = None;
         for claim_record in self.0.values().rev() {
             if let Some(later) = earliest.filter(|later| later.answered < claim_record.called) {
-                let what =
-                    format!("claim {} was requested after {} began", named(&claim_record.claim), named(&later.claim));
+                let what = format!(
+                    "claim {} was requested after {} began",
+                    claim_name(&claim_record.claim),
+                    claim_name(&later.claim)
+                );
                 violations.push(Violation::new(Rule::Backwards, what));
             }
             if earliest.is_none_or(|later| claim_record.answered < later.answered) {
@@ -88,13 +91,13 @@ impl Claims {
             }
         }
         for (claim_record, next) in self.0.values().zip(self.0.values().skip(1)) {
-            let may_be_over = claim_record.may_end.is_some_and(|called| called < next.answered);
-            if next.since < claim_record.until && !may_be_over {
+            let may_have_ended = claim_record.may_end.is_some_and(|called| called < next.answered);
+            if next.since < claim_record.until && !may_have_ended {
                 let what = format!(
                     "claim {} began {} ms before the lease of claim {} expired",
-                    named(&next.claim),
+                    claim_name(&next.claim),
                     claim_record.until - next.since,
-                    named(&claim_record.claim)
+                    claim_name(&claim_record.claim)
                 );
                 violations.push(Violation::new(Rule::TwoClaims, what));
             }
@@ -107,11 +110,12 @@ impl Claims {
         let claimed = self.earliest_from(|claim_record| Some(claim_record.answered));
         let committed = self.earliest_from(|claim_record| claim_record.committed);
         for Line { called, did, .. } in lines.iter().copied() {
-            let Did::Accepted { claim, act, again: false, .. } = did else { continue };
+            let LoggedAction::Accepted { claim, act, again: false, .. } = did else { continue };
             let newer = if is_fenced || !act.is_commit() { &claimed } else { &committed };
             let above = newer.range((std::ops::Bound::Excluded(claim.number), std::ops::Bound::Unbounded)).next();
             if let Some((number, _)) = above.filter(|(_, from)| *from < called) {
-                let what = format!("{} of {} was accepted after claim {number} or newer", name_of(*act), named(claim));
+                let what =
+                    format!("{} of {} was accepted after claim {number} or newer", name_of(*act), claim_name(claim));
                 violations.push(Violation::new(Rule::Stale, what));
             }
         }
@@ -128,6 +132,6 @@ impl Claims {
     }
 }
 
-fn name_of(act: Act) -> String {
+fn name_of(act: ClaimCall) -> String {
     format!("{act:?}").to_lowercase()
 }

@@ -22,7 +22,7 @@ use serde::Serialize;
 use self::{claims::Claims, epochs::Epochs};
 use crate::{
     final_state::{FinalDispatch, FinalThread},
-    record::{Claim, Did, Line, Name},
+    record::{Claim, DispatchName, Line, LoggedAction},
 };
 
 /// Everything that is known about a run.
@@ -33,9 +33,9 @@ pub(crate) struct Evidence {
     /// Whether threads and mailbox are in one store. Such a store checks the claim of each commit in its mailbox.
     pub(crate) is_fenced: bool,
     pub(crate) lines: Vec<Line>,
-    pub(crate) dispatches: BTreeMap<Name, FinalDispatch>,
+    pub(crate) dispatches: BTreeMap<DispatchName, FinalDispatch>,
     /// The dispatches that were in the store again after they had ended and had been removed.
-    pub(crate) came_back: BTreeSet<Name>,
+    pub(crate) came_back: BTreeSet<DispatchName>,
     pub(crate) threads: BTreeMap<u32, FinalThread>,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for Violation {
 
 /// Figures about the work, counted from the logs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Seen {
+pub(crate) struct WorkFigures {
     /// Claims that their holders recorded.
     claims: usize,
     /// Repeated claims: all claims of a dispatch except its first.
@@ -92,7 +92,7 @@ pub(crate) struct Seen {
 }
 
 /// Returns figures about the work, and all violations.
-pub(crate) fn check(evidence: &Evidence) -> (Seen, Vec<Violation>) {
+pub(crate) fn check(evidence: &Evidence) -> (WorkFigures, Vec<Violation>) {
     let mut violations = Vec::new();
     let mut threads = BTreeMap::<u32, Vec<&Line>>::new();
     for line in &evidence.lines {
@@ -108,28 +108,28 @@ pub(crate) fn check(evidence: &Evidence) -> (Seen, Vec<Violation>) {
         Epochs::read(lines).check(lines, (*thread, final_state.epoch), evidence.is_fenced, &mut violations);
     }
     work::check(evidence, &mut violations);
-    (seen(evidence), violations)
+    (work_figures(evidence), violations)
 }
 
-fn seen(evidence: &Evidence) -> Seen {
-    let (mut seen, mut times) = (Seen::default(), BTreeMap::<Name, usize>::new());
+fn work_figures(evidence: &Evidence) -> WorkFigures {
+    let (mut work_figures, mut times) = (WorkFigures::default(), BTreeMap::<DispatchName, usize>::new());
     let (mut tried, mut answered) = (0, 0);
     for line in &evidence.lines {
         match line.did {
-            Did::Claimed { claim, .. } => *times.entry(claim.dispatch).or_default() += 1,
-            Did::Tries { .. } => tried += 1,
-            Did::Accepted { .. } => answered += 1,
-            Did::Refused { .. } => (answered, seen.refused) = (answered + 1, seen.refused + 1),
-            Did::Enqueued { .. } | Did::Interrupted { .. } => {}
+            LoggedAction::Claimed { claim, .. } => *times.entry(claim.dispatch).or_default() += 1,
+            LoggedAction::Tries { .. } => tried += 1,
+            LoggedAction::Accepted { .. } => answered += 1,
+            LoggedAction::Refused { .. } => (answered, work_figures.refused) = (answered + 1, work_figures.refused + 1),
+            LoggedAction::Enqueued { .. } | LoggedAction::Interrupted { .. } => {}
         }
     }
-    seen.claims = times.values().sum();
-    seen.redelivered = times.values().map(|times| times - 1).sum();
-    seen.unknown = tried - answered;
-    seen
+    work_figures.claims = times.values().sum();
+    work_figures.redelivered = times.values().map(|times| times - 1).sum();
+    work_figures.unknown = tried - answered;
+    work_figures
 }
 
 /// Returns the text that names a claim in messages.
-fn named(claim: &Claim) -> String {
+fn claim_name(claim: &Claim) -> String {
     format!("{} of {} in thread {}", claim.number, claim.dispatch, claim.thread)
 }

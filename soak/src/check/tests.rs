@@ -5,7 +5,7 @@ use agentstore::{AttemptEnd, ClaimNumber, DispatchStatus};
 use super::{Evidence, Rule, check};
 use crate::{
     final_state::{FinalDispatch, FinalThread},
-    record::{Act, Claim, Did, Line, Name},
+    record::{Claim, ClaimCall, DispatchName, Line, LoggedAction},
     worker::DoneBy,
 };
 
@@ -15,8 +15,8 @@ fn number(counter: u64) -> ClaimNumber {
     ClaimNumber { incarnation: 1, counter }
 }
 
-fn name(job: u32) -> Name {
-    Name { job, round: 0 }
+fn name(job: u32) -> DispatchName {
+    DispatchName { job, round: 0 }
 }
 
 /// Returns the claim of thread 0 with this number.
@@ -25,28 +25,28 @@ fn claim(counter: u64, job: u32) -> Claim {
 }
 
 /// The calls about thread 0, one after the other. Host time and store time are the same, in milliseconds.
-struct Story {
+struct EvidenceBuilder {
     time: u64,
     evidence: Evidence,
 }
 
-impl Story {
+impl EvidenceBuilder {
     /// Begins with `jobs` enqueued jobs, in one store that keeps threads and the mailbox.
-    fn of(jobs: u32) -> Self {
-        let mut story = Self { time: 1, evidence: Evidence { jobs, is_fenced: true, ..Evidence::default() } };
-        story.evidence.threads.insert(0, FinalThread { epoch: 0, said: Some(Vec::new()) });
-        (0..jobs).for_each(|job| story.enqueue(name(job), 0));
-        story
+    fn with_jobs(jobs: u32) -> Self {
+        let mut builder = Self { time: 1, evidence: Evidence { jobs, is_fenced: true, ..Evidence::default() } };
+        builder.evidence.threads.insert(0, FinalThread { epoch: 0, written_by: Some(Vec::new()) });
+        (0..jobs).for_each(|job| builder.enqueue(name(job), 0));
+        builder
     }
 
-    fn enqueue(&mut self, dispatch: Name, epoch: u64) {
-        self.note(Did::Enqueued { dispatch, thread: 0, epoch });
+    fn enqueue(&mut self, dispatch: DispatchName, epoch: u64) {
+        self.record(LoggedAction::Enqueued { dispatch, thread: 0, epoch });
         let final_state =
             FinalDispatch { thread: 0, epoch, status: DispatchStatus::Queued, done_by: None, history: Vec::new() };
         self.evidence.dispatches.insert(dispatch, final_state);
     }
 
-    fn final_state(&mut self, dispatch: Name) -> &mut FinalDispatch {
+    fn final_state(&mut self, dispatch: DispatchName) -> &mut FinalDispatch {
         self.evidence.dispatches.get_mut(&dispatch).unwrap()
     }
 
@@ -54,62 +54,66 @@ impl Story {
         self.evidence.threads.get_mut(&0).unwrap()
     }
 
-    fn note(&mut self, did: Did) {
+    fn record(&mut self, did: LoggedAction) {
         self.evidence.lines.push(Line { called: self.time, answered: self.time + 1, did });
         self.time += 2;
     }
 
-    fn claims(&mut self, claim: Claim) {
+    fn record_claim(&mut self, claim: Claim) {
         let (since, until) = (self.time, self.time + LEASE);
         self.final_state(claim.dispatch).history.push((claim.number, AttemptEnd::LeaseExpired));
-        self.note(Did::Claimed { claim, since, until });
+        self.record(LoggedAction::Claimed { claim, since, until });
     }
 
     /// Records a call. If no answer is recorded after it, its answer was lost.
-    fn tries(&mut self, claim: Claim, act: Act) {
-        self.evidence.lines.push(Line { called: self.time, answered: self.time, did: Did::Tries { claim, act } });
+    fn record_call(&mut self, claim: Claim, act: ClaimCall) {
+        self.evidence.lines.push(Line {
+            called: self.time,
+            answered: self.time,
+            did: LoggedAction::Tries { claim, act },
+        });
     }
 
-    fn accepted(&mut self, claim: Claim, act: Act) {
-        self.tries(claim, act);
-        let until = (act == Act::Extend).then_some(self.time + LEASE);
-        self.note(Did::Accepted { claim, act, until, again: false });
+    fn record_acceptance(&mut self, claim: Claim, act: ClaimCall) {
+        self.record_call(claim, act);
+        let until = (act == ClaimCall::Extend).then_some(self.time + LEASE);
+        self.record(LoggedAction::Accepted { claim, act, until, again: false });
     }
 
-    fn refused(&mut self, claim: Claim, act: Act, kind: &str) {
-        self.tries(claim, act);
-        self.note(Did::Refused { claim, act, kind: kind.to_owned() });
+    fn record_refusal(&mut self, claim: Claim, act: ClaimCall, kind: &str) {
+        self.record_call(claim, act);
+        self.record(LoggedAction::Refused { claim, act, kind: kind.to_owned() });
     }
 
     /// Stores the end of a dispatch, and the entry that was committed with it.
-    fn keeps_end(&mut self, claim: Claim) {
+    fn store_end(&mut self, claim: Claim) {
         let done_by = DoneBy { dispatch: claim.dispatch, claim: claim.number };
         let final_state = self.final_state(claim.dispatch);
         (final_state.status, final_state.done_by) = (DispatchStatus::Acked, Some(done_by));
         final_state.history.retain(|(number, _)| *number != claim.number);
         final_state.history.push((claim.number, AttemptEnd::Acked));
-        self.thread().said.as_mut().unwrap().push(done_by);
+        self.thread().written_by.as_mut().unwrap().push(done_by);
     }
 
     /// Records a claim whose dispatch is committed and settled correctly.
-    fn does(&mut self, claim: Claim) {
-        self.claims(claim);
-        self.accepted(claim, Act::SayAndAck);
-        self.keeps_end(claim);
+    fn record_done(&mut self, claim: Claim) {
+        self.record_claim(claim);
+        self.record_acceptance(claim, ClaimCall::SayAndAck);
+        self.store_end(claim);
     }
 
-    fn interrupts(&mut self) {
+    fn record_interrupt(&mut self) {
         self.thread().epoch += 1;
         let epoch = self.thread().epoch;
-        self.note(Did::Interrupted { thread: 0, epoch });
+        self.record(LoggedAction::Interrupted { thread: 0, epoch });
     }
 
-    fn lease_ends(&mut self) {
+    fn let_lease_expire(&mut self) {
         self.time += LEASE + 1;
     }
 
     /// Returns the violated rules, each once.
-    fn rules(&self) -> Vec<Rule> {
+    fn violated_rules(&self) -> Vec<Rule> {
         let mut rules: Vec<_> = check(&self.evidence).1.into_iter().map(|violation| violation.rule).collect();
         rules.sort_unstable();
         rules.dedup();
@@ -119,172 +123,175 @@ impl Story {
 
 /// All jobs were done, one of them in its second attempt, and one in the next epoch.
 #[test]
-fn a_correct_history_raises_no_objection() {
-    let mut story = Story::of(3);
-    story.does(claim(1, 0));
+fn a_correct_history_has_no_violations() {
+    let mut builder = EvidenceBuilder::with_jobs(3);
+    builder.record_done(claim(1, 0));
     let (late, next) = (claim(2, 1), claim(3, 1));
-    story.claims(late);
-    story.accepted(late, Act::Start);
-    story.accepted(late, Act::Extend);
-    story.lease_ends();
-    story.does(next);
-    story.refused(late, Act::SayAndAck, "claim_lost");
-    story.interrupts();
-    story.final_state(name(2)).status = DispatchStatus::Superseded;
-    let again = Name { job: 2, round: 1 };
-    story.enqueue(again, 1);
-    story.does(Claim { dispatch: again, epoch: 1, ..claim(4, 2) });
-    let (seen, violations) = check(&story.evidence);
+    builder.record_claim(late);
+    builder.record_acceptance(late, ClaimCall::Start);
+    builder.record_acceptance(late, ClaimCall::Extend);
+    builder.let_lease_expire();
+    builder.record_done(next);
+    builder.record_refusal(late, ClaimCall::SayAndAck, "claim_lost");
+    builder.record_interrupt();
+    builder.final_state(name(2)).status = DispatchStatus::Superseded;
+    let again = DispatchName { job: 2, round: 1 };
+    builder.enqueue(again, 1);
+    builder.record_done(Claim { dispatch: again, epoch: 1, ..claim(4, 2) });
+    let (work_figures, violations) = check(&builder.evidence);
     assert_eq!(violations, []);
-    assert_eq!((seen.claims, seen.redelivered, seen.refused, seen.unknown), (4, 1, 1, 0));
+    assert_eq!(
+        (work_figures.claims, work_figures.redelivered, work_figures.refused, work_figures.unknown),
+        (4, 1, 1, 0)
+    );
 }
 
 /// The last call of a holder that was killed may have taken effect. A write that is refused after an interrupt ends
 /// the claim.
 #[test]
-fn a_possible_history_raises_no_objection() {
-    let mut story = Story::of(2);
+fn an_unusual_but_correct_history_has_no_violations() {
+    let mut builder = EvidenceBuilder::with_jobs(2);
     let killed = claim(1, 0);
-    story.claims(killed);
-    story.tries(killed, Act::SayAndAck);
-    story.keeps_end(killed);
+    builder.record_claim(killed);
+    builder.record_call(killed, ClaimCall::SayAndAck);
+    builder.store_end(killed);
     let stopped = claim(2, 1);
-    story.claims(stopped);
-    story.interrupts();
-    story.refused(stopped, Act::Extend, "stale_epoch");
-    story.final_state(name(1)).status = DispatchStatus::Superseded;
-    let again = Name { job: 1, round: 1 };
-    story.enqueue(again, 1);
-    story.does(Claim { dispatch: again, epoch: 1, ..claim(3, 1) });
-    assert_eq!(story.rules(), []);
+    builder.record_claim(stopped);
+    builder.record_interrupt();
+    builder.record_refusal(stopped, ClaimCall::Extend, "stale_epoch");
+    builder.final_state(name(1)).status = DispatchStatus::Superseded;
+    let again = DispatchName { job: 1, round: 1 };
+    builder.enqueue(again, 1);
+    builder.record_done(Claim { dispatch: again, epoch: 1, ..claim(3, 1) });
+    assert_eq!(builder.violated_rules(), []);
 }
 
 #[test]
 fn work_that_comes_back_is_found() {
-    let mut story = Story::of(1);
-    story.does(claim(1, 0));
-    story.evidence.came_back.insert(name(0));
-    assert_eq!(story.rules(), [Rule::Twice]);
+    let mut builder = EvidenceBuilder::with_jobs(1);
+    builder.record_done(claim(1, 0));
+    builder.evidence.came_back.insert(name(0));
+    assert_eq!(builder.violated_rules(), [Rule::Twice]);
 }
 
 #[test]
 fn lost_work_is_found() {
-    let mut story = Story::of(2);
-    story.does(claim(1, 0));
-    assert_eq!(story.rules(), [Rule::Lost], "the job was not done");
-    story.evidence.dispatches.remove(&name(1));
-    assert_eq!(story.rules(), [Rule::Lost], "the dispatch is gone");
-    let mut story = Story::of(1);
-    story.does(claim(1, 0));
-    story.thread().said = Some(Vec::new());
-    assert_eq!(story.rules(), [Rule::Lost, Rule::Forgotten], "its entry is gone");
-    let mut story = Story::of(1);
-    story.claims(claim(1, 0));
-    story.accepted(claim(1, 0), Act::Ack);
-    assert_eq!(story.rules(), [Rule::Lost, Rule::Forgotten], "its acknowledgement is gone");
-    let mut story = Story::of(1);
-    story.claims(claim(1, 0));
-    story.lease_ends();
-    story.does(claim(2, 0));
-    story.final_state(name(0)).history.remove(0);
-    assert_eq!(story.rules(), [Rule::Forgotten], "a claim is gone");
+    let mut builder = EvidenceBuilder::with_jobs(2);
+    builder.record_done(claim(1, 0));
+    assert_eq!(builder.violated_rules(), [Rule::Lost], "the job was not done");
+    builder.evidence.dispatches.remove(&name(1));
+    assert_eq!(builder.violated_rules(), [Rule::Lost], "the dispatch is gone");
+    let mut builder = EvidenceBuilder::with_jobs(1);
+    builder.record_done(claim(1, 0));
+    builder.thread().written_by = Some(Vec::new());
+    assert_eq!(builder.violated_rules(), [Rule::Lost, Rule::Forgotten], "its entry is gone");
+    let mut builder = EvidenceBuilder::with_jobs(1);
+    builder.record_claim(claim(1, 0));
+    builder.record_acceptance(claim(1, 0), ClaimCall::Ack);
+    assert_eq!(builder.violated_rules(), [Rule::Lost, Rule::Forgotten], "its acknowledgement is gone");
+    let mut builder = EvidenceBuilder::with_jobs(1);
+    builder.record_claim(claim(1, 0));
+    builder.let_lease_expire();
+    builder.record_done(claim(2, 0));
+    builder.final_state(name(0)).history.remove(0);
+    assert_eq!(builder.violated_rules(), [Rule::Forgotten], "a claim is gone");
 }
 
 #[test]
 fn work_that_is_done_twice_is_found() {
-    let mut story = Story::of(1);
-    story.does(claim(1, 0));
-    let again = Name { job: 0, round: 1 };
-    story.enqueue(again, 0);
-    story.does(Claim { dispatch: again, ..claim(2, 0) });
-    assert_eq!(story.rules(), [Rule::Twice]);
-    let mut story = Story::of(1);
-    story.does(claim(1, 0));
-    let said = story.thread().said.as_mut().unwrap();
-    said.push(said[0]);
-    assert_eq!(story.rules(), [Rule::Twice]);
+    let mut builder = EvidenceBuilder::with_jobs(1);
+    builder.record_done(claim(1, 0));
+    let again = DispatchName { job: 0, round: 1 };
+    builder.enqueue(again, 0);
+    builder.record_done(Claim { dispatch: again, ..claim(2, 0) });
+    assert_eq!(builder.violated_rules(), [Rule::Twice]);
+    let mut builder = EvidenceBuilder::with_jobs(1);
+    builder.record_done(claim(1, 0));
+    let written_by = builder.thread().written_by.as_mut().unwrap();
+    written_by.push(written_by[0]);
+    assert_eq!(builder.violated_rules(), [Rule::Twice]);
 }
 
 #[test]
 fn two_live_claims_of_a_thread_are_found() {
-    let mut story = Story::of(2);
+    let mut builder = EvidenceBuilder::with_jobs(2);
     let held = claim(1, 0);
-    story.claims(held);
-    story.accepted(held, Act::Start);
-    story.claims(claim(2, 1));
-    story.evidence.jobs = 0;
-    story.evidence.dispatches.clear();
-    assert_eq!(story.rules(), [Rule::Lost, Rule::TwoClaims], "the lease has not expired");
+    builder.record_claim(held);
+    builder.record_acceptance(held, ClaimCall::Start);
+    builder.record_claim(claim(2, 1));
+    builder.evidence.jobs = 0;
+    builder.evidence.dispatches.clear();
+    assert_eq!(builder.violated_rules(), [Rule::Lost, Rule::TwoClaims], "the lease has not expired");
 
-    let mut story = Story::of(1);
-    story.claims(claim(1, 0));
-    story.time += LEASE - 10;
-    story.accepted(claim(1, 0), Act::Extend);
-    story.time += 100;
-    story.does(claim(2, 0));
-    assert_eq!(story.rules(), [Rule::TwoClaims], "the lease was extended");
+    let mut builder = EvidenceBuilder::with_jobs(1);
+    builder.record_claim(claim(1, 0));
+    builder.time += LEASE - 10;
+    builder.record_acceptance(claim(1, 0), ClaimCall::Extend);
+    builder.time += 100;
+    builder.record_done(claim(2, 0));
+    assert_eq!(builder.violated_rules(), [Rule::TwoClaims], "the lease was extended");
 
-    let mut story = Story::of(1);
-    story.claims(claim(1, 0));
-    story.refused(claim(1, 0), Act::SayAndAck, "unavailable");
-    story.does(claim(2, 0));
-    assert_eq!(story.rules(), [Rule::TwoClaims], "a refused settlement ends no claim");
+    let mut builder = EvidenceBuilder::with_jobs(1);
+    builder.record_claim(claim(1, 0));
+    builder.record_refusal(claim(1, 0), ClaimCall::SayAndAck, "unavailable");
+    builder.record_done(claim(2, 0));
+    assert_eq!(builder.violated_rules(), [Rule::TwoClaims], "a refused settlement ends no claim");
 
-    let mut story = Story::of(2);
-    story.does(claim(1, 0));
-    story.does(claim(1, 1));
-    assert_eq!(story.rules(), [Rule::TwoClaims], "both claims have the same number");
+    let mut builder = EvidenceBuilder::with_jobs(2);
+    builder.record_done(claim(1, 0));
+    builder.record_done(claim(1, 1));
+    assert_eq!(builder.violated_rules(), [Rule::TwoClaims], "both claims have the same number");
 }
 
 #[test]
 fn claims_that_go_backwards_are_found() {
-    let mut story = Story::of(2);
-    story.does(claim(2, 0));
-    story.does(claim(1, 1));
-    story.thread().said.as_mut().unwrap().sort_unstable_by_key(|by| by.claim);
-    assert_eq!(story.rules(), [Rule::TwoClaims, Rule::Backwards, Rule::Stale]);
+    let mut builder = EvidenceBuilder::with_jobs(2);
+    builder.record_done(claim(2, 0));
+    builder.record_done(claim(1, 1));
+    builder.thread().written_by.as_mut().unwrap().sort_unstable_by_key(|by| by.claim);
+    assert_eq!(builder.violated_rules(), [Rule::TwoClaims, Rule::Backwards, Rule::Stale]);
 }
 
 #[test]
 fn writes_of_stale_claims_are_found() {
-    for act in [Act::Start, Act::Extend, Act::GiveBack, Act::TakeOver] {
-        let mut story = Story::of(1);
-        story.claims(claim(1, 0));
-        story.lease_ends();
-        story.does(claim(2, 0));
-        story.accepted(claim(1, 0), act);
-        assert!(story.rules().contains(&Rule::Stale), "{act:?}");
+    for act in [ClaimCall::Start, ClaimCall::Extend, ClaimCall::GiveBack, ClaimCall::TakeOver] {
+        let mut builder = EvidenceBuilder::with_jobs(1);
+        builder.record_claim(claim(1, 0));
+        builder.let_lease_expire();
+        builder.record_done(claim(2, 0));
+        builder.record_acceptance(claim(1, 0), act);
+        assert!(builder.violated_rules().contains(&Rule::Stale), "{act:?}");
     }
-    let mut story = Story::of(2);
-    story.claims(claim(1, 0));
-    story.lease_ends();
-    story.does(claim(2, 1));
-    story.tries(claim(1, 0), Act::SayAndAck);
-    story.keeps_end(claim(1, 0));
-    assert_eq!(story.rules(), [Rule::Stale], "only the log of the thread shows the write");
-    let mut story = Story::of(1);
-    story.does(claim(1, 0));
-    story.final_state(name(0)).done_by = Some(DoneBy { dispatch: name(0), claim: number(7) });
-    assert_eq!(story.rules(), [Rule::Stale], "the result is from another claim");
+    let mut builder = EvidenceBuilder::with_jobs(2);
+    builder.record_claim(claim(1, 0));
+    builder.let_lease_expire();
+    builder.record_done(claim(2, 1));
+    builder.record_call(claim(1, 0), ClaimCall::SayAndAck);
+    builder.store_end(claim(1, 0));
+    assert_eq!(builder.violated_rules(), [Rule::Stale], "only the log of the thread shows the write");
+    let mut builder = EvidenceBuilder::with_jobs(1);
+    builder.record_done(claim(1, 0));
+    builder.final_state(name(0)).done_by = Some(DoneBy { dispatch: name(0), claim: number(7) });
+    assert_eq!(builder.violated_rules(), [Rule::Stale], "the result is from another claim");
 }
 
 /// On two stores, an attempt may write until a later attempt has made its first commit, and not after that.
 #[test]
 fn on_two_stores_commits_are_stale_only_after_the_take_over() {
     let two_stores = |takes_over| {
-        let mut story = Story::of(1);
-        story.evidence.is_fenced = false;
-        story.claims(claim(1, 0));
-        story.lease_ends();
-        story.claims(claim(2, 0));
+        let mut builder = EvidenceBuilder::with_jobs(1);
+        builder.evidence.is_fenced = false;
+        builder.record_claim(claim(1, 0));
+        builder.let_lease_expire();
+        builder.record_claim(claim(2, 0));
         if takes_over {
-            story.accepted(claim(2, 0), Act::TakeOver);
+            builder.record_acceptance(claim(2, 0), ClaimCall::TakeOver);
         }
-        story.accepted(claim(1, 0), Act::Say);
-        story.accepted(claim(2, 0), Act::Ack);
-        story.keeps_end(claim(2, 0));
-        story.thread().said = Some(vec![DoneBy { dispatch: name(0), claim: number(1) }]);
-        story.rules()
+        builder.record_acceptance(claim(1, 0), ClaimCall::Say);
+        builder.record_acceptance(claim(2, 0), ClaimCall::Ack);
+        builder.store_end(claim(2, 0));
+        builder.thread().written_by = Some(vec![DoneBy { dispatch: name(0), claim: number(1) }]);
+        builder.violated_rules()
     };
     assert_eq!(two_stores(false), []);
     assert_eq!(two_stores(true), [Rule::Stale]);
@@ -292,29 +299,29 @@ fn on_two_stores_commits_are_stale_only_after_the_take_over() {
 
 #[test]
 fn mistakes_with_epochs_are_found() {
-    let mut story = Story::of(1);
-    story.interrupts();
-    story.does(claim(1, 0));
-    assert_eq!(story.rules(), [Rule::Epoch], "the claim was given after the interrupt");
+    let mut builder = EvidenceBuilder::with_jobs(1);
+    builder.record_interrupt();
+    builder.record_done(claim(1, 0));
+    assert_eq!(builder.violated_rules(), [Rule::Epoch], "the claim was given after the interrupt");
 
-    let mut story = Story::of(1);
-    story.claims(claim(1, 0));
-    story.interrupts();
-    story.accepted(claim(1, 0), Act::SayAndAck);
-    story.keeps_end(claim(1, 0));
-    assert_eq!(story.rules(), [Rule::Epoch], "the write was accepted after the interrupt");
+    let mut builder = EvidenceBuilder::with_jobs(1);
+    builder.record_claim(claim(1, 0));
+    builder.record_interrupt();
+    builder.record_acceptance(claim(1, 0), ClaimCall::SayAndAck);
+    builder.store_end(claim(1, 0));
+    assert_eq!(builder.violated_rules(), [Rule::Epoch], "the write was accepted after the interrupt");
 
-    let mut story = Story::of(1);
-    story.does(claim(1, 0));
-    story.interrupts();
-    story.thread().epoch = 2;
-    assert_eq!(story.rules(), [Rule::Epoch], "an interrupt counted twice");
-    story.thread().epoch = 1;
-    story.enqueue(Name { job: 0, round: 1 }, 0);
-    story.final_state(Name { job: 0, round: 1 }).status = DispatchStatus::Superseded;
-    assert_eq!(story.rules(), [Rule::Epoch], "the dispatch was enqueued in the previous epoch");
+    let mut builder = EvidenceBuilder::with_jobs(1);
+    builder.record_done(claim(1, 0));
+    builder.record_interrupt();
+    builder.thread().epoch = 2;
+    assert_eq!(builder.violated_rules(), [Rule::Epoch], "an interrupt counted twice");
+    builder.thread().epoch = 1;
+    builder.enqueue(DispatchName { job: 0, round: 1 }, 0);
+    builder.final_state(DispatchName { job: 0, round: 1 }).status = DispatchStatus::Superseded;
+    assert_eq!(builder.violated_rules(), [Rule::Epoch], "the dispatch was enqueued in the previous epoch");
 
-    let mut story = Story::of(1);
-    story.final_state(name(0)).status = DispatchStatus::Superseded;
-    assert_eq!(story.rules(), [Rule::Lost, Rule::Epoch], "there was no interrupt");
+    let mut builder = EvidenceBuilder::with_jobs(1);
+    builder.final_state(name(0)).status = DispatchStatus::Superseded;
+    assert_eq!(builder.violated_rules(), [Rule::Lost, Rule::Epoch], "there was no interrupt");
 }

@@ -4,20 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use agentstore::{ClaimNumber, DispatchStatus};
 
-use super::{Evidence, Rule, Violation, named};
+use super::{Evidence, Rule, Violation, claim_name};
 use crate::{
     final_state::{FinalDispatch, FinalThread},
-    record::{Did, Line, Name},
+    record::{DispatchName, Line, LoggedAction},
     worker::DoneBy,
 };
 
 pub(super) fn check(evidence: &Evidence, violations: &mut Vec<Violation>) {
     for line in &evidence.lines {
-        violations.extend(line_is_kept(evidence, line));
+        violations.extend(check_line(evidence, line));
     }
-    let (mut done, mut done_in) = (BTreeMap::<u32, usize>::new(), BTreeMap::<u32, BTreeSet<Name>>::new());
+    let (mut done, mut done_in) = (BTreeMap::<u32, usize>::new(), BTreeMap::<u32, BTreeSet<DispatchName>>::new());
     for (name, final_state) in &evidence.dispatches {
-        violations.extend(ended(evidence, *name, final_state));
+        violations.extend(check_end(evidence, *name, final_state));
         if final_state.status == DispatchStatus::Acked {
             *done.entry(name.job).or_default() += 1;
             done_in.entry(final_state.thread).or_default().insert(*name);
@@ -34,12 +34,12 @@ pub(super) fn check(evidence: &Evidence, violations: &mut Vec<Violation>) {
         }
     }
     for (thread, final_state) in &evidence.threads {
-        let said = said(evidence, *thread, final_state, violations);
+        let with_entries = dispatches_with_entries(evidence, *thread, final_state, violations);
         for name in done_in
             .get(thread)
             .into_iter()
             .flatten()
-            .filter(|name| said.as_ref().is_some_and(|said| !said.contains(name)))
+            .filter(|name| with_entries.as_ref().is_some_and(|all| !all.contains(name)))
         {
             violations.push(Violation::new(Rule::Lost, format!("{name} is done, but has no entry in thread {thread}")));
         }
@@ -47,40 +47,44 @@ pub(super) fn check(evidence: &Evidence, violations: &mut Vec<Violation>) {
 }
 
 /// Returns a violation if the store has lost what the answer to a call confirmed.
-fn line_is_kept(evidence: &Evidence, line: &Line) -> Option<Violation> {
+fn check_line(evidence: &Evidence, line: &Line) -> Option<Violation> {
     match &line.did {
-        Did::Enqueued { dispatch, thread, epoch } => {
+        LoggedAction::Enqueued { dispatch, thread, epoch } => {
             let final_state = evidence.dispatches.get(dispatch);
-            let is_there =
+            let is_stored =
                 final_state.is_some_and(|final_state| (final_state.thread, final_state.epoch) == (*thread, *epoch));
-            (!is_there)
+            (!is_stored)
                 .then(|| Violation::new(Rule::Lost, format!("{dispatch} was enqueued, but found {final_state:?}")))
         }
-        Did::Claimed { claim, .. } => {
+        LoggedAction::Claimed { claim, .. } => {
             let final_state = evidence.dispatches.get(&claim.dispatch)?;
-            let is_there =
-                !final_state.is_whole() || final_state.history.iter().any(|(number, _)| *number == claim.number);
-            (!is_there).then(|| Violation::new(Rule::Forgotten, format!("{} is missing in the history", named(claim))))
+            let is_stored = !final_state.has_all_attempts()
+                || final_state.history.iter().any(|(number, _)| *number == claim.number);
+            (!is_stored)
+                .then(|| Violation::new(Rule::Forgotten, format!("{} is missing in the history", claim_name(claim))))
         }
-        Did::Accepted { claim, act, again, .. } => {
+        LoggedAction::Accepted { claim, act, again, .. } => {
             let acked = evidence.dispatches.get(&claim.dispatch).and_then(FinalDispatch::acked_by);
-            let said = evidence.threads.get(&claim.thread).and_then(|final_state| final_state.said.as_ref());
-            let is_said = || {
+            let written_by =
+                evidence.threads.get(&claim.thread).and_then(|final_state| final_state.written_by.as_ref());
+            let has_entry = || {
                 let by = DoneBy { dispatch: claim.dispatch, claim: claim.number };
                 // If the commit was deduplicated, an earlier claim may have written the entry.
-                *again || said.is_none_or(|said| said.contains(&by))
+                *again || written_by.is_none_or(|written_by| written_by.contains(&by))
             };
-            let is_there = (!act.acks() || acked == Some(claim.number)) && (!act.says() || is_said());
-            let what = || format!("{act:?} of {} was accepted, but is lost; acknowledged by {acked:?}", named(claim));
-            (!is_there).then(|| Violation::new(Rule::Forgotten, what()))
+            let is_stored =
+                (!act.acknowledges() || acked == Some(claim.number)) && (!act.writes_entry() || has_entry());
+            let what =
+                || format!("{act:?} of {} was accepted, but is lost; acknowledged by {acked:?}", claim_name(claim));
+            (!is_stored).then(|| Violation::new(Rule::Forgotten, what()))
         }
-        Did::Interrupted { .. } | Did::Tries { .. } | Did::Refused { .. } => None,
+        LoggedAction::Interrupted { .. } | LoggedAction::Tries { .. } | LoggedAction::Refused { .. } => None,
     }
 }
 
 /// Returns a violation if a dispatch has not ended correctly, or if the claim that its result names is not the one that
 /// acknowledged it.
-fn ended(evidence: &Evidence, name: Name, final_state: &FinalDispatch) -> Option<Violation> {
+fn check_end(evidence: &Evidence, name: DispatchName, final_state: &FinalDispatch) -> Option<Violation> {
     let newest = evidence.threads.get(&final_state.thread).map(|thread| thread.epoch).unwrap_or_default();
     match final_state.status {
         DispatchStatus::Acked => {
@@ -101,15 +105,15 @@ fn ended(evidence: &Evidence, name: Name, final_state: &FinalDispatch) -> Option
 
 /// Returns the dispatches that have an entry in the log of a thread, or `None` if the store keeps no threads. Also
 /// checks that the entries were written under growing claim numbers, and that each dispatch has at most one entry.
-fn said(
+fn dispatches_with_entries(
     evidence: &Evidence,
     thread: u32,
     final_state: &FinalThread,
     violations: &mut Vec<Violation>,
-) -> Option<BTreeSet<Name>> {
-    let said = final_state.said.as_ref()?;
+) -> Option<BTreeSet<DispatchName>> {
+    let written_by = final_state.written_by.as_ref()?;
     let (mut newest, mut dispatches) = (None::<ClaimNumber>, BTreeSet::new());
-    for by in said {
+    for by in written_by {
         if newest.is_some_and(|newest| by.claim < newest) {
             let what = format!("thread {thread} was written under claim {} after {newest:?}", by.claim);
             violations.push(Violation::new(Rule::Stale, what));

@@ -8,17 +8,17 @@ use agentstore::{
 };
 use async_trait::async_trait;
 
-use super::{AcceptedAnswer, Notes};
-use crate::record::{Act, Claim, thread_of};
+use super::{AcceptedAnswer, CallLog};
+use crate::record::{Claim, ClaimCall, thread_of};
 
 pub(super) struct LoggedCommits {
     inner: Arc<dyn CommitCoordinator>,
-    notes: Notes,
+    call_log: CallLog,
 }
 
 impl LoggedCommits {
-    pub(super) const fn new(inner: Arc<dyn CommitCoordinator>, notes: Notes) -> Self {
-        Self { inner, notes }
+    pub(super) const fn new(inner: Arc<dyn CommitCoordinator>, call_log: CallLog) -> Self {
+        Self { inner, call_log }
     }
 }
 
@@ -32,11 +32,11 @@ fn claim_of(commit: &Commit) -> Option<Claim> {
     })
 }
 
-fn act_of(commit: &Commit) -> Act {
+fn call_of(commit: &Commit) -> ClaimCall {
     match &commit.settle {
-        Some(Settlement::Ack { .. }) => Act::SayAndAck,
-        _ if commit.entries.is_empty() => Act::TakeOver,
-        _ => Act::Say,
+        Some(Settlement::Ack { .. }) => ClaimCall::SayAndAck,
+        _ if commit.entries.is_empty() => ClaimCall::TakeOver,
+        _ => ClaimCall::Say,
     }
 }
 
@@ -45,11 +45,11 @@ fn act_of(commit: &Commit) -> Act {
 impl CommitCoordinator for LoggedCommits {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
         let claim = claim_of(&commit).ok_or_else(|| Error::invalid("commit", "it is not under a claim of the soak"))?;
-        let act = act_of(&commit);
-        let called = self.notes.tries(claim, act);
+        let act = call_of(&commit);
+        let called = self.call_log.record_call(claim, act);
         let answer = self.inner.commit(commit).await;
         let accepted_answer = |receipt: &Receipt| AcceptedAnswer { until: None, again: receipt.deduplicated };
-        self.notes.ended((claim, act), called, answer.as_ref().map(accepted_answer));
+        self.call_log.record_answer((claim, act), called, answer.as_ref().map(accepted_answer));
         answer
     }
 

@@ -14,19 +14,19 @@ use agentstore::{
 };
 use async_trait::async_trait;
 
-use super::{AcceptedAnswer, Notes};
-use crate::record::{Act, Claim, Did, Line, now, thread_of};
+use super::{AcceptedAnswer, CallLog};
+use crate::record::{Claim, ClaimCall, Line, LoggedAction, now, thread_of};
 
 pub(super) struct LoggedMailbox {
     inner: Arc<dyn MailboxStore>,
-    notes: Notes,
+    call_log: CallLog,
     /// The claims of this process, by token.
     held: Mutex<HashMap<String, Claim>>,
 }
 
 impl LoggedMailbox {
-    pub(super) fn new(inner: Arc<dyn MailboxStore>, notes: Notes) -> Self {
-        Self { inner, notes, held: Mutex::default() }
+    pub(super) fn new(inner: Arc<dyn MailboxStore>, call_log: CallLog) -> Self {
+        Self { inner, call_log, held: Mutex::default() }
     }
 
     fn held(&self) -> MutexGuard<'_, HashMap<String, Claim>> {
@@ -40,22 +40,22 @@ impl LoggedMailbox {
     }
 
     /// Makes a call that returns the lease of a claim, and records it.
-    async fn lease(
+    async fn record_lease_call(
         &self,
         claim: Claim,
-        act: Act,
+        act: ClaimCall,
         call: impl Future<Output = Result<DispatchClaim>>,
     ) -> Result<DispatchClaim> {
-        let called = self.notes.tries(claim, act);
+        let called = self.call_log.record_call(claim, act);
         let answer = call.await;
         let accepted_answer =
             |lease: &DispatchClaim| AcceptedAnswer { until: Some(lease.lease_until.as_millis()), again: false };
-        self.notes.ended((claim, act), called, answer.as_ref().map(accepted_answer));
+        self.call_log.record_answer((claim, act), called, answer.as_ref().map(accepted_answer));
         answer
     }
 }
 
-fn claimed(held: &ClaimedDispatch) -> Option<(Claim, Did)> {
+fn claim_and_action(held: &ClaimedDispatch) -> Option<(Claim, LoggedAction)> {
     let ClaimedDispatch { dispatch, number, .. } = held;
     let claim = Claim {
         thread: thread_of(&dispatch.thread).ok()?,
@@ -65,7 +65,7 @@ fn claimed(held: &ClaimedDispatch) -> Option<(Claim, Did)> {
     };
     let lease = dispatch.claim.as_ref()?;
     let (since, until) = (lease.claimed_at.as_millis(), lease.lease_until.as_millis());
-    Some((claim, Did::Claimed { claim, since, until }))
+    Some((claim, LoggedAction::Claimed { claim, since, until }))
 }
 
 #[async_trait]
@@ -77,33 +77,34 @@ impl MailboxConsumer for LoggedMailbox {
         let answered = now();
         let mut lines = Vec::new();
         for held in &claims.claimed {
-            let (claim, did) = claimed(held).ok_or_else(|| Error::invalid("dispatch", "it is not from the soak"))?;
+            let (claim, did) =
+                claim_and_action(held).ok_or_else(|| Error::invalid("dispatch", "it is not from the soak"))?;
             self.held().insert(held.token.as_str().to_owned(), claim);
             lines.push(Line { called, answered, did });
         }
-        self.notes.note(&lines);
+        self.call_log.append(&lines);
         Ok(claims)
     }
 
     async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
-        self.lease(self.claim_of(claim)?, Act::Extend, self.inner.extend(claim, by)).await
+        self.record_lease_call(self.claim_of(claim)?, ClaimCall::Extend, self.inner.extend(claim, by)).await
     }
 
     async fn start(&self, claim: &ClaimRef, instance: InstanceId) -> Result<DispatchClaim> {
-        self.lease(self.claim_of(claim)?, Act::Start, self.inner.start(claim, instance)).await
+        self.record_lease_call(self.claim_of(claim)?, ClaimCall::Start, self.inner.start(claim, instance)).await
     }
 
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
         let mut tried = Vec::new();
         for (claim, settlement) in &settlements {
-            let act = if matches!(settlement, Settlement::Ack { .. }) { Act::Ack } else { Act::GiveBack };
+            let act = if matches!(settlement, Settlement::Ack { .. }) { ClaimCall::Ack } else { ClaimCall::GiveBack };
             let claim = self.claim_of(claim)?;
-            tried.push((claim, act, self.notes.tries(claim, act)));
+            tried.push((claim, act, self.call_log.record_call(claim, act)));
         }
         let answers = self.inner.settle(settlements).await?;
         for ((claim, act, called), answer) in tried.into_iter().zip(&answers) {
             let accepted_answer = |settled: &Settled| AcceptedAnswer { until: None, again: settled.deduplicated };
-            self.notes.ended((claim, act), called, answer.as_ref().map(accepted_answer));
+            self.call_log.record_answer((claim, act), called, answer.as_ref().map(accepted_answer));
         }
         Ok(answers)
     }

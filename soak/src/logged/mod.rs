@@ -11,17 +11,17 @@ use agentstore::{
 use async_trait::async_trait;
 
 use self::{commits::LoggedCommits, mailbox::LoggedMailbox};
-use crate::record::{Act, Claim, Did, Line, Log, now};
+use crate::record::{Claim, ClaimCall, Line, Log, LoggedAction, now};
 
 /// A store that passes each call on to another store. It records claims, and the writes under them, in a log.
 pub(crate) struct Logged {
     inner: Arc<dyn Store>,
-    notes: Notes,
+    call_log: CallLog,
 }
 
 impl Logged {
     pub(crate) fn new(inner: Arc<dyn Store>, log: Log) -> Self {
-        Self { inner, notes: Notes(Arc::new(log)) }
+        Self { inner, call_log: CallLog(Arc::new(log)) }
     }
 }
 
@@ -30,8 +30,8 @@ impl Logged {
 impl Store for Logged {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         let mut stores = self.inner.tenant(tenant)?;
-        stores.mailbox = stores.mailbox.map(|inner| Arc::new(LoggedMailbox::new(inner, self.notes.clone())) as _);
-        stores.commits = stores.commits.map(|inner| Arc::new(LoggedCommits::new(inner, self.notes.clone())) as _);
+        stores.mailbox = stores.mailbox.map(|inner| Arc::new(LoggedMailbox::new(inner, self.call_log.clone())) as _);
+        stores.commits = stores.commits.map(|inner| Arc::new(LoggedCommits::new(inner, self.call_log.clone())) as _);
         Ok(stores)
     }
 
@@ -62,7 +62,7 @@ impl Store for Logged {
 
 /// Records calls and answers in the log of the process.
 #[derive(Clone)]
-struct Notes(Arc<Log>);
+struct CallLog(Arc<Log>);
 
 /// What the answer to an accepted call says.
 #[derive(Clone, Copy, Default)]
@@ -73,28 +73,28 @@ struct AcceptedAnswer {
     again: bool,
 }
 
-impl Notes {
+impl CallLog {
     /// Records lines. Panics if the log cannot be written, because a write without a record would look like a fault
     /// of the store.
     #[expect(clippy::expect_used, reason = "a write without a record would look like a fault of the store")]
-    fn note(&self, lines: &[Line]) {
-        self.0.note(lines).expect("the log can be written");
+    fn append(&self, lines: &[Line]) {
+        self.0.append(lines).expect("the log can be written");
     }
 
     /// Records that a call is about to be made. Returns the time of the call.
-    fn tries(&self, claim: Claim, act: Act) -> u64 {
+    fn record_call(&self, claim: Claim, act: ClaimCall) -> u64 {
         let called = now();
-        self.note(&[Line { called, answered: called, did: Did::Tries { claim, act } }]);
+        self.append(&[Line { called, answered: called, did: LoggedAction::Tries { claim, act } }]);
         called
     }
 
     /// Records the answer to a call, unless the answer leaves the outcome unknown.
-    fn ended(&self, (claim, act): (Claim, Act), called: u64, end: Result<AcceptedAnswer, &Error>) {
+    fn record_answer(&self, (claim, act): (Claim, ClaimCall), called: u64, end: Result<AcceptedAnswer, &Error>) {
         let did = match end {
-            Ok(AcceptedAnswer { until, again }) => Did::Accepted { claim, act, until, again },
+            Ok(AcceptedAnswer { until, again }) => LoggedAction::Accepted { claim, act, until, again },
             Err(error) if error.outcome() == Outcome::Unknown => return,
-            Err(error) => Did::Refused { claim, act, kind: error.kind().name().to_owned() },
+            Err(error) => LoggedAction::Refused { claim, act, kind: error.kind().name().to_owned() },
         };
-        self.note(&[Line { called, answered: now(), did }]);
+        self.append(&[Line { called, answered: now(), did }]);
     }
 }

@@ -20,14 +20,14 @@ fn is_long() -> bool {
 }
 
 /// Runs the program `soak` with these arguments. Prints and checks its figures.
-fn soak(args: &[&str]) {
-    soak_while(args, 400, |_| {});
+fn run_soak(args: &[&str]) {
+    run_soak_while(args, 400, |_| {});
 }
 
 /// Runs the program in the same way. Until it ends, calls `meanwhile` repeatedly with the time since the start. In the
 /// long form, the mean time from one fault to the next is `every` ms.
 #[expect(clippy::disallowed_methods, reason = "servers are killed in real time")]
-fn soak_while(args: &[&str], every: u32, mut meanwhile: impl FnMut(Duration)) {
+fn run_soak_while(args: &[&str], every: u32, mut meanwhile: impl FnMut(Duration)) {
     let size = if is_long() {
         ["--dispatches=200000", "--threads=1000", "--workers=8", "--lease=2000"]
     } else {
@@ -62,7 +62,8 @@ struct Server {
 impl Server {
     fn new() -> Self {
         let own = is_long().then(|| Postgres::start(&[]).unwrap());
-        let url = own.as_ref().map_or_else(|| std::env::var(test_servers::URL).unwrap(), Postgres::url);
+        let url =
+            own.as_ref().map_or_else(|| std::env::var(test_servers::POSTGRES_URL_VARIABLE).unwrap(), Postgres::url);
         let separator = if url.contains('?') { '&' } else { '?' };
         let schema = Uuids.next_id().replace('-', "");
         Self { _own: own, url: format!("{url}{separator}allow_unsafe=true&schema=test_{schema}") }
@@ -77,7 +78,7 @@ impl Drop for Server {
     }
 }
 
-fn sqlite(folder: &tempfile::TempDir) -> String {
+fn sqlite_url(folder: &tempfile::TempDir) -> String {
     format!("sqlite:{}", folder.path().join("mailbox.db").display())
 }
 
@@ -85,7 +86,7 @@ fn sqlite(folder: &tempfile::TempDir) -> String {
 #[test]
 fn work_survives_its_workers_in_a_sqlite_mailbox() {
     let folder = tempfile::tempdir().unwrap();
-    soak(&["--store", &sqlite(&folder)]);
+    run_soak(&["--store", &sqlite_url(&folder)]);
 }
 
 /// Shows LC2 and LC3 among processes; also LK1, because the clocks of the workers are wrong by years or do not advance
@@ -93,23 +94,23 @@ fn work_survives_its_workers_in_a_sqlite_mailbox() {
 #[test]
 fn work_survives_its_workers_on_postgres_despite_wrong_clocks() {
     let library = test_servers::faketime().unwrap().display().to_string();
-    soak(&["--store", &Server::new().url, "--skew", &library]);
+    run_soak(&["--store", &Server::new().url, "--skew", &library]);
 }
 
 /// Shows WK-6: late writes are refused by their claim numbers.
 #[test]
 fn work_survives_its_workers_in_two_stores() {
     let folder = tempfile::tempdir().unwrap();
-    soak(&["--store", &Server::new().url, "--mailbox", &sqlite(&folder)]);
+    run_soak(&["--store", &Server::new().url, "--mailbox", &sqlite_url(&folder)]);
 }
 
 /// The mean time from one fault to the next on NATS, in ms. A worker that starts has to read the log of the mailbox,
 /// which takes seconds towards the end of a run.
-const READING: u32 = 10_000;
+const FAULT_INTERVAL_ON_NATS: u32 = 10_000;
 
 /// Returns the URL of a mailbox on these servers. The tests kill the servers, but these need not sync: what a process
 /// has written to a file survives if the process is killed.
-fn nats(servers: &[Nats]) -> String {
+fn nats_url(servers: &[Nats]) -> String {
     format!("{}?allow_unsafe=true&prefix=soak&replicas={}", Nats::url_of(servers), servers.len())
 }
 
@@ -120,8 +121,8 @@ fn work_survives_its_workers_and_their_server_on_nats() {
     let mut server = Nats::start("").unwrap();
     let (every, mut kills) = (Duration::from_secs(if is_long() { 20 } else { 3 }), 0);
     let library = test_servers::faketime().unwrap().display().to_string();
-    let store = nats(std::slice::from_ref(&server));
-    soak_while(&["--store", &store, "--skew", &library], READING, |elapsed| {
+    let store = nats_url(std::slice::from_ref(&server));
+    run_soak_while(&["--store", &store, "--skew", &library], FAULT_INTERVAL_ON_NATS, |elapsed| {
         if elapsed >= every * (kills + 1) {
             server.kill().unwrap();
             sleep(Duration::from_millis(100));
@@ -139,9 +140,9 @@ fn work_survives_its_workers_and_their_server_on_nats() {
 #[test]
 fn work_survives_its_workers_on_postgres_and_nats() {
     let mut servers = Nats::start_cluster("").unwrap();
-    let mailbox = nats(&servers);
+    let mailbox = nats_url(&servers);
     let mut kills: u32 = 0;
-    soak_while(&["--store", &Server::new().url, "--mailbox", &mailbox], READING, |elapsed| {
+    run_soak_while(&["--store", &Server::new().url, "--mailbox", &mailbox], FAULT_INTERVAL_ON_NATS, |elapsed| {
         // A cluster needs up to 9 s to elect a leader. In the rest of the 30 s, workers can work.
         if elapsed >= Duration::from_secs(5 + 30 * u64::from(kills)) {
             let server = &mut servers[kills as usize % 3];

@@ -13,8 +13,8 @@ use store_core::{
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::{
-    bed::{TestBed, say},
-    new, options, stands,
+    new_dispatch, options, status_summary,
+    test_bed::{TestBed, message_commit},
 };
 use crate::{Cancelled, Done, Failure, Running, Work, Worker};
 
@@ -22,7 +22,7 @@ const LEASE: Duration = Duration::from_millis(300);
 
 /// The attempts that run now, and the greatest number that ran at once.
 #[derive(Default)]
-struct Counted {
+struct AttemptCounts {
     running: BTreeMap<String, u32>,
     most: u32,
     at_once: u32,
@@ -31,10 +31,10 @@ struct Counted {
 
 /// Shows WK-1.
 pub(super) async fn each_thread_has_one_attempt_at_a_time(bed: &TestBed) {
-    let work = (0..12).map(|at| new(&format!("t-{}", at % 4), &format!("d-{at:02}")));
+    let work = (0..12).map(|at| new_dispatch(&format!("t-{}", at % 4), &format!("d-{at:02}")));
     bed.enqueue(work).await;
-    let counted = Arc::new(Mutex::new(Counted::default()));
-    let (seen, mailbox) = (Arc::clone(&counted), bed.mailbox());
+    let counts = Arc::new(Mutex::new(AttemptCounts::default()));
+    let (seen, mailbox) = (Arc::clone(&counts), bed.mailbox());
     let handler = move |work: Work| {
         let (seen, mailbox) = (Arc::clone(&seen), Arc::clone(&mailbox));
         async move {
@@ -59,15 +59,15 @@ pub(super) async fn each_thread_has_one_attempt_at_a_time(bed: &TestBed) {
     let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options().with_concurrency(3)).unwrap();
     let summary = worker.run_until_idle().await.unwrap();
     assert_eq!((summary.claimed, summary.acked), (12, 12), "{summary:?}");
-    let mut counted = counted.lock().unwrap();
-    assert!((1..=3).contains(&counted.most), "{} at once", counted.most);
-    counted.done.sort();
-    assert_eq!(counted.done, (0..12).map(|at| format!("d-{at:02}")).collect::<Vec<_>>());
+    let mut counts = counts.lock().unwrap();
+    assert!((1..=3).contains(&counts.most), "{} at once", counts.most);
+    counts.done.sort();
+    assert_eq!(counts.done, (0..12).map(|at| format!("d-{at:02}")).collect::<Vec<_>>());
 }
 
 /// Shows WK-1: several leases pass, and no other worker gets the dispatch.
 pub(super) async fn a_claim_is_kept_while_its_handler_runs(bed: &TestBed) {
-    bed.enqueue([new("t", "d")]).await;
+    bed.enqueue([new_dispatch("t", "d")]).await;
     let (began, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (signal, wanted) = (Arc::clone(&began), Arc::clone(&release));
     let handler = move |_: Work| {
@@ -82,28 +82,28 @@ pub(super) async fn a_claim_is_kept_while_its_handler_runs(bed: &TestBed) {
     let running = worker.start().unwrap();
     began.notified().await;
     for _ in 0..3 {
-        let lease = bed.load("d").await.claim.unwrap().lease_until;
+        let lease = bed.load_dispatch("d").await.claim.unwrap().lease_until;
         bed.advance(LEASE / 2).await;
-        bed.until("d", |found| found.claim.as_ref().unwrap().lease_until > lease).await;
-        assert!(bed.claim(LEASE).await.is_none(), "another worker got it");
+        bed.wait_until("d", |found| found.claim.as_ref().unwrap().lease_until > lease).await;
+        assert!(bed.claim_as_other_worker(LEASE).await.is_none(), "another worker got it");
     }
     release.notify_one();
-    bed.until("d", |found| found.status.is_final()).await;
+    bed.wait_until("d", |found| found.status.is_final()).await;
     assert_eq!(running.stop().await.unwrap().acked, 1);
-    assert_eq!(stands(&bed.load("d").await), ("acked", 0, vec!["acked"]));
+    assert_eq!(status_summary(&bed.load_dispatch("d").await), ("acked", 0, vec!["acked"]));
 }
 
 /// Why a handler was cancelled, and how its writes were refused after that.
 type LateWrites = (Cancelled, Vec<ErrorKind>);
 
 /// Waits until the handler is cancelled, then tries every kind of write that its handles offer.
-async fn write_late(work: &Work) -> LateWrites {
+async fn try_late_writes(work: &Work) -> LateWrites {
     let why = work.cancellation().cancelled().await;
     let (commits, thread) = (work.commits().unwrap(), work.dispatch().thread.clone());
     let event = NewEvent::new("late".parse().unwrap(), [Scope::Thread(thread.clone())]);
     let patch = ThreadPatch::default().with_title("late");
     let refused = [
-        commits.commit(say(&thread, "late")).await.err(),
+        commits.commit(message_commit(&thread, "late")).await.err(),
         commits.events().append_events(AppendEvents::new([event])).await.err(),
         commits.threads().update_thread(&thread, patch, Expect::Any).await.err(),
     ];
@@ -112,7 +112,7 @@ async fn write_late(work: &Work) -> LateWrites {
 
 /// Starts a worker whose handler makes such late writes. The first receiver returns the work of the handler. The second
 /// one returns why the handler was cancelled, and how its writes were refused.
-fn writing_late(bed: &TestBed) -> (Running, mpsc::UnboundedReceiver<Work>, oneshot::Receiver<LateWrites>) {
+fn start_late_writer(bed: &TestBed) -> (Running, mpsc::UnboundedReceiver<Work>, oneshot::Receiver<LateWrites>) {
     let (began, running) = mpsc::unbounded_channel();
     let (sender, ended) = oneshot::channel();
     let sender = Arc::new(Mutex::new(Some(sender)));
@@ -120,7 +120,7 @@ fn writing_late(bed: &TestBed) -> (Running, mpsc::UnboundedReceiver<Work>, onesh
         let (began, sender) = (began.clone(), Arc::clone(&sender));
         async move {
             began.send(work.clone()).unwrap();
-            let written = write_late(&work).await;
+            let written = try_late_writes(&work).await;
             sender.lock().unwrap().take().unwrap().send(written).unwrap();
             Ok::<_, Failure>(Done::ack())
         }
@@ -133,52 +133,52 @@ fn writing_late(bed: &TestBed) -> (Running, mpsc::UnboundedReceiver<Work>, onesh
 
 /// Shows WK-2.
 pub(super) async fn a_handler_is_notified_of_a_lost_claim_and_writes_nothing(bed: &TestBed) {
-    let _thread = bed.commits().commit(say(&"t".parse().unwrap(), "first")).await.unwrap();
-    bed.enqueue([new("t", "d")]).await;
-    let (worker, mut running, ended) = writing_late(bed);
+    let _thread = bed.commits().commit(message_commit(&"t".parse().unwrap(), "first")).await.unwrap();
+    bed.enqueue([new_dispatch("t", "d")]).await;
+    let (worker, mut running, ended) = start_late_writer(bed);
     let work = running.recv().await.unwrap();
-    let stolen = bed.steal(LEASE).await;
+    let stolen = bed.take_over_expired(LEASE).await;
     let (why, refused) = ended.await.unwrap();
     assert_eq!(why, Cancelled::Lost);
     assert!(refused.iter().all(|kind| matches!(kind, ErrorKind::ClaimLost | ErrorKind::StaleEpoch)), "{refused:?}");
     // The store itself also refuses the write, whichever handle makes it.
-    let kind = bed.write_under(&"t".parse().unwrap(), work.fence()).await.unwrap_err();
+    let kind = bed.commit_under(&"t".parse().unwrap(), work.fence()).await.unwrap_err();
     assert!(matches!(kind, ErrorKind::ClaimLost | ErrorKind::StaleEpoch), "{kind:?}");
     let summary = worker.stop().await.unwrap();
     assert_eq!((summary.lost, summary.acked), (1, 0), "{summary:?}");
-    assert_eq!(bed.entries("t").await, 1);
-    let found = bed.load("d").await;
+    assert_eq!(bed.entry_count("t").await, 1);
+    let found = bed.load_dispatch("d").await;
     assert_eq!(found.claim.as_ref().map(|claim| claim.number), Some(stolen.number));
-    assert_eq!(stands(&found), ("claimed", 1, vec!["lease_expired"]));
+    assert_eq!(status_summary(&found), ("claimed", 1, vec!["lease_expired"]));
 }
 
 /// Shows WK-2.
 pub(super) async fn a_handler_is_notified_of_an_interrupt_and_writes_nothing(bed: &TestBed) {
-    let _thread = bed.commits().commit(say(&"t".parse().unwrap(), "first")).await.unwrap();
-    bed.enqueue([new("t", "d")]).await;
-    let (worker, mut running, ended) = writing_late(bed);
+    let _thread = bed.commits().commit(message_commit(&"t".parse().unwrap(), "first")).await.unwrap();
+    bed.enqueue([new_dispatch("t", "d")]).await;
+    let (worker, mut running, ended) = start_late_writer(bed);
     running.recv().await.unwrap();
     bed.mailbox().interrupt(Interrupt::new("t".parse().unwrap()).because("changed")).await.unwrap();
     let (why, refused) = ended.await.unwrap();
     assert_eq!(why, Cancelled::Superseded);
     assert!(refused.iter().all(|kind| matches!(kind, ErrorKind::ClaimLost | ErrorKind::StaleEpoch)), "{refused:?}");
     assert_eq!(worker.stop().await.unwrap().lost, 1);
-    assert_eq!(bed.entries("t").await, 1);
-    assert_eq!(stands(&bed.load("d").await), ("superseded", 0, vec!["superseded"]));
+    assert_eq!(bed.entry_count("t").await, 1);
+    assert_eq!(status_summary(&bed.load_dispatch("d").await), ("superseded", 0, vec!["superseded"]));
 }
 
 /// Shows WK-6.
 pub(super) async fn an_earlier_attempt_writes_nothing_once_a_new_one_began(bed: &TestBed) {
-    bed.enqueue([new("t", "d")]).await;
-    let earlier = bed.claim(LEASE).await.unwrap();
-    bed.write_under(&earlier.dispatch.thread, earlier.fence()).await.unwrap();
+    bed.enqueue([new_dispatch("t", "d")]).await;
+    let earlier = bed.claim_as_other_worker(LEASE).await.unwrap();
+    bed.commit_under(&earlier.dispatch.thread, earlier.fence()).await.unwrap();
     bed.advance(LEASE).await;
     let (stores, fence) = (bed.stores.commits(&bed.tenant).unwrap(), earlier.fence());
     let handler = move |work: Work| {
         let (stores, fence) = (Arc::clone(&stores), fence.clone());
         async move {
             // This attempt has not read or written anything yet.
-            let late = stores.commit(say(&work.dispatch().thread, "late").fenced(fence)).await.unwrap_err();
+            let late = stores.commit(message_commit(&work.dispatch().thread, "late").fenced(fence)).await.unwrap_err();
             assert!(matches!(late.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch), "{late:?}");
             let commits = work.commits()?;
             let read = work.threads()?.load_thread(&work.dispatch().thread).await?.unwrap();
@@ -190,15 +190,15 @@ pub(super) async fn an_earlier_attempt_writes_nothing_once_a_new_one_began(bed: 
         }
     };
     let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap();
-    assert_eq!(worker.run_until_idle().await.unwrap().acked, 1, "{:?}", bed.load("d").await.last_error);
-    assert_eq!(bed.entries("t").await, 2);
+    assert_eq!(worker.run_until_idle().await.unwrap().acked, 1, "{:?}", bed.load_dispatch("d").await.last_error);
+    assert_eq!(bed.entry_count("t").await, 2);
 }
 
 /// Shows WK-2: a blocked runtime extends no claim. When it continues, another worker has the dispatch.
 pub(super) async fn a_worker_that_hangs_writes_nothing_later(bed: &TestBed) {
-    bed.enqueue([new("t", "d")]).await;
+    bed.enqueue([new_dispatch("t", "d")]).await;
     let stores = bed.stores.clone();
-    let again = bed.opened_again().await;
+    let again = bed.handles_for_other_runtime().await;
     let tenant = bed.tenant.clone();
     let (began, mut hangs) = mpsc::unbounded_channel();
     let (go_on, wanted) = blocking::channel::<()>();
@@ -211,7 +211,8 @@ pub(super) async fn a_worker_that_hangs_writes_nothing_later(bed: &TestBed) {
                 async move {
                     began.send(()).unwrap();
                     wanted.lock().unwrap().recv().unwrap();
-                    let late = work.commits()?.commit(say(&work.dispatch().thread, "late")).await.unwrap_err();
+                    let late =
+                        work.commits()?.commit(message_commit(&work.dispatch().thread, "late")).await.unwrap_err();
                     assert!(matches!(late.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch), "{late:?}");
                     Ok::<_, Failure>(Done::ack())
                 }
@@ -223,7 +224,7 @@ pub(super) async fn a_worker_that_hangs_writes_nothing_later(bed: &TestBed) {
     hangs.recv().await.unwrap();
     bed.advance(LEASE).await;
     let handler = |work: Work| async move {
-        let _receipt = work.commits()?.commit(say(&work.dispatch().thread, "in time")).await?;
+        let _receipt = work.commits()?.commit(message_commit(&work.dispatch().thread, "in time")).await?;
         Ok::<_, Failure>(Done::ack())
     };
     let worker = Worker::with_options(&stores, &bed.tenant, handler, options()).unwrap();
@@ -231,19 +232,19 @@ pub(super) async fn a_worker_that_hangs_writes_nothing_later(bed: &TestBed) {
     go_on.send(()).unwrap();
     let summary = tokio::task::spawn_blocking(|| hung.join().unwrap()).await.unwrap();
     assert_eq!((summary.lost, summary.acked), (1, 0), "{summary:?}");
-    assert_eq!(bed.entries("t").await, 1);
-    assert_eq!(stands(&bed.load("d").await), ("acked", 1, vec!["lease_expired", "acked"]));
+    assert_eq!(bed.entry_count("t").await, 1);
+    assert_eq!(status_summary(&bed.load_dispatch("d").await), ("acked", 1, vec!["lease_expired", "acked"]));
 }
 
 /// Shows WK-2: the handles of an attempt refuse every write that cannot carry its claim.
 pub(super) async fn a_write_that_cannot_carry_the_claim_is_refused(bed: &TestBed) {
-    bed.enqueue([new("t", "d")]).await;
+    bed.enqueue([new_dispatch("t", "d")]).await;
     let handler = |work: Work| async move {
         let (commits, other) = (work.commits()?, "u".parse()?);
         let event = |thread| NewEvent::new("e".parse().unwrap(), [Scope::Thread(thread)]);
         let input = AppendPending::new("t".parse()?, [NewInput::message(Message::user("hi"))]);
         let refused = [
-            commits.commit(say(&other, "elsewhere")).await.err(),
+            commits.commit(message_commit(&other, "elsewhere")).await.err(),
             commits.events().append_events(AppendEvents::new([event(other.clone())])).await.err(),
             commits.threads().update_thread(&other, ThreadPatch::default(), Expect::Any).await.err(),
             commits.threads().delete_thread(&other, DeleteRequest::default()).await.err(),
@@ -252,33 +253,33 @@ pub(super) async fn a_write_that_cannot_carry_the_claim_is_refused(bed: &TestBed
         let kinds: Vec<_> = refused.into_iter().map(|error| error.unwrap().kind()).collect();
         let (invalid, unsupported) = (ErrorKind::Invalid, ErrorKind::Unsupported);
         assert_eq!(kinds, [invalid, invalid, invalid, unsupported, unsupported]);
-        let _receipt = commits.commit(say(&work.dispatch().thread, "here")).await?;
+        let _receipt = commits.commit(message_commit(&work.dispatch().thread, "here")).await?;
         let _events = commits.events().append_events(AppendEvents::new([event("t".parse()?)])).await?;
         let patch = ThreadPatch::default().with_title("here");
         let _thread = commits.threads().update_thread(&"t".parse()?, patch, Expect::Any).await?;
         Ok::<_, Failure>(Done::ack())
     };
     let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap();
-    assert_eq!(worker.run_until_idle().await.unwrap().acked, 1, "{:?}", bed.load("d").await.last_error);
-    assert_eq!((bed.entries("t").await, bed.entries("u").await), (1, 0));
+    assert_eq!(worker.run_until_idle().await.unwrap().acked, 1, "{:?}", bed.load_dispatch("d").await.last_error);
+    assert_eq!((bed.entry_count("t").await, bed.entry_count("u").await), (1, 0));
 }
 
 /// Shows WK-2: a task that a handler left running is told that the attempt has ended, and writes nothing more.
 pub(super) async fn a_task_left_running_by_a_handler_writes_nothing(bed: &TestBed) {
-    bed.enqueue([new("t", "d")]).await;
+    bed.enqueue([new_dispatch("t", "d")]).await;
     let (sender, ended) = oneshot::channel();
     let sender = Arc::new(Mutex::new(Some(sender)));
     let handler = move |work: Work| {
         let sender = sender.lock().unwrap().take().unwrap();
         async move {
-            let _receipt = work.commits()?.commit(say(&work.dispatch().thread, "in time")).await?;
-            tokio::spawn(async move { sender.send(write_late(&work).await).unwrap() });
+            let _receipt = work.commits()?.commit(message_commit(&work.dispatch().thread, "in time")).await?;
+            tokio::spawn(async move { sender.send(try_late_writes(&work).await).unwrap() });
             Ok::<_, Failure>(Done::ack())
         }
     };
     let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap();
     assert_eq!(worker.run_until_idle().await.unwrap().acked, 1);
     let (why, refused) = ended.await.unwrap();
-    assert_eq!((why, refused), (Cancelled::Over, vec![ErrorKind::ClaimLost; 3]));
-    assert_eq!(bed.entries("t").await, 1);
+    assert_eq!((why, refused), (Cancelled::Ended, vec![ErrorKind::ClaimLost; 3]));
+    assert_eq!(bed.entry_count("t").await, 1);
 }

@@ -3,37 +3,38 @@
 use store_core::{ErrorKind, NewDispatch, PageRequest, Settlement, TenantId};
 
 use super::{
-    bed::{TestBed, say},
-    new, options,
+    new_dispatch, options,
+    test_bed::{TestBed, message_commit},
 };
 use crate::{Done, Failure, Work, Worker};
 
 /// Shows CP-2 and CM-33.
 pub(super) async fn a_commit_can_settle_its_attempt_only_within_one_store(bed: &TestBed) {
-    bed.enqueue([new("t", "d")]).await;
+    bed.enqueue([new_dispatch("t", "d")]).await;
     let is_one = bed.stores.backend() == bed.stores.mailbox_backend();
     assert_eq!(bed.stores.capabilities().fenced, is_one);
     let handler = move |work: Work| async move {
         assert_eq!(work.can_settle(), is_one);
-        let end = say(&work.dispatch().thread, "answer").settling(Settlement::Ack { result: None });
+        let end = message_commit(&work.dispatch().thread, "answer").settling(Settlement::Ack { result: None });
         let ended = work.commits()?.commit(end).await;
         if work.can_settle() {
             let _receipt = ended?;
             return Ok::<_, Failure>(Done::Committed);
         }
         assert_eq!(ended.unwrap_err().kind(), ErrorKind::Unsupported);
-        let _receipt = work.commits()?.commit(say(&work.dispatch().thread, "answer")).await?;
+        let _receipt = work.commits()?.commit(message_commit(&work.dispatch().thread, "answer")).await?;
         Ok(Done::ack())
     };
     let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap();
-    assert_eq!(worker.run_until_idle().await.unwrap().acked, 1, "{:?}", bed.load("d").await.last_error);
-    assert_eq!(bed.entries("t").await, 1);
+    assert_eq!(worker.run_until_idle().await.unwrap().acked, 1, "{:?}", bed.load_dispatch("d").await.last_error);
+    assert_eq!(bed.entry_count("t").await, 1);
 }
 
 /// Commits a message in a tenant if `parts` contains `t`, and enqueues a dispatch if it contains `m`.
-async fn fill(bed: &TestBed, tenant: &TenantId, parts: &str) {
+async fn fill_tenant(bed: &TestBed, tenant: &TenantId, parts: &str) {
     if parts.contains('t') {
-        let _receipt = bed.stores.commits(tenant).unwrap().commit(say(&"t".parse().unwrap(), "hi")).await.unwrap();
+        let _receipt =
+            bed.stores.commits(tenant).unwrap().commit(message_commit(&"t".parse().unwrap(), "hi")).await.unwrap();
     }
     if parts.contains('m') {
         let work = NewDispatch::new("t".parse().unwrap(), "r".parse().unwrap());
@@ -45,7 +46,7 @@ async fn fill(bed: &TestBed, tenant: &TenantId, parts: &str) {
 pub(super) async fn a_tenant_is_deleted_from_both_stores(bed: &TestBed) {
     let (gone, kept) = (TenantId::new("gone").unwrap(), TenantId::new("kept").unwrap());
     for tenant in [&gone, &kept] {
-        fill(bed, tenant, "tm").await;
+        fill_tenant(bed, tenant, "tm").await;
     }
     let handles = bed.stores.tenant(&gone).unwrap();
     let store = bed.stores.store();
@@ -55,7 +56,7 @@ pub(super) async fn a_tenant_is_deleted_from_both_stores(bed: &TestBed) {
     assert_eq!(store.list_tenants(PageRequest::default()).await.unwrap().items, std::slice::from_ref(&kept));
     assert_eq!(handles.mailbox.unwrap().load_epoch(&"t".parse().unwrap()).await.unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(
-        handles.commits.unwrap().commit(say(&"t".parse().unwrap(), "x")).await.unwrap_err().kind(),
+        handles.commits.unwrap().commit(message_commit(&"t".parse().unwrap(), "x")).await.unwrap_err().kind(),
         ErrorKind::Closed
     );
     for (tenant, held) in [(gone, 0), (kept, 1)] {
@@ -70,7 +71,7 @@ pub(super) async fn tenants_of_both_stores_are_listed_together(bed: &TestBed) {
     let parts = ["t", "m", "tm", "m", "m", "t", "t", "tm", "m"];
     let names: Vec<_> = (0..parts.len()).map(|at| TenantId::new(format!("n-{at}")).unwrap()).collect();
     for (name, parts) in names.iter().zip(parts) {
-        fill(bed, name, parts).await;
+        fill_tenant(bed, name, parts).await;
     }
     let store = bed.stores.store();
     for limit in [1, 2, 3, 4, 9, 50] {
@@ -99,7 +100,7 @@ pub(super) async fn tenants_of_both_stores_are_listed_together(bed: &TestBed) {
 /// Shows CP-2 and PR-8.
 pub(super) async fn closing_closes_both(bed: &TestBed) {
     let (mailbox, threads) = (bed.mailbox(), bed.commits().threads());
-    let again = bed.opened_again().await;
+    let again = bed.handles_for_other_runtime().await;
     bed.stores.close().await.unwrap();
     bed.stores.close().await.unwrap();
     assert_eq!(mailbox.load_epoch(&"t".parse().unwrap()).await.unwrap_err().kind(), ErrorKind::Closed);

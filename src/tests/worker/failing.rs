@@ -8,55 +8,55 @@ use std::{
 
 use store_core::{DispatchStatus, ErrorKind};
 
-use super::{bed::TestBed, new, options, stands};
+use super::{new_dispatch, options, status_summary, test_bed::TestBed};
 use crate::{Backoff, Cancelled, Done, Failure, Policy, Summary, Verdict, Work, Worker, WorkerOptions};
 
-async fn work(bed: &TestBed, options: WorkerOptions, handler: impl crate::Handler) -> Summary {
+async fn run_until_idle(bed: &TestBed, options: WorkerOptions, handler: impl crate::Handler) -> Summary {
     let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options).unwrap();
     worker.run_until_idle().await.unwrap()
 }
 
 /// Shows WK-3.
 pub(super) async fn failures_are_tried_again_and_then_given_up(bed: &TestBed) {
-    bed.enqueue([new("t", "d").with_max_attempts(3)]).await;
+    bed.enqueue([new_dispatch("t", "d").with_max_attempts(3)]).await;
     let attempts = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&attempts);
     let handler = move |work: Work| {
         seen.lock().unwrap().push(work.attempt());
         async { Err::<Done, _>(Failure::new("no network")) }
     };
-    let summary = work(bed, options(), handler).await;
+    let summary = run_until_idle(bed, options(), handler).await;
     assert_eq!((summary.claimed, summary.retried, summary.dead_lettered), (3, 2, 1), "{summary:?}");
     assert_eq!(*attempts.lock().unwrap(), [1, 2, 3]);
-    let found = bed.load("d").await;
-    assert_eq!(stands(&found), ("dead_letter", 3, vec!["retried", "retried", "retried"]));
+    let found = bed.load_dispatch("d").await;
+    assert_eq!(status_summary(&found), ("dead_letter", 3, vec!["retried", "retried", "retried"]));
     assert_eq!(found.last_error.as_deref(), Some("no network"));
 }
 
 /// Shows WK-3.
 pub(super) async fn a_panic_is_a_failure(bed: &TestBed) {
-    bed.enqueue([new("t", "d"), new("u", "e")]).await;
+    bed.enqueue([new_dispatch("t", "d"), new_dispatch("u", "e")]).await;
     let handler = |work: Work| async move {
         assert!(work.dispatch().id.as_str() != "d" || work.attempt() > 1, "the first attempt panics");
         Ok::<_, Failure>(Done::ack())
     };
-    let summary = work(bed, options(), handler).await;
+    let summary = run_until_idle(bed, options(), handler).await;
     assert_eq!((summary.acked, summary.retried), (2, 1), "{summary:?}");
-    let found = bed.load("d").await;
-    assert_eq!(stands(&found), ("acked", 1, vec!["retried", "acked"]));
+    let found = bed.load_dispatch("d").await;
+    assert_eq!(status_summary(&found), ("acked", 1, vec!["retried", "acked"]));
     assert_eq!(found.last_error.as_deref(), Some("panicked: the first attempt panics"));
 }
 
 /// Shows WK-3: the delay is measured in store time, and its length depends on the number of failures.
 pub(super) async fn retry_delays_grow_and_use_store_time(bed: &TestBed) {
-    bed.enqueue([new("t", "d")]).await;
+    bed.enqueue([new_dispatch("t", "d")]).await;
     let backoff = Backoff::new(Duration::from_secs(100), Duration::from_secs(300));
     for ceiling in [100, 200, 300, 300] {
         let options = WorkerOptions::default().with_backoff(backoff);
         let handler = |_: Work| async { Err::<Done, _>(Failure::new("again")) };
-        let failed = bed.load("d").await.attempts + 1;
+        let failed = bed.load_dispatch("d").await.attempts + 1;
         let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options).unwrap().start().unwrap();
-        let found = bed.until("d", |found| found.attempts == failed).await;
+        let found = bed.wait_until("d", |found| found.attempts == failed).await;
         assert_eq!(worker.stop().await.unwrap().retried, 1);
         let pause = found.available_at.as_millis() - found.updated_at.as_millis();
         assert!((ceiling * 500..=ceiling * 1_000).contains(&pause), "{pause} of {ceiling}");
@@ -67,30 +67,30 @@ pub(super) async fn retry_delays_grow_and_use_store_time(bed: &TestBed) {
 /// Shows WK-3.
 pub(super) async fn a_failure_decides_how_its_dispatch_is_settled(bed: &TestBed) {
     let kinds = ["later", "snooze", "dead", "cancel", "put-off", "give-back", "refuse"];
-    bed.enqueue(kinds.map(|kind| new(kind, kind).with_max_attempts(2))).await;
+    bed.enqueue(kinds.map(|kind| new_dispatch(kind, kind).with_max_attempts(2))).await;
     let later = Duration::from_secs(60);
     let handler = move |work: Work| async move {
         let failure = |verdict| Err(Failure::new("why").with_verdict(verdict));
         match work.dispatch().id.as_str() {
             "later" => failure(Verdict::RetryAfter(later)),
             "snooze" => failure(Verdict::Snooze(later)),
-            "dead" => Err(Failure::for_good("why")),
+            "dead" => Err(Failure::permanent("why")),
             "cancel" => failure(Verdict::Cancel),
             "put-off" => Ok(Done::Snooze { after: later }),
             "refuse" => Ok(Done::Cancel { reason: "why".to_owned() }),
             // A released dispatch is claimed again at once. One release is enough.
-            _ if work.number().counter > 1 => Ok(Done::ack()),
+            _ if work.claim_number().counter > 1 => Ok(Done::ack()),
             _ => Ok(Done::Release),
         }
     };
     let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap().start().unwrap();
     for kind in kinds {
-        bed.until(kind, |found| found.status != DispatchStatus::Claimed && !found.history.is_empty()).await;
+        bed.wait_until(kind, |found| found.status != DispatchStatus::Claimed && !found.history.is_empty()).await;
     }
-    bed.until("give-back", |found| found.status == DispatchStatus::Acked).await;
+    bed.wait_until("give-back", |found| found.status == DispatchStatus::Acked).await;
     let summary = worker.stop().await.unwrap();
     assert_eq!((summary.snoozed, summary.released, summary.retried), (2, 1, 1), "{summary:?}");
-    let stood = [
+    let expected = [
         ("queued", 1, vec!["retried"]),
         ("queued", 0, vec!["snoozed"]),
         ("dead_letter", 0, vec!["dead_lettered"]),
@@ -99,12 +99,12 @@ pub(super) async fn a_failure_decides_how_its_dispatch_is_settled(bed: &TestBed)
         ("acked", 0, vec!["released", "acked"]),
         ("cancelled", 0, vec!["cancelled"]),
     ];
-    for (kind, stood) in kinds.iter().zip(stood) {
-        assert_eq!(stands(&bed.load(kind).await), stood, "{kind}");
+    for (kind, expected) in kinds.iter().zip(expected) {
+        assert_eq!(status_summary(&bed.load_dispatch(kind).await), expected, "{kind}");
     }
-    let found = bed.load("later").await;
+    let found = bed.load_dispatch("later").await;
     assert_eq!(found.available_at.as_millis() - found.updated_at.as_millis(), 60_000);
-    assert_eq!(bed.load("cancel").await.reason.as_deref(), Some("why"));
+    assert_eq!(bed.load_dispatch("cancel").await.reason.as_deref(), Some("why"));
 }
 
 /// Makes a dead letter after `NotFound`. After other errors, retries once and then cancels.
@@ -123,22 +123,22 @@ impl Policy for Picky {
 
 /// Shows WK-3.
 pub(super) async fn a_policy_judges_errors(bed: &TestBed) {
-    bed.enqueue([new("t", "d"), new("u", "e")]).await;
+    bed.enqueue([new_dispatch("t", "d"), new_dispatch("u", "e")]).await;
     let handler = |work: Work| async move {
         if work.dispatch().id.as_str() == "d" {
             Err(store_core::Error::not_found("thread", "x"))?;
         }
         Err::<Done, _>(Failure::new("flaky"))
     };
-    let summary = work(bed, options().with_policy(Picky), handler).await;
+    let summary = run_until_idle(bed, options().with_policy(Picky), handler).await;
     assert_eq!((summary.dead_lettered, summary.retried, summary.cancelled), (1, 1, 1), "{summary:?}");
-    assert_eq!(bed.load("d").await.last_error.as_deref(), Some("thread `x` does not exist"));
-    assert_eq!(bed.load("e").await.reason.as_deref(), Some("flaky"));
+    assert_eq!(bed.load_dispatch("d").await.last_error.as_deref(), Some("thread `x` does not exist"));
+    assert_eq!(bed.load_dispatch("e").await.reason.as_deref(), Some("flaky"));
 }
 
 /// Shows WK-2 and WK-3: a handler that takes too long is told to stop, and aborted if it does not.
 pub(super) async fn an_attempt_has_a_deadline(bed: &TestBed) {
-    bed.enqueue(["listens", "sleeps"].map(|kind| new(kind, kind).with_max_attempts(1))).await;
+    bed.enqueue(["listens", "sleeps"].map(|kind| new_dispatch(kind, kind).with_max_attempts(1))).await;
     let reasons = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&reasons);
     let handler = move |work: Work| {
@@ -153,10 +153,10 @@ pub(super) async fn an_attempt_has_a_deadline(bed: &TestBed) {
         }
     };
     let options = options().with_deadline(Duration::from_millis(20)).with_grace(Duration::from_millis(20));
-    assert_eq!(work(bed, options, handler).await.dead_lettered, 2);
+    assert_eq!(run_until_idle(bed, options, handler).await.dead_lettered, 2);
     assert_eq!(*reasons.lock().unwrap(), [Cancelled::Deadline]);
     for kind in ["listens", "sleeps"] {
-        let found = bed.load(kind).await;
+        let found = bed.load_dispatch(kind).await;
         assert_eq!(found.last_error.as_deref(), Some("it ran longer than its deadline"));
     }
 }

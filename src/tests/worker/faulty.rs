@@ -17,7 +17,7 @@ use store_core::{
     Timestamp, inspect::Inspector,
 };
 
-use super::bed::TestBed;
+use super::test_bed::TestBed;
 use crate::Stores;
 
 /// What happens to a call.
@@ -28,9 +28,9 @@ pub(super) enum Fault {
     /// The call has no effect, but its outcome is reported as unknown.
     LostCall,
     /// The store is unavailable. The call certainly has no effect.
-    Away,
+    Unavailable,
     /// The stored data cannot be read.
-    Damaged,
+    Corrupt,
 }
 
 /// The faults of the next calls of each kind.
@@ -47,27 +47,34 @@ pub(super) struct Faults {
 
 /// A store with faults, or without wake-ups.
 #[derive(Clone)]
-pub(super) struct Faulty {
+pub(super) struct FaultyStore {
     inner: Arc<dyn Store>,
     faults: Arc<Faults>,
-    wakes: bool,
+    has_wake_ups: bool,
 }
 
-impl Faulty {
+impl FaultyStore {
     /// Returns the stores of a bed with these faults.
-    pub(super) fn over(bed: &TestBed, faults: &Arc<Faults>) -> Stores {
+    pub(super) fn with_faults(bed: &TestBed, faults: &Arc<Faults>) -> Stores {
         let inner = bed.stores.clone().into_store();
-        Stores::new(Arc::new(Self { inner, faults: Arc::clone(faults), wakes: true }))
+        Stores::new(Arc::new(Self { inner, faults: Arc::clone(faults), has_wake_ups: true }))
     }
 
     /// Returns the stores of a bed without wake-ups.
-    pub(super) fn silent(bed: &TestBed) -> Stores {
-        Stores::new(Arc::new(Self { inner: bed.stores.clone().into_store(), faults: Arc::default(), wakes: false }))
+    pub(super) fn without_wake_ups(bed: &TestBed) -> Stores {
+        Stores::new(Arc::new(Self {
+            inner: bed.stores.clone().into_store(),
+            faults: Arc::default(),
+            has_wake_ups: false,
+        }))
     }
 }
 
 /// Makes the call with the next fault of its kind, if there is one.
-async fn faulty<T>(faults: &Mutex<VecDeque<Fault>>, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+async fn call_with_fault<T>(
+    faults: &Mutex<VecDeque<Fault>>,
+    call: impl Future<Output = Result<T>> + Send,
+) -> Result<T> {
     let fault = faults.lock().unwrap().pop_front();
     match fault {
         None => call.await,
@@ -76,19 +83,19 @@ async fn faulty<T>(faults: &Mutex<VecDeque<Fault>>, call: impl Future<Output = R
             Err(Error::commit_unknown(None))
         }
         Some(Fault::LostCall) => Err(Error::commit_unknown(None)),
-        Some(Fault::Away) => Err(Error::unavailable("the store does not answer")),
-        Some(Fault::Damaged) => Err(Error::corrupt("a log")),
+        Some(Fault::Unavailable) => Err(Error::unavailable("the store does not answer")),
+        Some(Fault::Corrupt) => Err(Error::corrupt("a log")),
     }
 }
 
 #[async_trait]
-impl Store for Faulty {
+impl Store for FaultyStore {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         let mut stores = self.inner.tenant(tenant)?;
         let faults = &self.faults;
-        stores.mailbox = stores.mailbox.map(|inner| Arc::new(Mailbox { inner, faults: Arc::clone(faults) }) as _);
-        stores.commits = stores.commits.map(|inner| Arc::new(Commits { inner, faults: Arc::clone(faults) }) as _);
-        stores.wake_ups = stores.wake_ups.filter(|_| self.wakes);
+        stores.mailbox = stores.mailbox.map(|inner| Arc::new(FaultyMailbox { inner, faults: Arc::clone(faults) }) as _);
+        stores.commits = stores.commits.map(|inner| Arc::new(FaultyCommits { inner, faults: Arc::clone(faults) }) as _);
+        stores.wake_ups = stores.wake_ups.filter(|_| self.has_wake_ups);
         Ok(stores)
     }
 
@@ -117,15 +124,15 @@ impl Store for Faulty {
     }
 }
 
-struct Commits {
+struct FaultyCommits {
     inner: Arc<dyn CommitCoordinator>,
     faults: Arc<Faults>,
 }
 
 #[async_trait]
-impl CommitCoordinator for Commits {
+impl CommitCoordinator for FaultyCommits {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
-        faulty(&self.faults.commit, self.inner.commit(commit)).await
+        call_with_fault(&self.faults.commit, self.inner.commit(commit)).await
     }
 
     fn threads(&self) -> Arc<dyn ThreadRunStore> {
@@ -141,19 +148,19 @@ impl CommitCoordinator for Commits {
     }
 
     fn outbox(&self) -> Arc<dyn OutboxStore> {
-        Arc::new(Outbox { inner: self.inner.outbox(), faults: Arc::clone(&self.faults) })
+        Arc::new(FaultyOutbox { inner: self.inner.outbox(), faults: Arc::clone(&self.faults) })
     }
 }
 
-struct Outbox {
+struct FaultyOutbox {
     inner: Arc<dyn OutboxStore>,
     faults: Arc<Faults>,
 }
 
 #[async_trait]
-impl OutboxStore for Outbox {
+impl OutboxStore for FaultyOutbox {
     async fn claim_outbox(&self, request: ClaimOutbox) -> Result<ClaimedOutbox> {
-        faulty(&self.faults.claim_outbox, self.inner.claim_outbox(request)).await
+        call_with_fault(&self.faults.claim_outbox, self.inner.claim_outbox(request)).await
     }
 
     async fn extend_outbox(&self, request: ExtendOutbox) -> Result<Timestamp> {
@@ -161,7 +168,7 @@ impl OutboxStore for Outbox {
     }
 
     async fn settle_outbox(&self, requests: Vec<SettleOutbox>) -> Result<Vec<Result<OutboxStatus>>> {
-        faulty(&self.faults.settle_outbox, self.inner.settle_outbox(requests)).await
+        call_with_fault(&self.faults.settle_outbox, self.inner.settle_outbox(requests)).await
     }
 
     async fn load_outbox(&self, id: &OutboxId) -> Result<Option<OutboxRow>> {
@@ -185,13 +192,13 @@ impl OutboxStore for Outbox {
     }
 }
 
-struct Mailbox {
+struct FaultyMailbox {
     inner: Arc<dyn MailboxStore>,
     faults: Arc<Faults>,
 }
 
 #[async_trait]
-impl MailboxProducer for Mailbox {
+impl MailboxProducer for FaultyMailbox {
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
         self.inner.enqueue(dispatches).await
     }
@@ -206,13 +213,13 @@ impl MailboxProducer for Mailbox {
 }
 
 #[async_trait]
-impl MailboxConsumer for Mailbox {
+impl MailboxConsumer for FaultyMailbox {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
-        faulty(&self.faults.claim, self.inner.claim(request)).await
+        call_with_fault(&self.faults.claim, self.inner.claim(request)).await
     }
 
     async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
-        faulty(&self.faults.extend, self.inner.extend(claim, by)).await
+        call_with_fault(&self.faults.extend, self.inner.extend(claim, by)).await
     }
 
     async fn start(&self, claim: &ClaimRef, instance: InstanceId) -> Result<DispatchClaim> {
@@ -220,14 +227,14 @@ impl MailboxConsumer for Mailbox {
     }
 
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
-        faulty(&self.faults.settle, self.inner.settle(settlements)).await
+        call_with_fault(&self.faults.settle, self.inner.settle(settlements)).await
     }
 }
 
 #[async_trait]
-impl MailboxReader for Mailbox {
+impl MailboxReader for FaultyMailbox {
     async fn load_dispatch(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
-        faulty(&self.faults.load, self.inner.load_dispatch(id)).await
+        call_with_fault(&self.faults.load, self.inner.load_dispatch(id)).await
     }
 
     async fn list_dispatches(&self, query: DispatchQuery) -> Result<Page<Dispatch>> {
@@ -248,7 +255,7 @@ impl MailboxReader for Mailbox {
 }
 
 #[async_trait]
-impl MailboxMaintenance for Mailbox {
+impl MailboxMaintenance for FaultyMailbox {
     async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
         self.inner.reclaim(limit).await
     }

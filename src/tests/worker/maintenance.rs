@@ -14,8 +14,8 @@ use store_core::{
 };
 
 use super::{
-    bed::{TestBed, say},
-    new, stands,
+    new_dispatch, status_summary,
+    test_bed::{TestBed, message_commit},
 };
 use crate::{Failure, Maintained, Maintenance, OutboxDelivery, Relay, Retention};
 
@@ -26,9 +26,9 @@ fn maintenance(bed: &TestBed) -> Maintenance {
 }
 
 /// Makes a dispatch that was acknowledged and an outbox row that was delivered.
-async fn end(bed: &TestBed, name: &str) {
-    bed.enqueue([new(name, name)]).await;
-    let claimed = bed.claim(HOUR).await.unwrap();
+async fn finish_work(bed: &TestBed, name: &str) {
+    bed.enqueue([new_dispatch(name, name)]).await;
+    let claimed = bed.claim_as_other_worker(HOUR).await.unwrap();
     bed.mailbox().settle(vec![(claimed.claim(), Settlement::Ack { result: None })]).await.unwrap().remove(0).unwrap();
     let row = NewOutboxRow::new("hooks".parse().unwrap(), "there".parse().unwrap(), Json::parse("1").unwrap());
     let _receipt = bed.commits().commit(Commit::new(name.parse().unwrap()).with_outbox([row])).await.unwrap();
@@ -40,11 +40,11 @@ async fn end(bed: &TestBed, name: &str) {
 /// Shows WK-9, and the age of finished dispatches of WK-8.
 pub(super) async fn any_number_of_nodes_can_remove_finished_records(bed: &TestBed) {
     for at in 0..6 {
-        end(bed, &format!("old-{at}")).await;
+        finish_work(bed, &format!("old-{at}")).await;
     }
     bed.advance(HOUR * 12).await;
-    end(bed, "young").await;
-    bed.enqueue([new("t", "waits")]).await;
+    finish_work(bed, "young").await;
+    bed.enqueue([new_dispatch("t", "waits")]).await;
     // After exactly a day no record is older than a day.
     bed.advance(HOUR * 12).await;
     let (one, other) = (maintenance(bed), maintenance(bed));
@@ -64,10 +64,10 @@ pub(super) async fn any_number_of_nodes_can_remove_finished_records(bed: &TestBe
 
 /// Shows WK-9 and MB-36.
 pub(super) async fn lost_claims_are_ended_and_counted_once(bed: &TestBed) {
-    let work = (0..4).map(|at| new(&format!("t-{at}"), &format!("d-{at}")).with_max_attempts(1 + at % 2));
+    let work = (0..4).map(|at| new_dispatch(&format!("t-{at}"), &format!("d-{at}")).with_max_attempts(1 + at % 2));
     bed.enqueue(work).await;
     for _ in 0..4 {
-        bed.claim(HOUR).await.unwrap();
+        bed.claim_as_other_worker(HOUR).await.unwrap();
     }
     bed.advance(HOUR).await;
     for _ in 0..2 {
@@ -79,7 +79,7 @@ pub(super) async fn lost_claims_are_ended_and_counted_once(bed: &TestBed) {
     assert_eq!(one.unwrap().reclaimed + other.unwrap().reclaimed, 4);
     for at in 0..4 {
         let status = if at % 2 == 0 { "dead_letter" } else { "queued" };
-        assert_eq!(stands(&bed.load(&format!("d-{at}")).await), (status, 1, vec!["lease_expired"]));
+        assert_eq!(status_summary(&bed.load_dispatch(&format!("d-{at}")).await), (status, 1, vec!["lease_expired"]));
     }
 }
 
@@ -88,12 +88,12 @@ pub(super) async fn events_and_threads_are_removed_only_on_request(bed: &TestBed
     let event = |thread: &str| NewEvent::new("e".parse().unwrap(), [Scope::Thread(thread.parse().unwrap())]);
     let (commits, scope) = (bed.commits(), Scope::Thread("kept".parse().unwrap()));
     for thread in ["idle", "kept", "gone"] {
-        let _receipt = commits.commit(say(&thread.parse().unwrap(), "hi")).await.unwrap();
+        let _receipt = commits.commit(message_commit(&thread.parse().unwrap(), "hi")).await.unwrap();
         let _events = commits.events().append_events(AppendEvents::new([event(thread), event(thread)])).await.unwrap();
     }
     let _deleted = commits.threads().delete_thread(&"gone".parse().unwrap(), DeleteRequest::default()).await.unwrap();
     bed.advance(HOUR * 2).await;
-    let _receipt = commits.commit(say(&"kept".parse().unwrap(), "again")).await.unwrap();
+    let _receipt = commits.commit(message_commit(&"kept".parse().unwrap(), "again")).await.unwrap();
     let _events = commits.events().append_events(AppendEvents::new([event("kept")])).await.unwrap();
     let done = maintenance(bed).run_once().await.unwrap();
     assert_eq!((done.events, done.threads), (0, 0), "{done:?}");
@@ -112,19 +112,19 @@ pub(super) async fn events_and_threads_are_removed_only_on_request(bed: &TestBed
 
 /// Shows WK-9.
 pub(super) async fn maintenance_runs_until_it_is_stopped(bed: &TestBed) {
-    let told = Arc::new(AtomicU64::new(0));
-    let into = Arc::clone(&told);
+    let reported = Arc::new(AtomicU64::new(0));
+    let into = Arc::clone(&reported);
     let report = move |round: &Maintained, _: Option<&Error>| {
         into.fetch_add(round.reclaimed, Relaxed);
     };
     let running = maintenance(bed).every(Duration::from_millis(20)).with_report(report).start().unwrap();
     for round in 0..2 {
         let id = format!("d-{round}");
-        bed.enqueue([new("t", &id).with_max_attempts(1)]).await;
-        bed.claim(HOUR).await.unwrap();
+        bed.enqueue([new_dispatch("t", &id).with_max_attempts(1)]).await;
+        bed.claim_as_other_worker(HOUR).await.unwrap();
         bed.advance(HOUR).await;
-        bed.until(&id, |found| found.status == DispatchStatus::DeadLetter).await;
+        bed.wait_until(&id, |found| found.status == DispatchStatus::DeadLetter).await;
     }
     let done = running.stop().await.unwrap();
-    assert_eq!((done.reclaimed, done.failed, told.load(Relaxed)), (2, 0, 2), "{done:?}");
+    assert_eq!((done.reclaimed, done.failed, reported.load(Relaxed)), (2, 0, 2), "{done:?}");
 }

@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, time::Duration};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use store_core::Interrupt;
 
-use super::{bed::TestBed, new, options};
+use super::{new_dispatch, options, test_bed::TestBed};
 use crate::{Done, Failure, Maintenance, Work, Worker};
 
 /// Returns the recorded metrics: for each name with its labels the count, the gauge, or the number of recorded values.
-fn seen(snapshots: &Snapshotter) -> BTreeMap<String, String> {
+fn recorded_metrics(snapshots: &Snapshotter) -> BTreeMap<String, String> {
     let found = snapshots.snapshot().into_vec().into_iter().map(|(key, _, _, value)| {
         let labels: Vec<_> = key.key().labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
         let value = match value {
@@ -30,8 +30,8 @@ async fn names_and_labels_are_those_of_the_contract() {
     // The recorder belongs to this OS thread. The runtime of the test has no other.
     let _recorded = metrics::set_default_local_recorder(&recorder);
     let bed = TestBed::memory().await;
-    bed.enqueue([new("t", "d"), new("u", "e"), new("v", "f")]).await;
-    bed.enqueue([new("t", "d")]).await;
+    bed.enqueue([new_dispatch("t", "d"), new_dispatch("u", "e"), new_dispatch("v", "f")]).await;
+    bed.enqueue([new_dispatch("t", "d")]).await;
     bed.advance(Duration::from_secs(7)).await;
     Maintenance::new(&bed.stores, &bed.tenant).unwrap().run_once().await.unwrap();
     let mailbox = bed.mailbox();
@@ -65,5 +65,5 @@ async fn names_and_labels_are_those_of_the_contract() {
         ("wait backend=memory outcome=claimed", 4),
     ];
     let wanted = wanted.map(|(name, count)| (format!("agentstore.mailbox.{name}"), count.to_string()));
-    assert_eq!(seen(&snapshots), BTreeMap::from(wanted));
+    assert_eq!(recorded_metrics(&snapshots), BTreeMap::from(wanted));
 }

@@ -1,27 +1,27 @@
 //! The worker loop on every store and on compositions of two. The cases are the same for all.
 
-mod ambiguous;
-mod bed;
 mod claims;
 mod composed;
 mod failing;
 mod faulty;
+mod lost_answers;
 mod maintenance;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod relay;
 mod stopping;
+mod test_bed;
 mod waiting;
 
 use std::time::Duration;
 
 use store_core::{Dispatch, DispatchId, NewDispatch};
 
-use self::bed::TestBed;
+use self::test_bed::TestBed;
 use crate::{Backoff, WorkerOptions};
 
 /// How long a test waits for something that must happen. No test is expected to take so long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Makes a test of each case on each kind of store.
 macro_rules! on_every_store {
@@ -49,7 +49,7 @@ macro_rules! on_every_store {
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
                     let bed = super::TestBed::$store().await;
-                    let done = tokio::time::timeout(super::PATIENCE, super::$module::$case(&bed)).await;
+                    let done = tokio::time::timeout(super::TEST_TIMEOUT, super::$module::$case(&bed)).await;
                     done.expect("it took too long");
                     bed.remove().await;
                 }
@@ -68,7 +68,7 @@ on_every_store! {
     stopping: handlers_finish_when_a_worker_stops the_dispatch_of_a_handler_that_does_not_stop_is_released
         a_worker_that_is_dropped_stops_claiming;
     waiting: new_work_is_found_by_waiting new_work_is_found_by_polling failed_work_is_retried_before_a_worker_is_idle;
-    ambiguous: a_settlement_without_an_answer_is_repeated an_undeterminable_settlement_is_reported_as_unknown
+    lost_answers: a_settlement_without_an_answer_is_repeated an_undeterminable_settlement_is_reported_as_unknown
         the_outcome_of_a_settling_commit_without_an_answer_is_resolved a_handler_is_notified_of_an_unconfirmed_extension
         a_worker_waits_for_an_unavailable_store a_persistent_error_ends_a_worker
         a_failed_idle_check_is_tried_again;
@@ -87,12 +87,12 @@ fn options() -> WorkerOptions {
 }
 
 /// Makes a dispatch for a thread.
-fn new(thread: &str, id: &str) -> NewDispatch {
+fn new_dispatch(thread: &str, id: &str) -> NewDispatch {
     NewDispatch::new(thread.parse().unwrap(), "r".parse().unwrap()).with_id(DispatchId::new(id).unwrap())
 }
 
 /// Returns the status of a dispatch, how often it failed, and how its attempts ended.
-fn stands(dispatch: &Dispatch) -> (&'static str, u32, Vec<&'static str>) {
+fn status_summary(dispatch: &Dispatch) -> (&'static str, u32, Vec<&'static str>) {
     let ends = dispatch.history.iter().map(|attempt| attempt.end.name()).collect();
     (dispatch.status.name(), dispatch.attempts, ends)
 }

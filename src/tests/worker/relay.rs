@@ -12,9 +12,9 @@ use store_core::{
 use tokio::sync::mpsc;
 
 use super::{
-    bed::TestBed,
-    faulty::{Fault, Faults, Faulty},
+    faulty::{Fault, Faults, FaultyStore},
     options,
+    test_bed::TestBed,
 };
 use crate::{Cancelled, Failure, OutboxDelivery, Relay};
 
@@ -29,18 +29,22 @@ fn row(payload: &str) -> NewOutboxRow {
 }
 
 /// Commits rows, and returns their ids.
-async fn write(bed: &TestBed, rows: impl IntoIterator<Item = NewOutboxRow>) -> Vec<OutboxId> {
+async fn commit_rows(bed: &TestBed, rows: impl IntoIterator<Item = NewOutboxRow>) -> Vec<OutboxId> {
     bed.commits().commit(Commit::new("t".parse().unwrap()).with_outbox(rows)).await.unwrap().outbox
 }
 
-async fn load(bed: &TestBed, id: &OutboxId) -> OutboxRow {
+async fn load_row(bed: &TestBed, id: &OutboxId) -> OutboxRow {
     outbox(bed).load_outbox(id).await.unwrap().unwrap()
 }
 
-async fn until(bed: &TestBed, id: &OutboxId, is_so: impl Fn(&OutboxRow) -> bool + Send + Sync) -> OutboxRow {
+async fn wait_for_row(
+    bed: &TestBed,
+    id: &OutboxId,
+    has_expected_state: impl Fn(&OutboxRow) -> bool + Send + Sync,
+) -> OutboxRow {
     loop {
-        let found = load(bed, id).await;
-        if is_so(&found) {
+        let found = load_row(bed, id).await;
+        if has_expected_state(&found) {
             return found;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -55,7 +59,7 @@ fn relay(bed: &TestBed, deliver: impl crate::Deliver) -> Relay {
 pub(super) async fn rows_are_delivered_one_after_the_other(bed: &TestBed) {
     let ordered = (0..5).map(|at| row(&at.to_string()).with_order_key("o".parse().unwrap()));
     let other = NewOutboxRow::new("mails".parse().unwrap(), "there".parse().unwrap(), Json::parse("9").unwrap());
-    let ids = write(bed, ordered.chain([other])).await;
+    let ids = commit_rows(bed, ordered.chain([other])).await;
     let delivered = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&delivered);
     let deliver = move |delivery: OutboxDelivery| {
@@ -73,17 +77,17 @@ pub(super) async fn rows_are_delivered_one_after_the_other(bed: &TestBed) {
     let summary = relay(bed, deliver).with_options(options()).unwrap().run_until_idle().await.unwrap();
     assert_eq!((summary.acked, summary.retried), (5, 1), "{summary:?}");
     assert_eq!(*delivered.lock().unwrap(), ["0", "1", "2", "3", "4"]);
-    assert_eq!(load(bed, &ids[0]).await.attempts, 1);
-    assert_eq!(load(bed, &ids[5]).await.status, OutboxStatus::Pending);
+    assert_eq!(load_row(bed, &ids[0]).await.attempts, 1);
+    assert_eq!(load_row(bed, &ids[5]).await.status, OutboxStatus::Pending);
 }
 
 /// Shows WK-10: errors, panics, permanent failures, and dead letters that an operator requeues.
 pub(super) async fn failed_deliveries_are_tried_again_and_given_up(bed: &TestBed) {
     let rows = ["\"fails\"", "\"panics\"", "\"never\""];
-    let ids = write(bed, rows.map(|text| row(text).with_max_attempts(2))).await;
+    let ids = commit_rows(bed, rows.map(|text| row(text).with_max_attempts(2))).await;
     let deliver = |delivery: OutboxDelivery| async move {
         match delivery.row().payload.as_str() {
-            "\"never\"" => Err(Failure::for_good("gone")),
+            "\"never\"" => Err(Failure::permanent("gone")),
             "\"panics\"" if delivery.attempt() == 1 => panic!("once"),
             "\"fails\"" => Err(Failure::new("no network")),
             _ => Ok(()),
@@ -92,7 +96,8 @@ pub(super) async fn failed_deliveries_are_tried_again_and_given_up(bed: &TestBed
     let options = options();
     let summary = relay(bed, deliver).with_options(options.clone()).unwrap().run_until_idle().await.unwrap();
     assert_eq!((summary.acked, summary.retried, summary.dead_lettered), (1, 2, 2), "{summary:?}");
-    let [fails, panics, never] = [load(bed, &ids[0]).await, load(bed, &ids[1]).await, load(bed, &ids[2]).await];
+    let [fails, panics, never] =
+        [load_row(bed, &ids[0]).await, load_row(bed, &ids[1]).await, load_row(bed, &ids[2]).await];
     assert_eq!(
         (fails.status, fails.attempts, fails.last_error.as_deref()),
         (OutboxStatus::DeadLetter, 2, Some("no network"))
@@ -108,7 +113,7 @@ pub(super) async fn failed_deliveries_are_tried_again_and_given_up(bed: &TestBed
 
 /// Shows WK-10: a relay keeps its claim as long as it extends the lease, and a delivery whose claim is lost is told.
 pub(super) async fn a_delivery_is_notified_when_its_claim_is_lost(bed: &TestBed) {
-    let ids = write(bed, [row("1")]).await;
+    let ids = commit_rows(bed, [row("1")]).await;
     let (sender, mut reasons) = mpsc::unbounded_channel();
     let deliver = move |delivery: OutboxDelivery| {
         let sender = sender.clone();
@@ -123,9 +128,9 @@ pub(super) async fn a_delivery_is_notified_when_its_claim_is_lost(bed: &TestBed)
     let running = relay(bed, deliver).with_options(options).unwrap().start().unwrap();
     assert_eq!(reasons.recv().await, Some(None));
     for _ in 0..3 {
-        let lease = load(bed, &ids[0]).await.claim.unwrap().lease_until;
+        let lease = load_row(bed, &ids[0]).await.claim.unwrap().lease_until;
         bed.advance(LEASE / 2).await;
-        until(bed, &ids[0], |found| found.claim.as_ref().unwrap().lease_until > lease).await;
+        wait_for_row(bed, &ids[0], |found| found.claim.as_ref().unwrap().lease_until > lease).await;
     }
     let other = loop {
         bed.advance(LEASE * 2).await;
@@ -136,14 +141,14 @@ pub(super) async fn a_delivery_is_notified_when_its_claim_is_lost(bed: &TestBed)
     };
     assert_eq!(reasons.recv().await, Some(Some(Cancelled::Lost)));
     assert_eq!(running.stop().await.unwrap().lost, 1);
-    let found = load(bed, &ids[0]).await;
+    let found = load_row(bed, &ids[0]).await;
     assert_eq!((found.status, found.attempts), (OutboxStatus::Claimed, 1));
     assert_eq!(found.claim.unwrap().worker, other.row.claim.unwrap().worker);
 }
 
 /// Shows WK-10.
 pub(super) async fn deliveries_are_released_when_a_relay_stops(bed: &TestBed) {
-    let ids = write(bed, [row("1")]).await;
+    let ids = commit_rows(bed, [row("1")]).await;
     let (sender, mut began) = mpsc::unbounded_channel();
     let deliver = move |_: OutboxDelivery| {
         let sender = sender.clone();
@@ -156,17 +161,22 @@ pub(super) async fn deliveries_are_released_when_a_relay_stops(bed: &TestBed) {
     let running = relay(bed, deliver).with_options(options).unwrap().start().unwrap();
     began.recv().await.unwrap();
     assert_eq!(running.stop().await.unwrap().released, 1);
-    let found = load(bed, &ids[0]).await;
+    let found = load_row(bed, &ids[0]).await;
     assert_eq!((found.status, found.attempts), (OutboxStatus::Pending, 0));
 }
 
 /// Shows WK-10 and OB-7: the repeat of a call without an answer is refused, and the row shows whether the first call
 /// took effect.
 pub(super) async fn the_outcome_of_a_delivery_without_an_answer_is_resolved(bed: &TestBed) {
-    write(bed, [row("1"), row("2")]).await;
+    commit_rows(bed, [row("1"), row("2")]).await;
     let faults = Arc::new(Faults::default());
-    faults.settle_outbox.lock().unwrap().extend([Fault::LostAnswer, Fault::LostCall, Fault::Away, Fault::LostAnswer]);
-    let stores = Faulty::over(bed, &faults);
+    faults.settle_outbox.lock().unwrap().extend([
+        Fault::LostAnswer,
+        Fault::LostCall,
+        Fault::Unavailable,
+        Fault::LostAnswer,
+    ]);
+    let stores = FaultyStore::with_faults(bed, &faults);
     let deliver = |delivery: OutboxDelivery| async move {
         let fails = delivery.row().payload.as_str() == "2" && delivery.attempt() == 1;
         if fails { Err(Failure::new("once")) } else { Ok(()) }
@@ -180,17 +190,17 @@ pub(super) async fn the_outcome_of_a_delivery_without_an_answer_is_resolved(bed:
 
 /// Shows WK-11: after an error that waiting does not resolve a relay tries again for a while, and then ends.
 pub(super) async fn a_persistent_error_ends_a_relay(bed: &TestBed) {
-    write(bed, [row("1")]).await;
+    commit_rows(bed, [row("1")]).await;
     let faults = Arc::new(Faults::default());
     let relay = |patience| {
-        let stores = Faulty::over(bed, &faults);
+        let stores = FaultyStore::with_faults(bed, &faults);
         let deliver = |_: OutboxDelivery| async { Ok::<_, Failure>(()) };
         let relay = Relay::new(&stores, &bed.tenant, "hooks".parse().unwrap(), deliver).unwrap();
         relay.with_options(options().with_patience(patience)).unwrap()
     };
-    faults.claim_outbox.lock().unwrap().extend([Fault::Damaged, Fault::Away]);
+    faults.claim_outbox.lock().unwrap().extend([Fault::Corrupt, Fault::Unavailable]);
     assert_eq!(relay(Duration::from_secs(60)).run_until_idle().await.unwrap().acked, 1);
-    faults.claim_outbox.lock().unwrap().extend([Fault::Damaged; 1_000]);
+    faults.claim_outbox.lock().unwrap().extend([Fault::Corrupt; 1_000]);
     let ended = relay(Duration::from_millis(5)).start().unwrap().ended().await;
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::Corrupt);
 }

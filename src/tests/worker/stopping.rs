@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use store_core::DispatchStatus;
 use tokio::sync::{Notify, mpsc};
 
-use super::{bed::TestBed, new, options, stands};
+use super::{new_dispatch, options, status_summary, test_bed::TestBed};
 use crate::{Cancelled, Done, Failure, Work, Worker};
 
 /// Shows WK-4.
 pub(super) async fn handlers_finish_when_a_worker_stops(bed: &TestBed) {
-    bed.enqueue([new("t", "d"), new("t", "after")]).await;
+    bed.enqueue([new_dispatch("t", "d"), new_dispatch("t", "after")]).await;
     let (began, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (signal, wanted) = (Arc::clone(&began), Arc::clone(&release));
     let handler = move |_: Work| {
@@ -28,13 +28,13 @@ pub(super) async fn handlers_finish_when_a_worker_stops(bed: &TestBed) {
     let summary = worker.stop().await.unwrap();
     // A claim that was in progress when the worker was asked to stop is released.
     assert_eq!((summary.claimed - summary.released, summary.acked), (1, 1), "{summary:?}");
-    let after = bed.load("after").await;
+    let after = bed.load_dispatch("after").await;
     assert_eq!((after.status, after.attempts), (DispatchStatus::Queued, 0));
 }
 
 /// Shows WK-4: after the deadline handlers are told to stop, those that do not stop are aborted, and no attempt counts.
 pub(super) async fn the_dispatch_of_a_handler_that_does_not_stop_is_released(bed: &TestBed) {
-    bed.enqueue(["listens", "sleeps"].map(|kind| new(kind, kind))).await;
+    bed.enqueue(["listens", "sleeps"].map(|kind| new_dispatch(kind, kind))).await;
     let (sender, mut signal) = mpsc::unbounded_channel();
     let handler = move |work: Work| {
         let sender = sender.clone();
@@ -54,13 +54,13 @@ pub(super) async fn the_dispatch_of_a_handler_that_does_not_stop_is_released(bed
     assert_eq!((summary.claimed, summary.released, summary.retried), (2, 2, 0), "{summary:?}");
     assert_eq!(signal.recv().await, Some(Some(Cancelled::Stopping)));
     for kind in ["listens", "sleeps"] {
-        assert_eq!(stands(&bed.load(kind).await), ("queued", 0, vec!["released"]), "{kind}");
+        assert_eq!(status_summary(&bed.load_dispatch(kind).await), ("queued", 0, vec!["released"]), "{kind}");
     }
 }
 
 /// Shows WK-4.
 pub(super) async fn a_worker_that_is_dropped_stops_claiming(bed: &TestBed) {
-    bed.enqueue([new("t", "d")]).await;
+    bed.enqueue([new_dispatch("t", "d")]).await;
     let (began, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (signal, wanted) = (Arc::clone(&began), Arc::clone(&release));
     let handler = move |_: Work| {
@@ -74,9 +74,9 @@ pub(super) async fn a_worker_that_is_dropped_stops_claiming(bed: &TestBed) {
     let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap().start().unwrap();
     began.notified().await;
     drop(worker);
-    bed.enqueue([new("t", "after")]).await;
+    bed.enqueue([new_dispatch("t", "after")]).await;
     release.notify_one();
-    bed.until("d", |found| found.status == DispatchStatus::Acked).await;
+    bed.wait_until("d", |found| found.status == DispatchStatus::Acked).await;
     // A claim that was in progress may have taken it, but then it was released.
-    bed.until("after", |found| found.status == DispatchStatus::Queued && found.attempts == 0).await;
+    bed.wait_until("after", |found| found.status == DispatchStatus::Queued && found.attempts == 0).await;
 }

@@ -4,42 +4,42 @@ use std::time::Duration;
 
 use store_core::DispatchStatus;
 
-use super::{bed::TestBed, faulty::Faulty, new, options};
+use super::{faulty::FaultyStore, new_dispatch, options, test_bed::TestBed};
 use crate::{Done, Failure, Stores, Work, Worker, WorkerOptions};
 
-async fn find(bed: &TestBed, stores: &Stores) {
+async fn expect_new_work_is_found(bed: &TestBed, stores: &Stores) {
     let handler = |_: Work| async { Ok::<_, Failure>(Done::ack()) };
     let worker = Worker::with_options(stores, &bed.tenant, handler, options().with_concurrency(2)).unwrap();
     let worker = worker.start().unwrap();
     // New work comes while the worker waits: pairs of dispatches of one thread, then a dispatch that is due later.
     for at in 0..3 {
         tokio::time::sleep(Duration::from_millis(30)).await;
-        bed.enqueue([new("t", &format!("d-{at}")), new("t", &format!("e-{at}"))]).await;
+        bed.enqueue([new_dispatch("t", &format!("d-{at}")), new_dispatch("t", &format!("e-{at}"))]).await;
     }
-    let later = new("u", "later").available(store_core::When::In(Duration::from_secs(60)));
+    let later = new_dispatch("u", "later").available(store_core::When::In(Duration::from_secs(60)));
     bed.enqueue([later]).await;
-    bed.until("e-2", |found| found.status == DispatchStatus::Acked).await;
-    assert_eq!(bed.load("later").await.status, DispatchStatus::Queued);
+    bed.wait_until("e-2", |found| found.status == DispatchStatus::Acked).await;
+    assert_eq!(bed.load_dispatch("later").await.status, DispatchStatus::Queued);
     bed.advance(Duration::from_secs(60)).await;
-    bed.until("later", |found| found.status == DispatchStatus::Acked).await;
+    bed.wait_until("later", |found| found.status == DispatchStatus::Acked).await;
     assert_eq!(worker.stop().await.unwrap().acked, 7);
 }
 
 /// Shows WK-5.
 pub(super) async fn new_work_is_found_by_waiting(bed: &TestBed) {
     assert!(bed.stores.tenant(&bed.tenant).unwrap().wake_ups().is_some());
-    find(bed, &bed.stores).await;
+    expect_new_work_is_found(bed, &bed.stores).await;
 }
 
 /// Shows WK-5.
 pub(super) async fn new_work_is_found_by_polling(bed: &TestBed) {
-    find(bed, &Faulty::silent(bed)).await;
+    expect_new_work_is_found(bed, &FaultyStore::without_wake_ups(bed)).await;
 }
 
 /// Shows WK-5: a worker is idle only when every dispatch that failed in it has been tried again. It does not wait for
 /// snoozed dispatches.
 pub(super) async fn failed_work_is_retried_before_a_worker_is_idle(bed: &TestBed) {
-    bed.enqueue([new("t", "d"), new("u", "off")]).await;
+    bed.enqueue([new_dispatch("t", "d"), new_dispatch("u", "off")]).await;
     let pause = crate::Backoff::new(Duration::from_millis(40), Duration::from_millis(40));
     let handler = |work: Work| async move {
         match work.dispatch().id.as_str() {
@@ -52,7 +52,7 @@ pub(super) async fn failed_work_is_retried_before_a_worker_is_idle(bed: &TestBed
     let working = tokio::spawn(worker.unwrap().run_until_idle());
     // Store time stands still, so the test advances it until the retry is due.
     for failed in 1..3 {
-        bed.until("d", |found| found.attempts == failed && found.status == DispatchStatus::Queued).await;
+        bed.wait_until("d", |found| found.attempts == failed && found.status == DispatchStatus::Queued).await;
         bed.advance(Duration::from_millis(40)).await;
     }
     let summary = working.await.unwrap().unwrap();

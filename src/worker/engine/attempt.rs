@@ -19,7 +19,7 @@ use super::{
 use crate::worker::{Cancellation, Cancelled, Done, Failure, Verdict};
 
 /// How the task of a handler ended.
-pub(super) enum Returned {
+pub(super) enum HandlerOutcome {
     /// The handler returned this answer.
     Answer(Result<Done, Failure>),
     /// The handler panicked with this message.
@@ -32,25 +32,27 @@ pub(super) enum Returned {
 pub(super) async fn run<S: Source>(shared: Arc<Shared<S>>, job: S::Job, permit: OwnedSemaphorePermit) {
     let span = shared.source.telemetry().span();
     attempt(&shared, job, permit).instrument(span).await;
-    shared.ended.notify_one();
+    shared.attempt_ended.notify_one();
 }
 
 async fn attempt<S: Source>(shared: &Arc<Shared<S>>, job: S::Job, permit: OwnedSemaphorePermit) {
     let cancellation = Cancellation::default();
     let began = Instant::now();
     // The permit is held until the job is settled, so that the loop does not count as idle before that.
-    let mut place = Some(permit);
+    let mut held_permit = Some(permit);
     let returned = match begin(shared, &job).await {
-        Ok(()) => handle(shared, &job, &cancellation, &mut place).await,
+        Ok(()) => handle(shared, &job, &cancellation, &mut held_permit).await,
         Err(error) => match error.kind() {
-            ErrorKind::ClaimLost if error.part().is_none() => return ending::lost(shared, Cancelled::Lost),
-            ErrorKind::StaleEpoch if error.part().is_none() => return ending::lost(shared, Cancelled::Superseded),
+            ErrorKind::ClaimLost if error.part().is_none() => return ending::count_lost_claim(shared, Cancelled::Lost),
+            ErrorKind::StaleEpoch if error.part().is_none() => {
+                return ending::count_lost_claim(shared, Cancelled::Superseded);
+            }
             // The store is unavailable. This is not a failure of the work, so the attempt must not count.
             _ if error.is_retryable() => {
                 let later = Verdict::Snooze(shared.options.idle);
-                Returned::Answer(Err(Failure::new(error).with_verdict(later)))
+                HandlerOutcome::Answer(Err(Failure::new(error).with_verdict(later)))
             }
-            _ => Returned::Answer(Err(Failure::new(error))),
+            _ => HandlerOutcome::Answer(Err(Failure::new(error))),
         },
     };
     let ran = began.elapsed();
@@ -58,9 +60,9 @@ async fn attempt<S: Source>(shared: &Arc<Shared<S>>, job: S::Job, permit: OwnedS
     // With two stores, the store itself would accept writes of tasks that the handler left running, until a later claim
     // takes the thread over.
     cancellation.end();
-    let outcome = ending::end(shared, &job, ending).await;
-    shared.source.telemetry().ran(outcome, ran);
-    drop(place);
+    let outcome = ending::end_attempt(shared, &job, ending).await;
+    shared.source.telemetry().record_end(outcome, ran);
+    drop(held_permit);
 }
 
 /// Prepares the attempt. After a temporary error this is repeated for at most a third of the lease, because then the
@@ -71,7 +73,7 @@ async fn begin<S: Source>(shared: &Shared<S>, job: &S::Job) -> Result<(), Error>
     loop {
         let Err(error) = shared.source.begin(job).await else { return Ok(()) };
         failures += 1;
-        let again = Instant::now() + shared.options.backoff.pause(failures);
+        let again = Instant::now() + shared.options.backoff.delay(failures);
         if !is_temporary(&error) || error.kind() == ErrorKind::Corrupt || again > until {
             return Err(error);
         }
@@ -80,9 +82,9 @@ async fn begin<S: Source>(shared: &Shared<S>, job: &S::Job) -> Result<(), Error>
 }
 
 /// The task of a handler. A panic ends this task and nothing else, and dropping this value aborts it.
-struct Task(Option<JoinHandle<Result<Done, Failure>>>);
+struct HandlerTask(Option<JoinHandle<Result<Done, Failure>>>);
 
-impl Drop for Task {
+impl Drop for HandlerTask {
     fn drop(&mut self) {
         if let Some(handle) = &self.0 {
             handle.abort();
@@ -95,21 +97,21 @@ async fn handle<S: Source>(
     shared: &Arc<Shared<S>>,
     job: &S::Job,
     cancellation: &Cancellation,
-    place: &mut Option<OwnedSemaphorePermit>,
-) -> Returned {
+    held_permit: &mut Option<OwnedSemaphorePermit>,
+) -> HandlerOutcome {
     let work = {
         let (shared, job, cancellation) = (Arc::clone(shared), job.clone(), cancellation.clone());
         async move { shared.source.handle(&job, &cancellation).await }
     };
-    let mut task = Task(Some(tokio::spawn(work.in_current_span())));
+    let mut task = HandlerTask(Some(tokio::spawn(work.in_current_span())));
     let returned = supervise(shared, job, cancellation, &mut task).await;
     // A handler that reaches no `await` cannot be aborted. Its permit is held until it ends.
-    if let (Returned::Aborted, Some(handle)) = (&returned, task.0.take()) {
+    if let (HandlerOutcome::Aborted, Some(handle)) = (&returned, task.0.take()) {
         handle.abort();
-        let place = place.take();
+        let held_permit = held_permit.take();
         tokio::spawn(async move {
             let _ended = handle.await;
-            drop(place);
+            drop(held_permit);
         });
     }
     returned
@@ -119,26 +121,26 @@ async fn supervise<S: Source>(
     shared: &Shared<S>,
     job: &S::Job,
     cancellation: &Cancellation,
-    task: &mut Task,
-) -> Returned {
-    let Some(handler) = task.0.as_mut() else { return Returned::Aborted };
+    task: &mut HandlerTask,
+) -> HandlerOutcome {
+    let Some(handler) = task.0.as_mut() else { return HandlerOutcome::Aborted };
     let options = &shared.options;
-    let kept = heartbeat(shared, job, cancellation);
-    tokio::pin!(kept);
+    let claim_end = heartbeat(shared, job, cancellation);
+    tokio::pin!(claim_end);
     // A time far in the future replaces a limit that is not set.
-    let far = Instant::now() + std::time::Duration::from_hours(24 * 365);
-    let deadline = options.deadline.map_or(far, |deadline| Instant::now() + deadline);
-    let (mut is_kept, mut abort_at) = (true, None);
+    let far_future = Instant::now() + std::time::Duration::from_hours(24 * 365);
+    let deadline = options.deadline.map_or(far_future, |deadline| Instant::now() + deadline);
+    let (mut heartbeat_runs, mut abort_at) = (true, None);
     loop {
         let is_cancelled_already = cancellation.is_cancelled();
         let why = tokio::select! {
             biased;
-            ended = &mut *handler => return returned(ended),
-            why = &mut kept, if is_kept => {
-                is_kept = false;
+            ended = &mut *handler => return handler_outcome(ended),
+            why = &mut claim_end, if heartbeat_runs => {
+                heartbeat_runs = false;
                 why
             }
-            () = sleep_until(abort_at.unwrap_or(far)), if abort_at.is_some() => return Returned::Aborted,
+            () = sleep_until(abort_at.unwrap_or(far_future)), if abort_at.is_some() => return HandlerOutcome::Aborted,
             () = sleep_until(deadline), if !is_cancelled_already && options.deadline.is_some() => Cancelled::Deadline,
             () = shared.giving_up.cancelled(), if !is_cancelled_already => Cancelled::Stopping,
         };
@@ -147,18 +149,18 @@ async fn supervise<S: Source>(
     }
 }
 
-fn returned(ended: Result<Result<Done, Failure>, JoinError>) -> Returned {
+fn handler_outcome(ended: Result<Result<Done, Failure>, JoinError>) -> HandlerOutcome {
     match ended {
-        Ok(answer) => Returned::Answer(answer),
+        Ok(answer) => HandlerOutcome::Answer(answer),
         Err(error) => match error.try_into_panic() {
-            Ok(panic) => Returned::Panic(message(&*panic)),
+            Ok(panic) => HandlerOutcome::Panic(panic_message(&*panic)),
             // The runtime is shutting down.
-            Err(_) => Returned::Aborted,
+            Err(_) => HandlerOutcome::Aborted,
         },
     }
 }
 
-fn message(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }

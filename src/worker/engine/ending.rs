@@ -5,8 +5,8 @@ use std::time::Duration;
 use store_core::{Error, ErrorKind, Settlement};
 use tokio::time::{Instant, sleep};
 
-use super::{AttemptState, Shared, Source, attempt::Returned, is_temporary};
-use crate::worker::{Cancelled, Failure, Verdict, cancellation::Settling, options::Backoff};
+use super::{AttemptState, Shared, Source, attempt::HandlerOutcome, is_temporary};
+use crate::worker::{Cancelled, Failure, Verdict, cancellation::SettlingCommit, options::Backoff};
 
 /// The delays after which a settlement that was not accepted is tried again.
 const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(2));
@@ -15,55 +15,59 @@ const STOP_SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How the attempt ended in this process.
 pub(super) struct AttemptOutcome {
-    pub(super) returned: Returned,
+    pub(super) returned: HandlerOutcome,
     pub(super) reason: Option<Cancelled>,
-    pub(super) settling: Settling,
+    pub(super) settling: SettlingCommit,
 }
 
 /// Ends the attempt in the store, and returns the name of the outcome.
-pub(super) async fn end<S: Source>(shared: &Shared<S>, job: &S::Job, ending: AttemptOutcome) -> &'static str {
+pub(super) async fn end_attempt<S: Source>(shared: &Shared<S>, job: &S::Job, ending: AttemptOutcome) -> &'static str {
     let AttemptOutcome { returned, reason, settling } = ending;
-    if settling == Settling::Acked {
-        return settled(shared, "acked");
+    if settling == SettlingCommit::Acked {
+        return count_settled(shared, "acked");
     }
-    if settling != Settling::No {
-        match committed(shared, job).await {
-            AttemptState::Ended(outcome) => return settled(shared, outcome),
-            AttemptState::Lost(reason) => return claim_lost(shared, reason),
-            AttemptState::Forgotten => return unknown(shared),
+    if settling != SettlingCommit::NotMade {
+        match outcome_of_settling_commit(shared, job).await {
+            AttemptState::Ended(outcome) => return count_settled(shared, outcome),
+            AttemptState::Lost(reason) => return outcome_of_lost_claim(shared, reason),
+            AttemptState::Forgotten => return count_unknown(shared),
             // The commit was not applied. If it reaches the store later, it is refused, because the claim has been
             // settled by then.
             AttemptState::Held => {}
         }
     }
     if let Some(reason) = reason.filter(|reason| reason.is_lost()) {
-        lost(shared, reason);
+        count_lost_claim(shared, reason);
         return reason.name();
     }
     let failures = shared.source.failures(job).saturating_add(1);
     let settlement = match (returned, reason) {
-        (Returned::Answer(Ok(done)), _) => done.settlement().unwrap_or_else(|| {
+        (HandlerOutcome::Answer(Ok(done)), _) => done.settlement().unwrap_or_else(|| {
             let failure = Failure::new("the handler returned `Committed`, but no commit settled its dispatch");
-            failed(shared, &failure, failures)
+            settlement_of_failure(shared, &failure, failures)
         }),
         (_, Some(Cancelled::Stopping)) => Settlement::Release,
-        (Returned::Answer(Err(_)) | Returned::Aborted, Some(Cancelled::Deadline)) => {
-            failed(shared, &Failure::new("it ran longer than its deadline"), failures)
+        (HandlerOutcome::Answer(Err(_)) | HandlerOutcome::Aborted, Some(Cancelled::Deadline)) => {
+            settlement_of_failure(shared, &Failure::new("it ran longer than its deadline"), failures)
         }
-        (Returned::Answer(Err(failure)), _) => failed(shared, &failure, failures),
-        (Returned::Panic(message), _) => failed(shared, &Failure::new(format!("panicked: {message}")), failures),
-        (Returned::Aborted, _) => failed(shared, &Failure::new("it did not stop when it was told to"), failures),
+        (HandlerOutcome::Answer(Err(failure)), _) => settlement_of_failure(shared, &failure, failures),
+        (HandlerOutcome::Panic(message), _) => {
+            settlement_of_failure(shared, &Failure::new(format!("panicked: {message}")), failures)
+        }
+        (HandlerOutcome::Aborted, _) => {
+            settlement_of_failure(shared, &Failure::new("it did not stop when it was told to"), failures)
+        }
     };
     settle(shared, job, settlement).await
 }
 
 /// Returns the settlement for a failure, as the failure itself or the policy decides.
-fn failed<S: Source>(shared: &Shared<S>, failure: &Failure, failures: u32) -> Settlement {
-    let error = failure.text();
+fn settlement_of_failure<S: Source>(shared: &Shared<S>, failure: &Failure, failures: u32) -> Settlement {
+    let error = failure.text_with_causes();
     tracing::warn!(%error, failures, "an attempt failed");
     let options = &shared.options;
     match failure.verdict().unwrap_or_else(|| options.policy.judge(failure.error(), failures)) {
-        Verdict::Retry => Settlement::Retry { after: options.backoff.pause(failures), error },
+        Verdict::Retry => Settlement::Retry { after: options.backoff.delay(failures), error },
         Verdict::RetryAfter(after) => Settlement::Retry { after, error },
         Verdict::Snooze(after) => Settlement::Snooze { after },
         Verdict::DeadLetter => Settlement::DeadLetter { error },
@@ -82,7 +86,7 @@ pub(super) async fn settle<S: Source>(shared: &Shared<S>, job: &S::Job, mut sett
                 if outcome == "retried" {
                     shared.note_retry(job);
                 }
-                return settled(shared, outcome);
+                return count_settled(shared, outcome);
             }
             Err(error) => error,
         };
@@ -91,33 +95,33 @@ pub(super) async fn settle<S: Source>(shared: &Shared<S>, job: &S::Job, mut sett
             // An earlier call, whose answer did not arrive, may have made this settlement and ended the claim.
             ErrorKind::ClaimLost | ErrorKind::StaleEpoch if is_unknown => {
                 match shared.source.attempt_state(job).await {
-                    Ok(AttemptState::Ended(outcome)) => return settled(shared, outcome),
-                    Ok(AttemptState::Lost(reason)) => return claim_lost(shared, reason),
-                    Ok(AttemptState::Forgotten) => return unknown(shared),
+                    Ok(AttemptState::Ended(outcome)) => return count_settled(shared, outcome),
+                    Ok(AttemptState::Lost(reason)) => return outcome_of_lost_claim(shared, reason),
+                    Ok(AttemptState::Forgotten) => return count_unknown(shared),
                     Ok(AttemptState::Held) | Err(_) => {}
                 }
             }
-            ErrorKind::ClaimLost => return claim_lost(shared, Cancelled::Lost),
-            ErrorKind::StaleEpoch => return claim_lost(shared, Cancelled::Superseded),
+            ErrorKind::ClaimLost => return outcome_of_lost_claim(shared, Cancelled::Lost),
+            ErrorKind::StaleEpoch => return outcome_of_lost_claim(shared, Cancelled::Superseded),
             _ if is_temporary(&error) => {}
             // The store refuses the result, for example because of its size. Another attempt would produce the same
             // result.
             ErrorKind::LimitExceeded | ErrorKind::Invalid if matches!(settlement, Settlement::Ack { .. }) => {
                 settlement = Settlement::DeadLetter { error: format!("its result was refused: {error}") };
             }
-            _ => return left_unsettled(shared, &error),
+            _ => return count_unsettled(shared, &error),
         }
         tries += 1;
-        let patience = if shared.giving_up.is_cancelled() { STOP_SETTLE_TIMEOUT } else { shared.options.lease };
-        if began.elapsed() >= patience {
-            return if is_unknown { unknown(shared) } else { left_unsettled(shared, &error) };
+        let timeout = if shared.giving_up.is_cancelled() { STOP_SETTLE_TIMEOUT } else { shared.options.lease };
+        if began.elapsed() >= timeout {
+            return if is_unknown { count_unknown(shared) } else { count_unsettled(shared, &error) };
         }
-        sleep(RETRY_BACKOFF.pause(tries)).await;
+        sleep(RETRY_BACKOFF.delay(tries)).await;
     }
 }
 
 /// Returns what became of a commit that was to settle the claim.
-async fn committed<S: Source>(shared: &Shared<S>, job: &S::Job) -> AttemptState {
+async fn outcome_of_settling_commit<S: Source>(shared: &Shared<S>, job: &S::Job) -> AttemptState {
     let began = Instant::now();
     let mut tries = 0;
     loop {
@@ -126,40 +130,40 @@ async fn committed<S: Source>(shared: &Shared<S>, job: &S::Job) -> AttemptState 
             Err(error) if is_temporary(&error) && began.elapsed() < shared.options.lease => tries += 1,
             Err(_) => return AttemptState::Forgotten,
         }
-        sleep(RETRY_BACKOFF.pause(tries)).await;
+        sleep(RETRY_BACKOFF.delay(tries)).await;
     }
 }
 
-fn settled<S: Source>(shared: &Shared<S>, outcome: &'static str) -> &'static str {
-    shared.source.telemetry().settled(outcome);
-    shared.count(|summary| summary.add(outcome));
+fn count_settled<S: Source>(shared: &Shared<S>, outcome: &'static str) -> &'static str {
+    shared.source.telemetry().record_settled(outcome);
+    shared.update_summary(|summary| summary.add(outcome));
     outcome
 }
 
-fn claim_lost<S: Source>(shared: &Shared<S>, reason: Cancelled) -> &'static str {
-    lost(shared, reason);
+fn outcome_of_lost_claim<S: Source>(shared: &Shared<S>, reason: Cancelled) -> &'static str {
+    count_lost_claim(shared, reason);
     reason.name()
 }
 
 /// Counts a lost claim.
-pub(super) fn lost<S: Source>(shared: &Shared<S>, reason: Cancelled) {
+pub(super) fn count_lost_claim<S: Source>(shared: &Shared<S>, reason: Cancelled) {
     tracing::warn!(reason = reason.name(), "a claim was lost");
-    shared.source.telemetry().lost(reason.name());
-    shared.count(|summary| summary.lost += 1);
+    shared.source.telemetry().record_lost(reason.name());
+    shared.update_summary(|summary| summary.lost += 1);
 }
 
 /// Counts an attempt whose end cannot be determined.
-fn unknown<S: Source>(shared: &Shared<S>) -> &'static str {
+fn count_unknown<S: Source>(shared: &Shared<S>) -> &'static str {
     tracing::warn!("it is not known how an attempt ended");
-    shared.source.telemetry().lost("unknown");
-    shared.count(|summary| summary.unknown += 1);
+    shared.source.telemetry().record_lost("unknown");
+    shared.update_summary(|summary| summary.unknown += 1);
     "unknown"
 }
 
 /// Counts an attempt that could not be settled. It ends when its lease expires.
-fn left_unsettled<S: Source>(shared: &Shared<S>, error: &Error) -> &'static str {
+fn count_unsettled<S: Source>(shared: &Shared<S>, error: &Error) -> &'static str {
     tracing::error!(%error, kind = error.kind().name(), "an attempt could not be settled");
-    shared.source.telemetry().lost("unsettled");
-    shared.count(|summary| summary.lost += 1);
+    shared.source.telemetry().record_lost("unsettled");
+    shared.update_summary(|summary| summary.lost += 1);
     "unsettled"
 }

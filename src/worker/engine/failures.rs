@@ -8,14 +8,14 @@ use tokio::time::Instant;
 use super::is_temporary;
 
 /// The interval at which one kind of error is logged as long as it occurs.
-const EACH: Duration = Duration::from_secs(60);
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The failures since the last success.
 #[derive(Debug, Default)]
-pub(super) struct Failures {
+pub(super) struct ClaimFailures {
     count: u32,
     /// The time of the first error that waiting does not resolve.
-    lasting_since: Option<Instant>,
+    persistent_since: Option<Instant>,
     /// For each kind of error, when it was last logged and how many errors of that kind followed. A success does not
     /// clear this, because a store may become unavailable again and again.
     logged: HashMap<&'static str, (Instant, u32)>,
@@ -23,13 +23,13 @@ pub(super) struct Failures {
     was_logged: bool,
 }
 
-impl Failures {
+impl ClaimFailures {
     /// Clears the failures after a success.
     pub(super) fn clear(&mut self) {
         if std::mem::take(&mut self.was_logged) {
             tracing::info!(failures = self.count, "claims succeed again");
         }
-        (self.count, self.lasting_since) = (0, None);
+        (self.count, self.persistent_since) = (0, None);
     }
 
     /// Counts a failure, and returns the number of failures so far.
@@ -41,8 +41,8 @@ impl Failures {
             return Err(error);
         }
         if can_be_resolved_by_waiting(&error) {
-            self.lasting_since = None;
-        } else if now.duration_since(*self.lasting_since.get_or_insert(now)) >= patience {
+            self.persistent_since = None;
+        } else if now.duration_since(*self.persistent_since.get_or_insert(now)) >= patience {
             return Err(error);
         }
         self.count = self.count.saturating_add(1);
@@ -54,7 +54,7 @@ impl Failures {
     fn log(&mut self, error: &Error, now: Instant) {
         let kind = error.kind().name();
         match self.logged.get_mut(kind) {
-            Some((at, more)) if now.duration_since(*at) < EACH => {
+            Some((at, more)) if now.duration_since(*at) < LOG_INTERVAL => {
                 *more += 1;
                 return;
             }
@@ -84,31 +84,33 @@ mod tests {
     use store_core::{Error, ErrorKind};
     use tokio::time::Instant;
 
-    use super::{EACH, Failures};
+    use super::{ClaimFailures, LOG_INTERVAL};
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
     /// Shows WK-11: a store that is unavailable again and again is not logged each time.
     #[tokio::test]
     async fn each_kind_is_logged_once_a_minute() {
-        let (mut failures, begun) = (Failures::default(), Instant::now());
+        let (mut failures, begun) = (ClaimFailures::default(), Instant::now());
         for at in 0..100 {
-            failures.add(Error::unavailable("the server does not answer"), PATIENCE, begun + EACH / 100 * at).unwrap();
+            failures
+                .add(Error::unavailable("the server does not answer"), PATIENCE, begun + LOG_INTERVAL / 100 * at)
+                .unwrap();
             assert_eq!(failures.was_logged, at == 0);
             failures.clear();
         }
         assert_eq!(failures.logged["unavailable"], (begun, 99));
-        failures.add(Error::unavailable("the server does not answer"), PATIENCE, begun + EACH).unwrap();
-        assert_eq!((failures.logged["unavailable"], failures.was_logged), ((begun + EACH, 0), true));
+        failures.add(Error::unavailable("the server does not answer"), PATIENCE, begun + LOG_INTERVAL).unwrap();
+        assert_eq!((failures.logged["unavailable"], failures.was_logged), ((begun + LOG_INTERVAL, 0), true));
     }
 
     /// Shows WK-11.
     #[tokio::test]
     async fn lasting_errors_end_a_worker_unless_waiting_can_resolve_them() {
-        let (mut failures, mut now) = (Failures::default(), Instant::now());
-        let (away, corrupt) = (|| Error::unavailable("the server does not answer"), || Error::corrupt("a log"));
+        let (mut failures, mut now) = (ClaimFailures::default(), Instant::now());
+        let (unavailable, corrupt) = (|| Error::unavailable("the server does not answer"), || Error::corrupt("a log"));
         for count in 1..=100 {
-            assert_eq!(failures.add(away(), PATIENCE, now).unwrap(), count);
+            assert_eq!(failures.add(unavailable(), PATIENCE, now).unwrap(), count);
             now += PATIENCE;
         }
         assert_eq!(failures.add(corrupt(), PATIENCE, now).unwrap(), 101);

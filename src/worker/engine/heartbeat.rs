@@ -6,7 +6,7 @@ use store_core::ErrorKind;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::{Shared, Source, is_temporary};
-use crate::worker::{Cancellation, Cancelled, cancellation::Settling};
+use crate::worker::{Cancellation, Cancelled, cancellation::SettlingCommit};
 
 /// Extends a claim at each third of its lease. Returns the reason when the claim is lost, or may be lost.
 pub(super) async fn heartbeat<S: Source>(shared: &Shared<S>, job: &S::Job, cancellation: &Cancellation) -> Cancelled {
@@ -16,7 +16,7 @@ pub(super) async fn heartbeat<S: Source>(shared: &Shared<S>, job: &S::Job, cance
     loop {
         sleep_until(next).await;
         let asked = Instant::now();
-        let until = (confirmed + lease).max(asked + pause(lease));
+        let until = (confirmed + lease).max(asked + retry_delay(lease));
         // If the answer does not arrive in time, the extension is not confirmed.
         let extended = timeout_at(until, shared.source.extend(job)).await;
         let error = match extended {
@@ -29,13 +29,13 @@ pub(super) async fn heartbeat<S: Source>(shared: &Shared<S>, job: &S::Job, cance
             Err(_) => return Cancelled::Unconfirmed,
         };
         tracing::debug!(%error, "a claim was not extended");
-        next = Instant::now() + pause(lease);
+        next = Instant::now() + retry_delay(lease);
         match error.kind() {
             // The handler may have settled the claim with a commit of its own. Its answer is awaited, and if the commit
             // was refused, the claim is extended again.
-            ErrorKind::ClaimLost | ErrorKind::StaleEpoch if cancellation.settling() != Settling::No => {
-                while cancellation.settling() != Settling::No {
-                    sleep(pause(lease)).await;
+            ErrorKind::ClaimLost | ErrorKind::StaleEpoch if cancellation.settling() != SettlingCommit::NotMade => {
+                while cancellation.settling() != SettlingCommit::NotMade {
+                    sleep(retry_delay(lease)).await;
                 }
             }
             ErrorKind::ClaimLost => return Cancelled::Lost,
@@ -47,6 +47,6 @@ pub(super) async fn heartbeat<S: Source>(shared: &Shared<S>, job: &S::Job, cance
 }
 
 /// Returns the delay after an extension that failed.
-fn pause(lease: Duration) -> Duration {
+fn retry_delay(lease: Duration) -> Duration {
     (lease / 20).clamp(Duration::from_millis(5), Duration::from_secs(2))
 }

@@ -33,10 +33,10 @@ struct Shared<S: Source> {
     /// Cancelled when the time for handlers has passed, and the remaining work is to be released.
     giving_up: CancellationToken,
     /// Notified when an attempt ends: its thread may have more work.
-    ended: Notify,
+    attempt_ended: Notify,
     summary: Mutex<Summary>,
     /// Jobs that failed in this loop and are to be tried again. Used only by a loop that ends when it is idle.
-    retried: Mutex<Vec<S::Job>>,
+    jobs_to_retry: Mutex<Vec<S::Job>>,
 }
 
 impl<S: Source> Engine<S> {
@@ -63,9 +63,9 @@ impl<S: Source> Engine<S> {
             ends_when_idle: self.ends_when_idle,
             stopping: CancellationToken::new(),
             giving_up: CancellationToken::new(),
-            ended: Notify::new(),
+            attempt_ended: Notify::new(),
             summary: Mutex::default(),
-            retried: Mutex::default(),
+            jobs_to_retry: Mutex::default(),
         });
         let (stopping, giving_up) = (shared.stopping.clone(), shared.giving_up.clone());
         Ok(Running::new(runtime.spawn(pool::run(shared)), stopping, giving_up))
@@ -73,32 +73,33 @@ impl<S: Source> Engine<S> {
 }
 
 impl<S: Source> Shared<S> {
-    fn count(&self, change: impl FnOnce(&mut Summary)) {
+    fn update_summary(&self, change: impl FnOnce(&mut Summary)) {
         change(&mut self.summary.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Remembers a job that failed in this loop. Only a loop that ends when it is idle needs to know this.
     fn note_retry(&self, job: &S::Job) {
         if self.ends_when_idle {
-            self.retried.lock().unwrap_or_else(PoisonError::into_inner).push(job.clone());
+            self.jobs_to_retry.lock().unwrap_or_else(PoisonError::into_inner).push(job.clone());
         }
     }
 
     /// Returns whether a job that failed in this loop still waits to be tried again.
     async fn has_retries(&self) -> Result<bool> {
-        let jobs = std::mem::take(&mut *self.retried.lock().unwrap_or_else(PoisonError::into_inner));
+        let jobs = std::mem::take(&mut *self.jobs_to_retry.lock().unwrap_or_else(PoisonError::into_inner));
         let (mut waiting, mut failed) = (Vec::new(), None);
         for job in jobs {
             // After an error nothing is known of the remaining jobs, so they are kept and checked again later.
-            let waits = if failed.is_none() { self.source.waits(&job).await } else { Ok(true) };
-            if !matches!(waits, Ok(false)) {
+            let is_waiting_for_retry =
+                if failed.is_none() { self.source.is_waiting_for_retry(&job).await } else { Ok(true) };
+            if !matches!(is_waiting_for_retry, Ok(false)) {
                 waiting.push(job);
             }
-            failed = failed.or(waits.err());
+            failed = failed.or(is_waiting_for_retry.err());
         }
-        let mut retried = self.retried.lock().unwrap_or_else(PoisonError::into_inner);
-        retried.extend(waiting);
-        failed.map_or_else(|| Ok(!retried.is_empty()), Err)
+        let mut jobs_to_retry = self.jobs_to_retry.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs_to_retry.extend(waiting);
+        failed.map_or_else(|| Ok(!jobs_to_retry.is_empty()), Err)
     }
 
     fn summary(&self) -> Summary {

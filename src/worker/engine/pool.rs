@@ -9,17 +9,17 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{Shared, Source, attempt, failures::Failures, is_temporary};
+use super::{Shared, Source, attempt, failures::ClaimFailures, is_temporary};
 use crate::worker::{Summary, options::jittered};
 
 /// The first delay of a worker that found nothing.
-const SHORTEST: Duration = Duration::from_millis(10);
+const MIN_IDLE_DELAY: Duration = Duration::from_millis(10);
 
 /// Claims and runs jobs until the loop is stopped or, if it ends when idle, has nothing to do.
 pub(super) async fn run<S: Source>(shared: Arc<Shared<S>>) -> Result<Summary> {
-    let places = Arc::new(Semaphore::new(shared.options.concurrency as usize));
+    let semaphore = Arc::new(Semaphore::new(shared.options.concurrency as usize));
     let mut attempts = JoinSet::new();
-    let claimed = claim_loop(&shared, &places, &mut attempts).await;
+    let claimed = claim_loop(&shared, &semaphore, &mut attempts).await;
     shared.stopping.cancel();
     let all_ended = async { while attempts.join_next().await.is_some() {} };
     let in_time = async {
@@ -37,11 +37,11 @@ pub(super) async fn run<S: Source>(shared: Arc<Shared<S>>) -> Result<Summary> {
 
 async fn claim_loop<S: Source>(
     shared: &Arc<Shared<S>>,
-    places: &Arc<Semaphore>,
+    semaphore: &Arc<Semaphore>,
     attempts: &mut JoinSet<()>,
 ) -> Result<()> {
-    let (mut empty, mut failures) = (0, Failures::default());
-    while let Some(permits) = free(shared, places).await {
+    let (mut empty_claims, mut failures) = (0, ClaimFailures::default());
+    while let Some(permits) = acquire_permits(shared, semaphore).await {
         while attempts.try_join_next().is_some() {}
         // A claim in progress is never dropped: the dispatches that it takes would wait until their leases expire.
         match shared.source.claim(u32::try_from(permits.len()).unwrap_or(u32::MAX)).await {
@@ -53,23 +53,23 @@ async fn claim_loop<S: Source>(
                         Ok(true) => {}
                         Ok(false) => return Ok(()),
                         Err(error) => {
-                            failed(shared, &mut failures, error).await?;
+                            wait_after_failure(shared, &mut failures, error).await?;
                             continue;
                         }
                     }
                 }
                 failures.clear();
-                empty += 1;
-                idle(shared, &mut empty).await?;
+                empty_claims += 1;
+                wait_for_work(shared, &mut empty_claims).await?;
             }
             Ok(jobs) => {
-                empty = 0;
+                empty_claims = 0;
                 failures.clear();
-                begin(shared, jobs, permits, attempts);
+                spawn_attempts(shared, jobs, permits, attempts);
             }
             Err(error) => {
                 drop(permits);
-                failed(shared, &mut failures, error).await?;
+                wait_after_failure(shared, &mut failures, error).await?;
             }
         }
     }
@@ -77,33 +77,36 @@ async fn claim_loop<S: Source>(
 }
 
 /// Waits before the store is called again, or returns the error that ends the loop.
-async fn failed<S: Source>(shared: &Shared<S>, failures: &mut Failures, error: Error) -> Result<()> {
-    shared.source.telemetry().claim_failed(error.kind().name());
+async fn wait_after_failure<S: Source>(shared: &Shared<S>, failures: &mut ClaimFailures, error: Error) -> Result<()> {
+    shared.source.telemetry().count_failed_claim(error.kind().name());
     let count = failures.add(error, shared.options.patience, Instant::now())?;
-    pause(shared, shared.options.backoff.pause(count)).await;
+    pause(shared, shared.options.backoff.delay(count)).await;
     Ok(())
 }
 
 /// Waits until another attempt may run, and returns all permits that are free, at least one. Returns none when the
 /// worker stops.
-async fn free<S: Source>(shared: &Shared<S>, places: &Arc<Semaphore>) -> Option<Vec<OwnedSemaphorePermit>> {
+async fn acquire_permits<S: Source>(
+    shared: &Shared<S>,
+    semaphore: &Arc<Semaphore>,
+) -> Option<Vec<OwnedSemaphorePermit>> {
     let first = tokio::select! {
         biased;
         () = shared.stopping.cancelled() => return None,
         // The semaphore is never closed.
-        first = Arc::clone(places).acquire_owned() => first.ok()?,
+        first = Arc::clone(semaphore).acquire_owned() => first.ok()?,
     };
-    let more = std::iter::from_fn(|| Arc::clone(places).try_acquire_owned().ok());
+    let more = std::iter::from_fn(|| Arc::clone(semaphore).try_acquire_owned().ok());
     Some(std::iter::once(first).chain(more).collect())
 }
 
-fn begin<S: Source>(
+fn spawn_attempts<S: Source>(
     shared: &Arc<Shared<S>>,
     jobs: Vec<S::Job>,
     permits: Vec<OwnedSemaphorePermit>,
     attempts: &mut JoinSet<()>,
 ) {
-    shared.count(|summary| summary.claimed += jobs.len() as u64);
+    shared.update_summary(|summary| summary.claimed += jobs.len() as u64);
     for (job, permit) in jobs.into_iter().zip(permits) {
         let shared = Arc::clone(shared);
         if shared.stopping.is_cancelled() {
@@ -116,24 +119,24 @@ fn begin<S: Source>(
 
 /// Waits until there may be work: for a wake-up or, if the source has none, for a growing delay (WK-5). The end of an
 /// attempt also ends the wait, because its thread may have more work.
-async fn idle<S: Source>(shared: &Shared<S>, empty: &mut u32) -> Result<()> {
+async fn wait_for_work<S: Source>(shared: &Shared<S>, empty_claims: &mut u32) -> Result<()> {
     let longest = shared.options.idle;
-    let grown = jittered(SHORTEST.saturating_mul(2_u32.saturating_pow(*empty - 1)).min(longest));
+    let idle_delay = jittered(MIN_IDLE_DELAY.saturating_mul(2_u32.saturating_pow(*empty_claims - 1)).min(longest));
     let woken = async {
         match shared.source.wait(longest).await {
             // After several wake-ups without work, the worker adds a delay of its own before it claims again.
-            Some(Ok(Waited::Woken)) => sleep(if *empty > 2 { grown } else { Duration::ZERO }).await,
+            Some(Ok(Waited::Woken)) => sleep(if *empty_claims > 2 { idle_delay } else { Duration::ZERO }).await,
             Some(Ok(Waited::TimedOut)) => {}
             Some(Err(error)) if !is_temporary(&error) => return Err(error),
-            Some(Err(_)) | None => sleep(grown).await,
+            Some(Err(_)) | None => sleep(idle_delay).await,
         }
         Ok(())
     };
     tokio::select! {
         biased;
         () = shared.stopping.cancelled() => Ok(()),
-        () = shared.ended.notified() => {
-            *empty = 0;
+        () = shared.attempt_ended.notified() => {
+            *empty_claims = 0;
             Ok(())
         }
         woken = woken => woken,

@@ -45,7 +45,7 @@ pub(in crate::worker) trait Source: Send + Sync + 'static {
     async fn attempt_state(&self, job: &Self::Job) -> Result<AttemptState>;
 
     /// Returns whether a job that failed in this loop is still queued, in the state in which this attempt left it.
-    async fn waits(&self, job: &Self::Job) -> Result<bool>;
+    async fn is_waiting_for_retry(&self, job: &Self::Job) -> Result<bool>;
 
     /// Returns how often the job had failed before.
     fn failures(&self, job: &Self::Job) -> u32;

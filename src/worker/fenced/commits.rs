@@ -8,8 +8,8 @@ use store_core::{
     ThreadId, ThreadRunStore,
 };
 
-use super::{Claim, events::FencedEvents, outbox::ReadOutbox, pending::ReadPending, threads::FencedThreads};
-use crate::worker::{Cancellation, cancellation::Settling};
+use super::{Claim, events::FencedEvents, outbox::ReadOnlyOutbox, pending::ReadOnlyPending, threads::FencedThreads};
+use crate::worker::{Cancellation, cancellation::SettlingCommit};
 
 /// The coordinator for the thread of one claim.
 pub(in crate::worker) struct FencedCommits {
@@ -30,16 +30,16 @@ impl FencedCommits {
 
     /// Makes a commit that also settles the claim. While it is in progress, the heartbeat must not mistake the end of
     /// the claim for its loss.
-    async fn settle(&self, commit: Commit) -> Result<Receipt> {
+    async fn commit_and_settle(&self, commit: Commit) -> Result<Receipt> {
         let cancellation = &self.claim.cancellation;
         let (before, acks) = (cancellation.settling(), matches!(commit.settle, Some(Settlement::Ack { .. })));
         // If this future is dropped here, the outcome of the commit stays unknown.
-        cancellation.set_settling(Settling::Unknown);
+        cancellation.set_settling(SettlingCommit::Unknown);
         let committed = self.inner.commit(commit).await;
         cancellation.set_settling(match &committed {
-            Ok(_) if acks => Settling::Acked,
-            Ok(_) => Settling::Ended,
-            Err(error) if error.outcome() == Outcome::Unknown => Settling::Unknown,
+            Ok(_) if acks => SettlingCommit::Acked,
+            Ok(_) => SettlingCommit::Ended,
+            Err(error) if error.outcome() == Outcome::Unknown => SettlingCommit::Unknown,
             // This commit was refused, but an earlier one may have been applied.
             Err(_) => before,
         });
@@ -51,8 +51,8 @@ impl FencedCommits {
 impl CommitCoordinator for FencedCommits {
     async fn commit(&self, mut commit: Commit) -> Result<Receipt> {
         self.claim.check_thread(&commit.thread)?;
-        commit.fence = self.claim.fence(commit.fence.take())?;
-        if commit.settle.is_some() { self.settle(commit).await } else { self.inner.commit(commit).await }
+        commit.fence = self.claim.checked_fence(commit.fence.take())?;
+        if commit.settle.is_some() { self.commit_and_settle(commit).await } else { self.inner.commit(commit).await }
     }
 
     fn threads(&self) -> Arc<dyn ThreadRunStore> {
@@ -60,7 +60,7 @@ impl CommitCoordinator for FencedCommits {
     }
 
     fn pending(&self) -> Arc<dyn PendingStore> {
-        Arc::new(ReadPending(self.inner.pending()))
+        Arc::new(ReadOnlyPending(self.inner.pending()))
     }
 
     fn events(&self) -> Arc<dyn EventStore> {
@@ -68,6 +68,6 @@ impl CommitCoordinator for FencedCommits {
     }
 
     fn outbox(&self) -> Arc<dyn OutboxStore> {
-        Arc::new(ReadOutbox(self.inner.outbox()))
+        Arc::new(ReadOnlyOutbox(self.inner.outbox()))
     }
 }

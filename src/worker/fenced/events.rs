@@ -9,7 +9,7 @@ use store_core::{
 };
 
 use super::Claim;
-use crate::worker::unfenced;
+use crate::worker::unsupported_under_claim;
 
 /// The event store of one claim.
 pub(super) struct FencedEvents {
@@ -26,7 +26,7 @@ impl FencedEvents {
 #[async_trait]
 impl EventWriter for FencedEvents {
     async fn append_events(&self, mut request: AppendEvents) -> Result<AppendedEvents> {
-        request.fence = self.claim.fence(request.fence.take())?;
+        request.fence = self.claim.checked_fence(request.fence.take())?;
         // `fenced_thread` refuses events of several threads, or of none.
         if let Some(thread) = store_core::event::fenced_thread(&request)? {
             self.claim.check_thread(&thread)?;
@@ -64,6 +64,6 @@ impl EventSubscriber for FencedEvents {
 #[async_trait]
 impl EventRetention for FencedEvents {
     async fn trim_events(&self, _request: TrimRequest) -> Result<Trimmed> {
-        Err(unfenced("trimming events under a claim (do it through the stores that were opened)"))
+        Err(unsupported_under_claim("trimming events under a claim (do it through the stores that were opened)"))
     }
 }

@@ -23,7 +23,7 @@ impl Claim {
     /// Refuses a claim that is known to be lost. The store would refuse it, too, but with two stores only after the
     /// next attempt has taken the thread over.
     fn check(&self) -> Result<()> {
-        if self.cancellation.is_lost() { Err(lost(&self.fence.dispatch)) } else { Ok(()) }
+        if self.cancellation.is_lost() { Err(claim_lost(&self.fence.dispatch)) } else { Ok(()) }
     }
 
     /// Refuses another thread. With two stores, the other thread would remember the number of this claim, and would
@@ -36,7 +36,7 @@ impl Claim {
     }
 
     /// Returns the fence of the claim. The request may already contain the same fence, but no other.
-    fn fence(&self, given: Option<Fence>) -> Result<Option<Fence>> {
+    fn checked_fence(&self, given: Option<Fence>) -> Result<Option<Fence>> {
         match given {
             Some(fence) if fence != self.fence => Err(Error::invalid("fence", "it is not the fence of this attempt")),
             _ => Ok(Some(self.fence.clone())),
@@ -44,6 +44,6 @@ impl Claim {
     }
 }
 
-fn lost(dispatch: &DispatchId) -> Error {
+fn claim_lost(dispatch: &DispatchId) -> Error {
     Error::new(Detail::ClaimLost { what: "dispatch", id: dispatch.to_string() })
 }

@@ -8,23 +8,23 @@ use store_core::{
     OutboxStatus, OutboxStore, Page, PurgeOutbox, RequeueOutbox, Requeued, Result, SettleOutbox, Timestamp,
 };
 
-use crate::worker::unfenced;
+use crate::worker::unsupported_under_claim;
 
 /// The read-only outbox of an attempt. A relay delivers rows under claims of its own.
-pub(super) struct ReadOutbox(pub(super) Arc<dyn OutboxStore>);
+pub(super) struct ReadOnlyOutbox(pub(super) Arc<dyn OutboxStore>);
 
 #[async_trait]
-impl OutboxStore for ReadOutbox {
+impl OutboxStore for ReadOnlyOutbox {
     async fn claim_outbox(&self, _request: ClaimOutbox) -> Result<ClaimedOutbox> {
-        Err(unfenced("claiming rows under a claim (a relay does that)"))
+        Err(unsupported_under_claim("claiming rows under a claim (a relay does that)"))
     }
 
     async fn extend_outbox(&self, _request: ExtendOutbox) -> Result<Timestamp> {
-        Err(unfenced("extending rows under a claim (a relay does that)"))
+        Err(unsupported_under_claim("extending rows under a claim (a relay does that)"))
     }
 
     async fn settle_outbox(&self, _requests: Vec<SettleOutbox>) -> Result<Vec<Result<OutboxStatus>>> {
-        Err(unfenced("settling rows under a claim (a relay does that)"))
+        Err(unsupported_under_claim("settling rows under a claim (a relay does that)"))
     }
 
     async fn load_outbox(&self, id: &OutboxId) -> Result<Option<OutboxRow>> {
@@ -40,10 +40,10 @@ impl OutboxStore for ReadOutbox {
     }
 
     async fn requeue_outbox(&self, _request: RequeueOutbox) -> Result<Vec<Requeued>> {
-        Err(unfenced("requeueing rows under a claim (do it through the stores that were opened)"))
+        Err(unsupported_under_claim("requeueing rows under a claim (do it through the stores that were opened)"))
     }
 
     async fn purge_outbox(&self, _request: PurgeOutbox) -> Result<u64> {
-        Err(unfenced("purging rows under a claim (do it through the stores that were opened)"))
+        Err(unsupported_under_claim("purging rows under a claim (do it through the stores that were opened)"))
     }
 }

@@ -8,15 +8,15 @@ use store_core::{
     Reorder, Result, ThreadId,
 };
 
-use crate::worker::unfenced;
+use crate::worker::unsupported_under_claim;
 
 /// The read-only pending input of an attempt. A write to it cannot carry a claim.
-pub(super) struct ReadPending(pub(super) Arc<dyn PendingStore>);
+pub(super) struct ReadOnlyPending(pub(super) Arc<dyn PendingStore>);
 
 #[async_trait]
-impl PendingStore for ReadPending {
+impl PendingStore for ReadOnlyPending {
     async fn append_pending(&self, _request: AppendPending) -> Result<Appended> {
-        Err(unfenced("appending input under a claim (do it through the stores that were opened)"))
+        Err(unsupported_under_claim("appending input under a claim (do it through the stores that were opened)"))
     }
 
     async fn load_queue(&self, thread: &ThreadId) -> Result<PendingQueue> {
@@ -24,15 +24,15 @@ impl PendingStore for ReadPending {
     }
 
     async fn update_pending(&self, _request: PendingUpdate) -> Result<PendingInput> {
-        Err(unfenced("changing input under a claim (do it through the stores that were opened)"))
+        Err(unsupported_under_claim("changing input under a claim (do it through the stores that were opened)"))
     }
 
     async fn retract_pending(&self, _thread: &ThreadId, _id: &EntryId) -> Result<PendingInput> {
-        Err(unfenced("retracting input under a claim (do it through the stores that were opened)"))
+        Err(unsupported_under_claim("retracting input under a claim (do it through the stores that were opened)"))
     }
 
     async fn reorder_pending(&self, _request: Reorder) -> Result<u64> {
-        Err(unfenced("reordering input under a claim (do it through the stores that were opened)"))
+        Err(unsupported_under_claim("reordering input under a claim (do it through the stores that were opened)"))
     }
 
     async fn list_threads_with_pending(&self, page: PageRequest) -> Result<Page<ThreadId>> {

@@ -11,7 +11,7 @@ use store_core::{
 };
 
 use super::Claim;
-use crate::worker::unfenced;
+use crate::worker::unsupported_under_claim;
 
 /// The thread store of one claim.
 pub(super) struct FencedThreads {
@@ -89,28 +89,34 @@ impl RunReader for FencedThreads {
 #[async_trait]
 impl ThreadAdmin for FencedThreads {
     async fn create_thread(&self, _thread: NewThread) -> Result<Thread> {
-        Err(unfenced("creating a thread under a claim (make it with a commit, or through the stores that were opened)"))
+        Err(unsupported_under_claim(
+            "creating a thread under a claim (make it with a commit, or through the stores that were opened)",
+        ))
     }
 
     async fn update_thread(&self, id: &ThreadId, mut patch: ThreadPatch, expect: Expect) -> Result<Thread> {
         self.claim.check_thread(id)?;
-        patch.fence = self.claim.fence(patch.fence.take())?;
+        patch.fence = self.claim.checked_fence(patch.fence.take())?;
         self.inner.update_thread(id, patch, expect).await
     }
 
     async fn delete_thread(&self, _id: &ThreadId, _request: DeleteRequest) -> Result<Deletion> {
-        Err(unfenced("deleting a thread under a claim (do it through the stores that were opened)"))
+        Err(unsupported_under_claim("deleting a thread under a claim (do it through the stores that were opened)"))
     }
 
     async fn prune_threads(&self, _request: PruneRequest) -> Result<Pruned> {
-        Err(unfenced("pruning threads under a claim (do it through the stores that were opened)"))
+        Err(unsupported_under_claim("pruning threads under a claim (do it through the stores that were opened)"))
     }
 
     async fn purge_deleted(&self, _progress: &dyn Progress) -> Result<u64> {
-        Err(unfenced("purging deleted threads under a claim (do it through the stores that were opened)"))
+        Err(unsupported_under_claim(
+            "purging deleted threads under a claim (do it through the stores that were opened)",
+        ))
     }
 
     async fn reset_fence(&self, _id: &ThreadId) -> Result<()> {
-        Err(unfenced("resetting the fence of a thread under a claim (do it through the stores that were opened)"))
+        Err(unsupported_under_claim(
+            "resetting the fence of a thread under a claim (do it through the stores that were opened)",
+        ))
     }
 }

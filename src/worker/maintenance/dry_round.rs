@@ -9,34 +9,39 @@ use store_core::{
 
 use super::{
     Maintained,
-    steps::{Did, NOTHING, Notes, STEP, Steps},
+    steps::{MAX_PER_CALL, NOTHING_DONE, RoundFailures, StepResult, Steps},
 };
 
 impl Steps {
     /// Does each step once without changing anything, and returns the first error. A real round repeats the call of a
     /// step until nothing is left. A dry round makes it only once.
     pub(super) async fn dry_round(&self, done: &mut Maintained) -> Option<Error> {
-        let mut notes = Notes::default();
+        let mut failures = RoundFailures::default();
         let mut idle = HashSet::new();
-        notes.note("reclaim", &mut done.reclaimed, Self::counted(self.lapsed().await));
-        let mut full = notes.note("purge dispatches", &mut done.dispatches, Self::counted(self.finished().await));
-        full |= notes.note("purge outbox", &mut done.outbox, Self::counted(self.ended_rows().await));
-        let pruned = self.idle(&mut idle).await;
-        full |= notes.note("prune threads", &mut done.threads, Self::counted(pruned));
-        notes.note("trim events", &mut done.events, self.trim(&idle).await);
+        failures.add_step("reclaim", &mut done.reclaimed, Self::step_result(self.count_expired_claims().await));
+        let mut full = failures.add_step(
+            "purge dispatches",
+            &mut done.dispatches,
+            Self::step_result(self.count_finished_dispatches().await),
+        );
+        full |=
+            failures.add_step("purge outbox", &mut done.outbox, Self::step_result(self.count_finished_rows().await));
+        let pruned = self.find_idle_threads(&mut idle).await;
+        full |= failures.add_step("prune threads", &mut done.threads, Self::step_result(pruned));
+        failures.add_step("trim events", &mut done.events, self.trim(&idle).await);
         done.more |= full;
-        notes.end(done)
+        failures.finish(done)
     }
 
-    fn counted(counted: Result<u64>) -> Did {
+    fn step_result(counted: Result<u64>) -> StepResult {
         match counted {
             Ok(count) => (count, None),
-            Err(error) => (NOTHING.0, Some(error)),
+            Err(error) => (NOTHING_DONE.0, Some(error)),
         }
     }
 
     /// Counts the claims whose lease has expired.
-    async fn lapsed(&self) -> Result<u64> {
+    async fn count_expired_claims(&self) -> Result<u64> {
         let Some(mailbox) = self.mailbox() else { return Ok(0) };
         let query = DispatchQuery::new(DispatchFilter::default().in_status([DispatchStatus::Claimed]));
         let mut page = PageRequest::first(MAX_PAGE);
@@ -53,14 +58,14 @@ impl Steps {
         }
     }
 
-    async fn finished(&self) -> Result<u64> {
+    async fn count_finished_dispatches(&self) -> Result<u64> {
         let (Some(mailbox), Some(age)) = (self.mailbox(), self.retention.dispatches) else { return Ok(0) };
         let mut request = Purge::new(self.mailbox_clock.now().saturating_sub(age));
         request.dry_run = true;
         Ok(mailbox.purge(request).await?.removed)
     }
 
-    async fn ended_rows(&self) -> Result<u64> {
+    async fn count_finished_rows(&self) -> Result<u64> {
         let (Some(outbox), Some(age)) = (&self.stores.outbox, self.retention.outbox) else { return Ok(0) };
         let mut request = PurgeOutbox::new(self.clock.now().saturating_sub(age));
         request.dry_run = true;
@@ -68,9 +73,9 @@ impl Steps {
     }
 
     /// Counts and collects the threads that would be pruned. Their events are not counted among those to trim.
-    async fn idle(&self, found: &mut HashSet<ThreadId>) -> Result<u64> {
+    async fn find_idle_threads(&self, found: &mut HashSet<ThreadId>) -> Result<u64> {
         let (Some(threads), Some(idle)) = (&self.stores.threads, self.retention.threads) else { return Ok(0) };
-        let pruned = threads.prune_threads(PruneRequest { idle, limit: STEP, dry_run: true }).await?;
+        let pruned = threads.prune_threads(PruneRequest { idle, limit: MAX_PER_CALL, dry_run: true }).await?;
         found.extend(pruned.threads);
         Ok(found.len() as u64)
     }

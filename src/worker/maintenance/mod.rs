@@ -64,11 +64,11 @@ impl Default for Retention {
 pub struct Maintenance {
     steps: Steps,
     every: Duration,
-    report: Option<Box<Report>>,
+    report: Option<Box<ReportFn>>,
 }
 
 /// The function that is called after each round.
-type Report = dyn Fn(&Maintained, Option<&Error>) + Send + Sync;
+type ReportFn = dyn Fn(&Maintained, Option<&Error>) + Send + Sync;
 
 /// How many records were removed or ended. In a dry run, how many would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -187,7 +187,7 @@ impl Maintenance {
         let task = runtime.spawn(async move {
             let mut done = Maintained::default();
             while !self.steps.stopping.is_cancelled() {
-                let (round, _told) = self.round().await;
+                let (round, _reported) = self.round().await;
                 done.add(&round);
                 tokio::select! {
                     () = self.steps.stopping.cancelled() => {}

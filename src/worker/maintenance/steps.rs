@@ -14,7 +14,7 @@ use crate::worker::telemetry;
 
 /// The greatest number of records that one call ends or removes. Between two calls other callers are served, and
 /// maintenance notices when it is asked to stop.
-pub(super) const STEP: u32 = 1_000;
+pub(super) const MAX_PER_CALL: u32 = 1_000;
 
 /// The stores and settings of the steps.
 pub(super) struct Steps {
@@ -28,31 +28,31 @@ pub(super) struct Steps {
 }
 
 /// The number of records that a step ended or removed, and the error that ended the step early.
-pub(super) type Did = (u64, Option<Error>);
+pub(super) type StepResult = (u64, Option<Error>);
 
-pub(super) const NOTHING: Did = (0, None);
+pub(super) const NOTHING_DONE: StepResult = (0, None);
 
 /// The failures of a round.
 #[derive(Default)]
-pub(super) struct Notes {
+pub(super) struct RoundFailures {
     first: Option<Error>,
     failed: u64,
 }
 
-impl Notes {
+impl RoundFailures {
     /// Adds the result of a step. Returns whether the step reached the limit of one call.
-    pub(super) fn note(&mut self, step: &'static str, count: &mut u64, (did, error): Did) -> bool {
+    pub(super) fn add_step(&mut self, step: &'static str, count: &mut u64, (did, error): StepResult) -> bool {
         *count += did;
         if let Some(error) = error {
             tracing::warn!(step, %error, kind = error.kind().name(), "a step of maintenance failed");
             self.failed += 1;
             self.first = self.first.take().or(Some(error));
         }
-        did >= u64::from(STEP)
+        did >= u64::from(MAX_PER_CALL)
     }
 
     /// Returns the first error.
-    pub(super) fn end(self, done: &mut Maintained) -> Option<Error> {
+    pub(super) fn finish(self, done: &mut Maintained) -> Option<Error> {
         done.failed += self.failed;
         self.first
     }
@@ -64,15 +64,15 @@ impl Steps {
         if self.is_dry {
             return self.dry_round(done).await;
         }
-        let mut notes = Notes::default();
-        notes.note("reclaim", &mut done.reclaimed, self.reclaim().await);
-        notes.note("purge dispatches", &mut done.dispatches, self.purge().await);
-        notes.note("purge outbox", &mut done.outbox, self.purge_outbox().await);
-        notes.note("prune threads", &mut done.threads, self.prune().await);
-        notes.note("purge deleted threads", &mut done.deleted, self.purge_deleted().await);
-        notes.note("trim events", &mut done.events, self.trim(&HashSet::new()).await);
-        notes.note("measure", &mut 0, (0, self.measure().await.err()));
-        notes.end(done)
+        let mut failures = RoundFailures::default();
+        failures.add_step("reclaim", &mut done.reclaimed, self.reclaim().await);
+        failures.add_step("purge dispatches", &mut done.dispatches, self.purge().await);
+        failures.add_step("purge outbox", &mut done.outbox, self.purge_outbox().await);
+        failures.add_step("prune threads", &mut done.threads, self.prune().await);
+        failures.add_step("purge deleted threads", &mut done.deleted, self.purge_deleted().await);
+        failures.add_step("trim events", &mut done.events, self.trim(&HashSet::new()).await);
+        failures.add_step("measure", &mut 0, (0, self.record_gauges().await.err()));
+        failures.finish(done)
     }
 
     pub(super) fn mailbox(&self) -> Option<&dyn MailboxStore> {
@@ -84,7 +84,7 @@ impl Steps {
     }
 
     /// Repeats a call until it reports that nothing is left, or maintenance is asked to stop.
-    async fn repeat<F>(&self, step: impl Fn() -> F) -> Did
+    async fn repeat<F>(&self, step: impl Fn() -> F) -> StepResult
     where
         F: Future<Output = Result<(u64, bool)>>,
     {
@@ -103,18 +103,18 @@ impl Steps {
         (done, None)
     }
 
-    async fn reclaim(&self) -> Did {
-        let Some(mailbox) = self.mailbox() else { return NOTHING };
+    async fn reclaim(&self) -> StepResult {
+        let Some(mailbox) = self.mailbox() else { return NOTHING_DONE };
         let step = || async {
-            let ended = mailbox.reclaim(STEP).await?;
+            let ended = mailbox.reclaim(MAX_PER_CALL).await?;
             let count = ended.requeued.len() + ended.dead_lettered.len() + ended.superseded.len();
-            Ok((count as u64, count >= STEP as usize))
+            Ok((count as u64, count >= MAX_PER_CALL as usize))
         };
         self.repeat(step).await
     }
 
-    async fn purge(&self) -> Did {
-        let (Some(mailbox), Some(age)) = (self.mailbox(), self.retention.dispatches) else { return NOTHING };
+    async fn purge(&self) -> StepResult {
+        let (Some(mailbox), Some(age)) = (self.mailbox(), self.retention.dispatches) else { return NOTHING_DONE };
         let before = self.mailbox_clock.now().saturating_sub(age);
         let step = || async {
             let removed = mailbox.purge(Purge::new(before)).await?.removed;
@@ -123,8 +123,8 @@ impl Steps {
         self.repeat(step).await
     }
 
-    async fn purge_outbox(&self) -> Did {
-        let (Some(outbox), Some(age)) = (&self.stores.outbox, self.retention.outbox) else { return NOTHING };
+    async fn purge_outbox(&self) -> StepResult {
+        let (Some(outbox), Some(age)) = (&self.stores.outbox, self.retention.outbox) else { return NOTHING_DONE };
         let before = self.clock.now().saturating_sub(age);
         let step = || async {
             let removed = outbox.purge_outbox(PurgeOutbox::new(before)).await?;
@@ -133,28 +133,28 @@ impl Steps {
         self.repeat(step).await
     }
 
-    async fn prune(&self) -> Did {
-        let (Some(threads), Some(idle)) = (&self.stores.threads, self.retention.threads) else { return NOTHING };
+    async fn prune(&self) -> StepResult {
+        let (Some(threads), Some(idle)) = (&self.stores.threads, self.retention.threads) else { return NOTHING_DONE };
         let step = || async {
-            let pruned = threads.prune_threads(PruneRequest { idle, limit: STEP, dry_run: false }).await?;
+            let pruned = threads.prune_threads(PruneRequest { idle, limit: MAX_PER_CALL, dry_run: false }).await?;
             // A store may report that more threads remain although it pruned none. The next round then tries again.
             Ok((pruned.threads.len() as u64, pruned.more && !pruned.threads.is_empty()))
         };
         self.repeat(step).await
     }
 
-    async fn purge_deleted(&self) -> Did {
-        let Some(threads) = &self.stores.threads else { return NOTHING };
+    async fn purge_deleted(&self) -> StepResult {
+        let Some(threads) = &self.stores.threads else { return NOTHING_DONE };
         match threads.purge_deleted(&UntilStopped(self.stopping.clone())).await {
             Ok(count) => (count, None),
             Err(error) => (0, Some(error)),
         }
     }
 
-    /// Trims the scopes of each thread and of its runs, except for the threads in `gone`. Threads are listed in order
-    /// of creation, so that each thread that exists during the whole walk is found (PG-4).
-    pub(super) async fn trim(&self, gone: &HashSet<ThreadId>) -> Did {
-        let (Some(commits), Some(age)) = (self.commits(), self.retention.events) else { return NOTHING };
+    /// Trims the scopes of each thread and of its runs, except for the threads in `excluded`. Threads are listed in
+    /// order of creation, so that each thread that exists during the whole walk is found (PG-4).
+    pub(super) async fn trim(&self, excluded: &HashSet<ThreadId>) -> StepResult {
+        let (Some(commits), Some(age)) = (self.commits(), self.retention.events) else { return NOTHING_DONE };
         let (threads, events) = (commits.threads(), commits.events());
         let before = self.clock.now().saturating_sub(age);
         let mut done = 0;
@@ -166,7 +166,7 @@ impl Steps {
                 Ok(listed) => listed,
                 Err(error) => return (done, Some(error)),
             };
-            for thread in listed.items.into_iter().filter(|thread| !gone.contains(&thread.id)) {
+            for thread in listed.items.into_iter().filter(|thread| !excluded.contains(&thread.id)) {
                 if self.stopping.is_cancelled() {
                     return (done, None);
                 }
@@ -209,15 +209,15 @@ impl Steps {
     }
 
     /// Records the number of queued dispatches and the age of the oldest one as gauges, if this build records metrics.
-    async fn measure(&self) -> Result<()> {
-        let Some(mailbox) = self.mailbox().filter(|_| telemetry::IS_READ) else { return Ok(()) };
+    async fn record_gauges(&self) -> Result<()> {
+        let Some(mailbox) = self.mailbox().filter(|_| telemetry::RECORDS_METRICS) else { return Ok(()) };
         let queued = mailbox.count_dispatches(None).await?.queued;
         let filter = DispatchFilter::default().in_status([DispatchStatus::Queued]);
         let query = DispatchQuery::new(filter).with_page(PageRequest::first(1));
         let oldest = mailbox.list_dispatches(query).await?.items.into_iter().next();
         let age = oldest
             .map_or(0, |oldest| self.mailbox_clock.now().as_millis().saturating_sub(oldest.created_at.as_millis()));
-        telemetry::waiting(self.backend, queued, Duration::from_millis(age));
+        telemetry::record_queue(self.backend, queued, Duration::from_millis(age));
         Ok(())
     }
 }

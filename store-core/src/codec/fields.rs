@@ -1,4 +1,4 @@
-//! JSON objects as ordered pairs of name and value: [`Object`] writes an object, [`Fields`] reads one, and
+//! JSON objects as ordered pairs of name and value: [`ObjectWriter`] writes an object, [`Fields`] reads one, and
 //! [`Extra`] keeps the fields that the reader does not know.
 
 use std::{borrow::Cow, fmt};
@@ -31,12 +31,12 @@ impl Extra {
 
 /// Writes a JSON object field by field.
 #[derive(Debug)]
-pub struct Object<'a> {
+pub struct ObjectWriter<'a> {
     out: &'a mut String,
     empty: bool,
 }
 
-impl<'a> Object<'a> {
+impl<'a> ObjectWriter<'a> {
     /// Begins an object at the end of `out`.
     pub fn open(out: &'a mut String) -> Self {
         out.push('{');
@@ -54,7 +54,7 @@ impl<'a> Object<'a> {
     }
 
     /// Writes the key of a field, given as one text: the quoted name and the colon. The caller writes the value next.
-    pub(crate) fn declared(&mut self, quoted: &'static str) -> &mut String {
+    pub(crate) fn declared_key(&mut self, quoted: &'static str) -> &mut String {
         if !std::mem::replace(&mut self.empty, false) {
             self.out.push(',');
         }

@@ -1,9 +1,9 @@
-//! Macros that implement codecs: `names!` for enums without data, and `record!` for structs that are stored as
+//! Macros that implement codecs: `named_enum!` for enums without data, and `record!` for structs that are stored as
 //! objects.
 
 /// Implements the codec of an enum without data. Its values are stored as names in lower snake case (ID-12). A name
 /// that this release does not know is an error.
-macro_rules! names {
+macro_rules! named_enum {
     ($type:ident as $what:literal { $($variant:ident = $name:literal),* $(,)? }) => {
         impl $type {
             /// All values.
@@ -59,7 +59,7 @@ macro_rules! record {
     ($type:ident { $($field:ident: $mode:ident),* $(,)? }) => {
         impl crate::codec::Codec for $type {
             fn write(&self, out: &mut String) {
-                let mut object = crate::codec::Object::open(out);
+                let mut object = crate::codec::ObjectWriter::open(out);
                 $(crate::codec::record!(@write object, self.$field, $field, $mode);)*
                 object.extra(&self.extra);
                 object.close();
@@ -76,7 +76,7 @@ macro_rules! record {
     };
     // The name of a field needs no escapes, so the name, its quotes and the colon are one literal.
     (@write $object:ident, $value:expr, $field:ident, req) => {
-        crate::codec::Codec::write(&$value, $object.declared(concat!("\"", stringify!($field), "\":")))
+        crate::codec::Codec::write(&$value, $object.declared_key(concat!("\"", stringify!($field), "\":")))
     };
     (@write $object:ident, $value:expr, $field:ident, opt) => {
         if let Some(value) = $value.as_ref() {
@@ -115,4 +115,4 @@ macro_rules! serde_by_codec {
     };
 }
 
-pub(crate) use {names, record, serde_by_codec};
+pub(crate) use {named_enum, record, serde_by_codec};

@@ -13,8 +13,8 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-pub use self::fields::{Extra, Fields, Object};
-pub(crate) use self::macros::{names, record, serde_by_codec};
+pub use self::fields::{Extra, Fields, ObjectWriter};
+pub(crate) use self::macros::{named_enum, record, serde_by_codec};
 
 /// A type that is stored as JSON.
 pub trait Codec: Sized {

@@ -62,8 +62,8 @@ impl Codec for Json {
 
 /// Writes a number in decimal digits. The standard formatting takes several times as long.
 fn write_number(out: &mut String, number: u64) {
-    const MOST: usize = 20;
-    let (mut digits, mut used, mut left) = ([0; MOST], 0, number);
+    const MAX_DIGITS: usize = 20;
+    let (mut digits, mut used, mut left) = ([0; MAX_DIGITS], 0, number);
     for digit in digits.iter_mut().rev() {
         // The remainder is below ten, so the conversion cannot fail.
         *digit = b'0' + u8::try_from(left % 10).unwrap_or_default();
@@ -73,7 +73,7 @@ fn write_number(out: &mut String, number: u64) {
             break;
         }
     }
-    let (_, digits) = digits.split_at(MOST - used);
+    let (_, digits) = digits.split_at(MAX_DIGITS - used);
     out.push_str(std::str::from_utf8(digits).unwrap_or_default());
 }
 
@@ -147,7 +147,7 @@ impl<T: Codec> Codec for Vec<T> {
 
 impl<T: Codec> Codec for BTreeMap<String, T> {
     fn write(&self, out: &mut String) {
-        let mut object = super::Object::open(out);
+        let mut object = super::ObjectWriter::open(out);
         for (name, value) in self {
             object.field(name, value);
         }

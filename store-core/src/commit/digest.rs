@@ -6,7 +6,7 @@
 
 use super::{Commit, StateChange, StateOp};
 use crate::{
-    codec::{Codec, Object, sha256},
+    codec::{Codec, ObjectWriter, sha256},
     event::{self, AppendEvents},
     json::Json,
     log::{NewBody, NewEntry, ParentRef, RewindTo},
@@ -20,14 +20,14 @@ use crate::{
 const CURRENT: &str = "1";
 
 /// Returns the digest in the current version.
-pub(super) fn current(commit: &Commit) -> String {
-    format!("{CURRENT}:{}", first(commit))
+pub(super) fn current_digest(commit: &Commit) -> String {
+    format!("{CURRENT}:{}", version_1_hash(commit))
 }
 
 /// Returns whether `digest`, of any version, is the digest of `commit`.
 pub(super) fn matches(commit: &Commit, digest: &str) -> bool {
     match digest.split_once(':') {
-        Some((CURRENT, hash)) => hash == first(commit),
+        Some((CURRENT, hash)) => hash == version_1_hash(commit),
         _ => false,
     }
 }
@@ -35,9 +35,9 @@ pub(super) fn matches(commit: &Commit, digest: &str) -> bool {
 /// Returns the hash of a version 1 digest: the SHA-256 of a JSON document.
 ///
 /// The document has the whole content of the commit, each part exactly once. Maps are ordered by key.
-fn first(commit: &Commit) -> String {
+fn version_1_hash(commit: &Commit) -> String {
     let mut text = String::new();
-    let mut object = Object::open(&mut text);
+    let mut object = ObjectWriter::open(&mut text);
     object.field("thread", &commit.thread).maybe("at", commit.at.as_ref());
     if let Some(create) = &commit.create {
         fields(object.key("create"), create);
@@ -77,7 +77,7 @@ fn list<T>(out: &mut String, items: &[T], write: impl Fn(&mut String, &T)) {
 }
 
 fn fields(out: &mut String, fields: &ThreadFields) {
-    let mut object = Object::open(out);
+    let mut object = ObjectWriter::open(out);
     object
         .maybe("resource_id", fields.resource_id.as_ref())
         .maybe("parent_thread_id", fields.parent_thread_id.as_ref())
@@ -87,7 +87,7 @@ fn fields(out: &mut String, fields: &ThreadFields) {
 }
 
 fn entry(out: &mut String, entry: &NewEntry) {
-    let mut object = Object::open(out);
+    let mut object = ObjectWriter::open(out);
     object.maybe("id", entry.id.as_ref());
     match &entry.parent {
         ParentRef::Head => {}
@@ -107,25 +107,25 @@ fn entry(out: &mut String, entry: &NewEntry) {
 }
 
 fn events(out: &mut String, events: &AppendEvents) {
-    let mut object = Object::open(out);
+    let mut object = ObjectWriter::open(out);
     object.maybe("writer", events.writer.as_ref()).maybe("key", events.key.as_ref());
     object.field("drafts", &event::digest(events));
     object.close();
 }
 
 fn input(out: &mut String, input: &InputRef) {
-    let mut object = Object::open(out);
+    let mut object = ObjectWriter::open(out);
     object.field("id", &input.id).field("revision", &input.revision);
     object.close();
 }
 
 fn body(out: &mut String, body: &NewBody) {
-    let mut object = Object::open(out);
+    let mut object = ObjectWriter::open(out);
     match body {
         NewBody::Message(message) => drop(object.field("message", message)),
         NewBody::Compaction(compaction) => drop(object.field("compaction", compaction)),
         NewBody::Checkpoint { number, label } => {
-            let mut inner = Object::open(object.key("checkpoint"));
+            let mut inner = ObjectWriter::open(object.key("checkpoint"));
             inner.maybe("number", number.as_ref()).maybe("label", label.as_ref());
             inner.close();
         }
@@ -135,7 +135,7 @@ fn body(out: &mut String, body: &NewBody) {
         NewBody::Custom(custom) => drop(object.field("custom", custom)),
         NewBody::Decision(decision) => drop(object.field("decision", decision)),
         NewBody::Unknown { kind, data } => {
-            let mut inner = Object::open(object.key("unknown"));
+            let mut inner = ObjectWriter::open(object.key("unknown"));
             inner.field("kind", kind).field("data", data);
             inner.close();
         }
@@ -144,7 +144,7 @@ fn body(out: &mut String, body: &NewBody) {
 }
 
 fn rewind(out: &mut String, to: &RewindTo) {
-    let mut object = Object::open(out);
+    let mut object = ObjectWriter::open(out);
     match to {
         RewindTo::Start => object.key("start").push_str("true"),
         RewindTo::Entry(id) => drop(object.field("entry", id)),
@@ -156,7 +156,7 @@ fn rewind(out: &mut String, to: &RewindTo) {
 }
 
 fn outbox(out: &mut String, row: &NewOutboxRow) {
-    let mut object = Object::open(out);
+    let mut object = ObjectWriter::open(out);
     object
         .field("lane", &row.lane)
         .field("target", &row.target)
@@ -169,7 +169,7 @@ fn outbox(out: &mut String, row: &NewOutboxRow) {
 }
 
 fn run(out: &mut String, run: &RunChange) {
-    let mut object = Object::open(out);
+    let mut object = ObjectWriter::open(out);
     object
         .field("id", &run.id)
         .maybe("agent", run.agent.as_ref())
@@ -182,9 +182,9 @@ fn run(out: &mut String, run: &RunChange) {
         .field("output", &run.output)
         .maybe("steps", run.steps.as_ref())
         .maybe("usage", run.usage.as_ref());
-    let mut state = Object::open(object.key("state"));
+    let mut state = ObjectWriter::open(object.key("state"));
     for (key, value) in &run.state {
-        optional(state.key(key), value.as_ref());
+        write_optional(state.key(key), value.as_ref());
     }
     state.close();
     object.close();
@@ -192,18 +192,18 @@ fn run(out: &mut String, run: &RunChange) {
 
 /// Writes a set value as a list with one element, and none as an empty list, so that a removed key and a key set to
 /// `null` differ.
-fn optional(out: &mut String, value: Option<&Json>) {
+fn write_optional(out: &mut String, value: Option<&Json>) {
     value.into_iter().cloned().collect::<Vec<_>>().write(out);
 }
 
 fn state(out: &mut String, change: &StateChange) {
-    let mut object = Object::open(out);
+    let mut object = ObjectWriter::open(out);
     object.maybe("expect_revision", change.expect_revision.as_ref()).field("clear", &change.clear);
     let mut changes: Vec<_> = change.changes.iter().collect();
     changes.sort_by(|a, b| a.0.cmp(&b.0));
-    let mut keys = Object::open(object.key("changes"));
+    let mut keys = ObjectWriter::open(object.key("changes"));
     for (key, op) in changes {
-        let mut inner = Object::open(keys.key(key));
+        let mut inner = ObjectWriter::open(keys.key(key));
         match op {
             StateOp::Set(value) => drop(inner.field("set", value)),
             StateOp::Remove => inner.key("remove").push_str("true"),
@@ -220,7 +220,7 @@ fn state(out: &mut String, change: &StateChange) {
 
 #[cfg(test)]
 mod tests {
-    use super::{current, matches};
+    use super::{current_digest, matches};
     use std::collections::BTreeSet;
 
     use crate::{
@@ -233,13 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn the_guard_is_not_part_of_the_content() {
+    fn the_guard_does_not_belong_to_the_content() {
         let guarded = commit().expecting(Expect::Version(Version::new(1, 1, 0)));
-        assert!(matches(&guarded, &current(&commit())));
+        assert!(matches(&guarded, &current_digest(&commit())));
     }
 
     #[test]
-    fn everything_else_is() {
+    fn all_other_parts_belong_to_the_content() {
         let null = Json::null();
         let others = [
             commit().entry(NewEntry::new(Message::user("hi"))),
@@ -250,7 +250,7 @@ mod tests {
             commit().with_state(StateChange::new().remove("k")),
             commit().at(crate::Timestamp::MIN),
         ];
-        let mut digests: Vec<_> = others.iter().map(current).chain([current(&commit())]).collect();
+        let mut digests: Vec<_> = others.iter().map(current_digest).chain([current_digest(&commit())]).collect();
         digests.sort();
         digests.dedup();
         assert_eq!(digests.len(), others.len() + 1);
@@ -261,12 +261,12 @@ mod tests {
         let null = Json::null;
         let ab = commit().with_state(StateChange::new().set("a", null()).set("b", null()));
         let ba = commit().with_state(StateChange::new().set("b", null()).set("a", null()));
-        assert_eq!(current(&ab), current(&ba));
+        assert_eq!(current_digest(&ab), current_digest(&ba));
     }
 
     #[test]
     fn digests_of_the_first_version_do_not_change() {
-        assert_eq!(current(&commit()), "1:48c078623088b847d9fd637c5f9445a6dda151ea9384963d3782d298088fe124");
+        assert_eq!(current_digest(&commit()), "1:48c078623088b847d9fd637c5f9445a6dda151ea9384963d3782d298088fe124");
     }
 
     #[test]
@@ -297,13 +297,13 @@ mod tests {
             with_thread(&|fields| fields.resource_id = ResourceId::new("x").ok()),
             with_thread(&|fields| fields.parent_thread_id = ThreadId::new("x").ok()),
         ];
-        let digests: BTreeSet<_> = others.iter().map(current).collect();
+        let digests: BTreeSet<_> = others.iter().map(current_digest).collect();
         assert_eq!(digests.len(), others.len());
     }
 
     #[test]
     fn the_digest_of_several_entries_does_not_change() {
         let two = commit().entry(NewEntry::new(Message::user("hi")));
-        assert_eq!(current(&two), "1:7f8ac56b71ae6ec6a821a1282bc8d1713a755d9715aeb794acbbdb602546be11");
+        assert_eq!(current_digest(&two), "1:7f8ac56b71ae6ec6a821a1282bc8d1713a755d9715aeb794acbbdb602546be11");
     }
 }

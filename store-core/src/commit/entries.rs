@@ -19,7 +19,7 @@ use crate::{
 /// A new entry, as it will be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Planned {
+pub struct PlannedEntry {
     /// The entry.
     pub entry: Entry,
     /// The node that is derived with the entry.
@@ -29,10 +29,10 @@ pub struct Planned {
 }
 
 /// The entries of the commit, on top of the stored log.
-pub(super) struct Log<'a, V: ?Sized> {
+pub(super) struct LogDraft<'a, V: ?Sized> {
     view: &'a V,
     first_seq: u64,
-    planned: Vec<Planned>,
+    planned: Vec<PlannedEntry>,
     ids: BTreeMap<EntryId, u64>,
     pub(super) marks: ChangedMarks,
     /// The node of the thread's head before the commit.
@@ -41,7 +41,7 @@ pub(super) struct Log<'a, V: ?Sized> {
     head: Option<Node>,
 }
 
-impl<V: LogView + ?Sized> Nodes for Log<'_, V> {
+impl<V: LogView + ?Sized> Nodes for LogDraft<'_, V> {
     fn node(&self, seq: u64) -> Result<Node> {
         match seq.checked_sub(self.first_seq).and_then(|at| usize::try_from(at).ok()) {
             Some(at) => match self.planned.get(at) {
@@ -53,7 +53,7 @@ impl<V: LogView + ?Sized> Nodes for Log<'_, V> {
     }
 }
 
-impl<'a, V: LogView + ?Sized> Log<'a, V> {
+impl<'a, V: LogView + ?Sized> LogDraft<'a, V> {
     pub(super) fn new(view: &'a V, thread: &StoredThread) -> Result<Self> {
         let head = thread.head_seq.map(|seq| view.node(seq)).transpose()?;
         Ok(Self {
@@ -67,7 +67,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
         })
     }
 
-    pub(super) fn into_parts(self) -> (Vec<Planned>, BTreeMap<u64, Marks>) {
+    pub(super) fn into_parts(self) -> (Vec<PlannedEntry>, BTreeMap<u64, Marks>) {
         (self.planned, self.marks.into_map())
     }
 
@@ -77,9 +77,9 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
         thread: &mut StoredThread,
         draft: &NewEntry,
         ids: &dyn IdSource,
-        judge: (&Limits, Timestamp),
+        limits_and_time: (&Limits, Timestamp),
     ) -> Result<()> {
-        let (limits, time) = judge;
+        let (limits, time) = limits_and_time;
         let seq = self.first_seq + length(self.planned.len());
         let id = match &draft.id {
             Some(id) => id.clone(),
@@ -88,9 +88,9 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
         if self.find(&id)?.is_some() {
             return Err(Error::already_exists("entry", &id));
         }
-        let parent = self.parent(&draft.parent)?;
-        let (body, target) = self.body(&draft.body, parent.as_ref())?;
-        let node = self.derive(seq, parent.as_ref(), draft, (&body, target))?;
+        let parent = self.parent_node(&draft.parent)?;
+        let (body, target) = self.stored_body(&draft.body, parent.as_ref())?;
+        let node = self.derive_node(seq, parent.as_ref(), draft, (&body, target))?;
         let entry = Entry {
             id: id.clone(),
             seq,
@@ -105,14 +105,14 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
         };
         let text = entry.encode();
         check_limit("record bytes", length(text.len()), limits.record_bytes)?;
-        self.marks.append(&Stored(self.view, self.first_seq), thread, &entry, &node)?;
+        self.marks.append(&StoredMarks(self.view, self.first_seq), thread, &entry, &node)?;
         self.head = match thread.head_seq {
             Some(head) if head == seq => Some(node.clone()),
             Some(head) => Some(self.node(head)?),
             None => None,
         };
         self.ids.insert(id, seq);
-        self.planned.push(Planned { entry, node, text });
+        self.planned.push(PlannedEntry { entry, node, text });
         Ok(())
     }
 
@@ -129,7 +129,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
     }
 
     /// Returns the node of an entry that must exist.
-    fn named(&self, what: &'static str, id: &EntryId) -> Result<Node> {
+    fn existing_node(&self, what: &'static str, id: &EntryId) -> Result<Node> {
         match self.find(id)? {
             Some(seq) => self.node(seq),
             None => Err(Error::invalid(what, format!("entry {} does not exist", Quoted(id.as_str())))),
@@ -137,12 +137,12 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
     }
 
     /// Returns the parent of an entry (EN-3, EN-4).
-    fn parent(&self, parent: &ParentRef) -> Result<Option<Node>> {
+    fn parent_node(&self, parent: &ParentRef) -> Result<Option<Node>> {
         match parent {
             ParentRef::Head => Ok(self.head.clone()),
             ParentRef::Root => Ok(None),
             ParentRef::Entry(id) => {
-                let node = self.named("parent", id)?;
+                let node = self.existing_node("parent", id)?;
                 if node.side {
                     return Err(Error::invalid("parent", format!("entry {} is a side entry", Quoted(id.as_str()))));
                 }
@@ -152,7 +152,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
     }
 
     /// Returns the body as it will be stored, and the sequence number of the entry that it refers to.
-    fn body(&self, draft: &NewBody, parent: Option<&Node>) -> Result<(Body, Option<u64>)> {
+    fn stored_body(&self, draft: &NewBody, parent: Option<&Node>) -> Result<(Body, Option<u64>)> {
         Ok(match draft {
             NewBody::Message(message) => (Body::Message(message.clone()), None),
             NewBody::Compaction(compaction) => (Body::Compaction(compaction.clone()), None),
@@ -162,7 +162,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
             }
             NewBody::Usage(usage) => (Body::Usage(usage.clone()), None),
             NewBody::Label(label) => {
-                let target = self.named("label", &label.target)?;
+                let target = self.existing_node("label", &label.target)?;
                 (Body::Label(label.clone()), Some(target.seq))
             }
             NewBody::Rewind(to) => {
@@ -185,18 +185,19 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
         match to {
             RewindTo::Start => Ok(None),
             RewindTo::Entry(id) => {
-                let node = self.named("rewind", id)?;
+                let node = self.existing_node("rewind", id)?;
                 if node.side {
                     return Err(Error::invalid("rewind", format!("entry {} is a side entry", Quoted(id.as_str()))));
                 }
                 Ok(Some(node.seq))
             }
-            RewindTo::Checkpoint(number) => {
-                before(self.checkpoint(|node| Ok(node.checkpoint_number == Some(*number)))?, &number.to_string())
-            }
+            RewindTo::Checkpoint(number) => before(
+                self.nearest_checkpoint(|node| Ok(node.checkpoint_number == Some(*number)))?,
+                &number.to_string(),
+            ),
             RewindTo::Label(name) => {
                 let is_named = |node: &Node| Ok(self.view.marks(node.seq)?.label.as_ref() == Some(name));
-                before(self.checkpoint(is_named)?, name)
+                before(self.nearest_checkpoint(is_named)?, name)
             }
             RewindTo::Snapshot(name) => {
                 before(self.view.snapshot(name)?.map(|seq| self.view.node(seq)).transpose()?, name)
@@ -206,7 +207,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
 
     /// Returns the nearest checkpoint for which `is_wanted` is true, on the path of the thread's head before the
     /// commit.
-    fn checkpoint(&self, is_wanted: impl Fn(&Node) -> Result<bool>) -> Result<Option<Node>> {
+    fn nearest_checkpoint(&self, is_wanted: impl Fn(&Node) -> Result<bool>) -> Result<Option<Node>> {
         let mut next = self.stored_head.as_ref().and_then(|head| head.checkpoint);
         while let Some(seq) = next {
             let checkpoint = self.view.node(seq)?;
@@ -222,7 +223,13 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
     }
 
     /// Derives the node of a new entry.
-    fn derive(&self, seq: u64, parent: Option<&Node>, draft: &NewEntry, body: (&Body, Option<u64>)) -> Result<Node> {
+    fn derive_node(
+        &self,
+        seq: u64,
+        parent: Option<&Node>,
+        draft: &NewEntry,
+        body: (&Body, Option<u64>),
+    ) -> Result<Node> {
         let (body, target) = body;
         let side = draft.is_side();
         let mut node = Node {
@@ -241,7 +248,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
             extra: Extra::default(),
         };
         if let Body::Compaction(compaction) = body {
-            node.covers = Some(self.cover(compaction, parent)?);
+            node.covers = Some(self.covered_depths(compaction, parent)?);
         }
         if let Body::Usage(usage) = body {
             // This applies to a side entry too: a context that is loaded for the side entry has the size that it
@@ -278,14 +285,15 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
     }
 
     fn context_size(&self, node: &Node) -> Result<Option<u64>> {
-        let marks = self.marks.load(&Stored(self.view, self.first_seq), node.seq)?;
+        let marks = self.marks.load(&StoredMarks(self.view, self.first_seq), node.seq)?;
         Ok(marks.context_size.or(node.context_size))
     }
 
     /// Returns the depths that a compaction covers (EN-24).
-    fn cover(&self, compaction: &Compaction, parent: Option<&Node>) -> Result<Cover> {
+    fn covered_depths(&self, compaction: &Compaction, parent: Option<&Node>) -> Result<Cover> {
         let Some(covers) = &compaction.covers else { return Ok(Cover::new(0, 0)) };
-        let (from, to) = (self.named("compaction", &covers.from)?, self.named("compaction", &covers.to)?);
+        let (from, to) =
+            (self.existing_node("compaction", &covers.from)?, self.existing_node("compaction", &covers.to)?);
         let refuse = |reason| Err(Error::invalid("compaction", reason));
         let Some(parent) = parent else { return refuse("it covers entries that are not on its path") };
         for end in [&from, &to] {
@@ -298,7 +306,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
         }
         let cover = Cover::new(from.depth, to.depth);
         let earlier = node::compactions(self, parent)?;
-        if earlier.iter().filter_map(|node| node.covers.as_ref()).any(|other| cover.cuts(other)) {
+        if earlier.iter().filter_map(|node| node.covers.as_ref()).any(|other| cover.overlaps_partially(other)) {
             return refuse("it partly overlaps an earlier compaction on its path");
         }
         Ok(cover)
@@ -314,9 +322,9 @@ fn next_number(parent: Option<&Node>) -> Result<u64> {
 /// The marks of stored entries.
 ///
 /// The second field is the first sequence number of the commit. Entries from there on have no stored marks yet.
-struct Stored<'a, V: ?Sized>(&'a V, u64);
+struct StoredMarks<'a, V: ?Sized>(&'a V, u64);
 
-impl<V: LogView + ?Sized> MarkSource for Stored<'_, V> {
+impl<V: LogView + ?Sized> MarkSource for StoredMarks<'_, V> {
     fn marks(&self, seq: u64) -> Result<Marks> {
         if seq < self.1 { self.0.marks(seq) } else { Ok(Marks::default()) }
     }

@@ -10,7 +10,7 @@ mod store;
 mod view;
 
 pub use self::{
-    plan::{CommitChange, Plan, Planned, Setting, plan},
+    plan::{CommitChange, DecisionContext, Plan, PlannedEntry, plan},
     record::{Commit, KeyRecord, Receipt, StateChange, StateOp, ThreadState},
     shape::check,
     state::StateWrite,

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-pub use super::entries::Planned;
-use super::{Commit, KeyRecord, Receipt, StateWrite, digest, entries::Log, shape, state, view::CommitView};
+pub use super::entries::PlannedEntry;
+use super::{Commit, KeyRecord, Receipt, StateWrite, digest, entries::LogDraft, shape, state, view::CommitView};
 use crate::{
     codec::{Codec, Extra},
     error::{Detail, Error, Result},
-    event::{self, AppendEvents, Appending, EventChange, EventPlan, EventRef, Scope},
+    event::{self, AppendEvents, AppendOptions, EventChange, EventPlan, EventRef, Scope},
     id::{IdSource, RunId},
     limits::{Limits, check_limit, length},
-    log::{Marks, NewEntry, spent},
+    log::{Marks, NewEntry, spent_tokens},
     mailbox::{self, MailboxPlan},
     outbox::{self, NewOutboxRow, OutboxPlan},
     pending::{self, QueueWrite},
@@ -23,7 +23,7 @@ use crate::{
 /// The time, the limits and the source of ids that a plan is made with.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
-pub struct Setting<'a> {
+pub struct DecisionContext<'a> {
     /// Store time, read inside of the atomic step (PR-22).
     pub now: Timestamp,
     /// The limits of the store.
@@ -32,7 +32,7 @@ pub struct Setting<'a> {
     pub ids: &'a dyn IdSource,
 }
 
-impl<'a> Setting<'a> {
+impl<'a> DecisionContext<'a> {
     /// Creates the setting of a plan.
     #[must_use]
     pub fn new(now: Timestamp, limits: &'a Limits, ids: &'a dyn IdSource) -> Self {
@@ -60,7 +60,7 @@ pub struct Plan {
     /// The record of the thread's id after the commit.
     pub id: IdRecord,
     /// Entries to append.
-    pub entries: Vec<Planned>,
+    pub entries: Vec<PlannedEntry>,
     /// The changed marks, by sequence number.
     pub marks: BTreeMap<u64, Marks>,
     /// The runs after the commit. The run that the commit names is the last.
@@ -87,7 +87,7 @@ pub struct Plan {
 ///
 /// # Errors
 /// The errors of [`CommitCoordinator::commit`](super::CommitCoordinator::commit); any error of the view.
-pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting<'_>) -> Result<CommitChange> {
+pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: DecisionContext<'_>) -> Result<CommitChange> {
     let limits = setting.limits;
     shape::check(commit, limits)?;
     let stored = view.thread()?;
@@ -95,10 +95,10 @@ pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting
     if stored.is_none() && id.deleted_at.is_some() && commit.expect != Expect::Absent {
         return Err(Error::not_found("thread", &commit.thread));
     }
-    if let Some(receipt) = repeated(view, commit)? {
+    if let Some(receipt) = receipt_of_repeat(view, commit)? {
         return Ok(CommitChange::Repeat(Box::new(receipt)));
     }
-    let mailbox = judge_claim(view, commit, setting)?;
+    let mailbox = check_claim_and_plan_settlement(view, commit, setting)?;
     id.check_fence(commit.fence.as_ref())?;
     commit.expect.check("version", stored.as_ref().map(|stored| stored.thread.version))?;
     let now = stored.as_ref().map_or(setting.now, |stored| setting.now.max(stored.last_time));
@@ -106,24 +106,26 @@ pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting
         return Err(Error::invalid("at", "it is after the store's time"));
     }
     // A commit that contains nothing but a fence records its claim for the thread id, and creates no thread (CM-32).
-    let creates = stored.is_none() && !shape::is_bare(commit);
+    let creates = stored.is_none() && !shape::has_no_content(commit);
     let thread = match stored {
         Some(stored) => Some(stored),
-        None if creates => Some(make(view, commit, &id, (limits, now))?),
+        None if creates => Some(create_thread(view, commit, &id, (limits, now))?),
         None => None,
     };
     match thread {
-        Some(thread) => write(view, commit, Setting { now, ..setting }, Start { thread, creates, id, mailbox }),
-        None => Ok(CommitChange::Write(Box::new(Plan { mailbox, ..remember(view, commit, id, now) }))),
+        Some(thread) => {
+            plan_writes(view, commit, DecisionContext { now, ..setting }, ThreadBefore { thread, creates, id, mailbox })
+        }
+        None => Ok(CommitChange::Write(Box::new(Plan { mailbox, ..plan_without_thread(view, commit, id, now) }))),
     }
 }
 
 /// Refuses a commit under a claim that is lost or stale (CM-31), and plans the settlement if the commit has one
 /// (CM-33).
-fn judge_claim(
+fn check_claim_and_plan_settlement(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<Option<Box<MailboxPlan>>> {
     let Some(fence) = &commit.fence else { return Ok(None) };
     let claims = view.claims();
@@ -136,7 +138,7 @@ fn judge_claim(
 }
 
 /// Returns the receipt of an earlier commit with the key of this commit, if there is one (CM-10 to CM-12).
-fn repeated(view: &(impl CommitView + ?Sized), commit: &Commit) -> Result<Option<Receipt>> {
+fn receipt_of_repeat(view: &(impl CommitView + ?Sized), commit: &Commit) -> Result<Option<Receipt>> {
     let Some(key) = &commit.key else { return Ok(None) };
     let Some(record) = view.key(key)? else { return Ok(None) };
     if !digest::matches(commit, &record.digest) {
@@ -146,19 +148,19 @@ fn repeated(view: &(impl CommitView + ?Sized), commit: &Commit) -> Result<Option
     receipt.deduplicated = true;
     for event in &mut receipt.events {
         if let Some(stored) = view.event(&event.id)? {
-            *event = EventRef::from(&event::seal(&stored, view.sealer()));
+            *event = EventRef::from(&event::event_with_cursors(&stored, view.sealer()));
         }
     }
     Ok(Some(receipt))
 }
 
-fn make(
+fn create_thread(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
     id: &IdRecord,
-    judge: (&Limits, Timestamp),
+    limits_and_time: (&Limits, Timestamp),
 ) -> Result<StoredThread> {
-    let (limits, now) = judge;
+    let (limits, now) = limits_and_time;
     let fields = commit.create.clone().unwrap_or_default();
     if let Some(parent) = &fields.parent_thread_id {
         let found = if view.thread_exists(parent)? { vec![parent.clone()] } else { Vec::new() };
@@ -170,7 +172,7 @@ fn make(
 
 /// Returns the plan of a commit that contains nothing but a fence, for an id without a thread. The plan records the
 /// claim (CM-32).
-fn remember(view: &(impl CommitView + ?Sized), commit: &Commit, id: IdRecord, now: Timestamp) -> Plan {
+fn plan_without_thread(view: &(impl CommitView + ?Sized), commit: &Commit, id: IdRecord, now: Timestamp) -> Plan {
     let version = Version::new(0, id.generation, view.incarnation());
     let receipt = Receipt {
         thread: commit.thread.clone(),
@@ -205,20 +207,20 @@ fn remember(view: &(impl CommitView + ?Sized), commit: &Commit, id: IdRecord, no
 }
 
 /// The thread before the commit is applied to it, and what has been decided so far.
-struct Start {
+struct ThreadBefore {
     thread: StoredThread,
     creates: bool,
     id: IdRecord,
     mailbox: Option<Box<MailboxPlan>>,
 }
 
-fn write(
+fn plan_writes(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
-    setting: Setting<'_>,
-    start: Start,
+    setting: DecisionContext<'_>,
+    start: ThreadBefore,
 ) -> Result<CommitChange> {
-    let Start { mut thread, creates, mut id, mailbox } = start;
+    let ThreadBefore { mut thread, creates, mut id, mailbox } = start;
     let limits = setting.limits;
     let at = commit.at.unwrap_or(setting.now);
     if let Some(change) = &commit.state {
@@ -226,11 +228,11 @@ fn write(
     }
     let run = plan_run(view, commit, &thread, setting)?;
     let has_queue = thread.queue.count > 0;
-    let (inputs, queue) = pending::take(view, &mut thread, &commit.consume)?;
+    let (inputs, queue) = pending::consume(view, &mut thread, &commit.consume)?;
     if has_queue {
-        check_unused(view, &commit.entries)?;
+        check_ids_not_pending(view, &commit.entries)?;
     }
-    let mut log = Log::new(view, &thread)?;
+    let mut log = LogDraft::new(view, &thread)?;
     for (part, drafts) in [("consume", &inputs), ("entries", &commit.entries)] {
         for (index, draft) in drafts.iter().enumerate() {
             log.append(&mut thread, draft, setting.ids, (limits, at))
@@ -238,9 +240,9 @@ fn write(
         }
     }
     let (entries, marks) = log.into_parts();
-    let runs = spend(view, commit, &entries, run)?;
+    let runs = add_spent_tokens(view, commit, &entries, run)?;
     let events = plan_events(view, commit, &runs, setting)?;
-    let (outbox, outbox_ids) = outbox::write(view, &commit.outbox, &commit.thread, setting)?;
+    let (outbox, outbox_ids) = outbox::plan_rows(view, &commit.outbox, &commit.thread, setting)?;
     let state = match &commit.state {
         Some(change) => state::plan(view, &mut thread, change, limits)?,
         None => StateWrite::default(),
@@ -264,8 +266,8 @@ fn write(
     receipt.outbox = outbox_ids;
     let key = commit.key.clone().map(|key| KeyRecord {
         key,
-        digest: digest::current(commit),
-        receipt: Receipt { events: receipt.events.iter().map(EventRef::unsealed).collect(), ..receipt.clone() },
+        digest: digest::current_digest(commit),
+        receipt: Receipt { events: receipt.events.iter().map(EventRef::without_cursors).collect(), ..receipt.clone() },
         extra: Extra::default(),
     });
     let events = events.and_then(|events| events.plan);
@@ -279,7 +281,7 @@ fn plan_events(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
     written: &[Run],
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<Option<EventChange>> {
     let Some(request) = &commit.events else { return Ok(None) };
     for (index, draft) in request.drafts.iter().enumerate() {
@@ -294,11 +296,13 @@ fn plan_events(
         }
     }
     let part = |e: Error| if e.part().is_some() { e } else { e.in_part("events") };
-    event::append(view, request, setting, Appending { at: commit.at, ..Appending::default() }).map(Some).map_err(part)
+    event::append(view, request, setting, AppendOptions { at: commit.at, ..AppendOptions::default() })
+        .map(Some)
+        .map_err(part)
 }
 
 /// Refuses new entries that have the id of a pending input (EN-16), even if the commit consumes that input.
-fn check_unused(view: &(impl CommitView + ?Sized), entries: &[NewEntry]) -> Result<()> {
+fn check_ids_not_pending(view: &(impl CommitView + ?Sized), entries: &[NewEntry]) -> Result<()> {
     for (index, id) in entries.iter().enumerate().filter_map(|(index, draft)| Some((index, draft.id.as_ref()?))) {
         if view.pending(id)?.is_some() {
             return Err(Error::already_exists("entry", id).in_part(format!("entries[{index}]")));
@@ -307,7 +311,7 @@ fn check_unused(view: &(impl CommitView + ?Sized), entries: &[NewEntry]) -> Resu
     Ok(())
 }
 
-fn receipt(thread: &StoredThread, entries: &[Planned], run: Option<&Run>) -> Receipt {
+fn receipt(thread: &StoredThread, entries: &[PlannedEntry], run: Option<&Run>) -> Receipt {
     let record = &thread.thread;
     Receipt {
         thread: record.id.clone(),
@@ -331,7 +335,7 @@ fn plan_run(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
     thread: &StoredThread,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<Option<Run>> {
     let Some(change) = &commit.run else { return Ok(None) };
     let stored = view.run(&change.id)?;
@@ -350,10 +354,10 @@ fn plan_run(
 /// Adds the tokens that the entries spent to the sums of the runs that the entries name (EN-26).
 ///
 /// Returns the changed runs. The run of the commit is the last of them.
-fn spend(
+fn add_spent_tokens(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
-    entries: &[Planned],
+    entries: &[PlannedEntry],
     run: Option<Run>,
 ) -> Result<Vec<Run>> {
     let mut written = run;
@@ -361,7 +365,7 @@ fn spend(
     // The entries of consumed inputs come first. They belong to no run.
     for (index, planned) in entries.iter().skip(commit.consume.len()).enumerate() {
         let Some(id) = &planned.entry.run else { continue };
-        let tokens = spent(&planned.entry);
+        let tokens = spent_tokens(&planned.entry);
         if let Some(run) = written.as_mut().filter(|run| run.id == *id) {
             run.spent = tokens.map_or_else(|| run.spent.clone(), |tokens| run.spent.plus(tokens));
             continue;

@@ -2,7 +2,7 @@
 
 use crate::{
     claim::Fence,
-    codec::{Codec, DecodeError, Extra, Fields, Object, record, serde_by_codec},
+    codec::{Codec, DecodeError, Extra, Fields, ObjectWriter, record, serde_by_codec},
     event::{AppendEvents, EventRef},
     id::{CommitKey, EntryId, OutboxId, ThreadId},
     json::Json,
@@ -289,7 +289,7 @@ pub struct Receipt {
 /// A version is written as number, generation and, unless it is 0, incarnation.
 impl Codec for Receipt {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         object
             .field("thread", &self.thread)
             .field("version", &self.version.number())

@@ -21,7 +21,7 @@ use crate::{
 /// `Invalid` and `LimitExceeded`.
 pub fn check(commit: &Commit, limits: &Limits) -> Result<()> {
     let has_entries = !commit.entries.is_empty() || !commit.consume.is_empty();
-    if is_bare(commit) && commit.fence.is_none() {
+    if has_no_content(commit) && commit.fence.is_none() {
         return Err(Error::invalid("commit", "it is empty"));
     }
     if has_entries && commit.expect == Expect::Any && commit.key.is_none() {
@@ -46,7 +46,7 @@ pub fn check(commit: &Commit, limits: &Limits) -> Result<()> {
             return Err(Error::already_exists("entry", id).in_part(part()));
         }
         check_entry(entry, limits).map_err(|e| e.in_part(part()))?;
-        least += entry.body.least_bytes();
+        least += entry.body.min_encoded_bytes();
     }
     check_limit("commit bytes", least, limits.commit_bytes)?;
     if let Some(events) = &commit.events {
@@ -66,11 +66,11 @@ pub fn check(commit: &Commit, limits: &Limits) -> Result<()> {
 }
 
 /// Returns whether a commit contains nothing to write besides a claim and its settlement.
-pub(super) fn is_bare(commit: &Commit) -> bool {
+pub(super) fn has_no_content(commit: &Commit) -> bool {
     let has_entries = !commit.entries.is_empty() || !commit.consume.is_empty();
     let changes_state = commit.state.as_ref().is_some_and(|change| !change.is_empty());
-    let has_around = commit.events.is_some() || !commit.outbox.is_empty();
-    !has_entries && !changes_state && !has_around && commit.run.is_none() && commit.create.is_none()
+    let has_events_or_rows = commit.events.is_some() || !commit.outbox.is_empty();
+    !has_entries && !changes_state && !has_events_or_rows && commit.run.is_none() && commit.create.is_none()
 }
 
 /// Checks the events of a commit.
@@ -96,7 +96,7 @@ fn check_entry(entry: &NewEntry, limits: &Limits) -> Result<()> {
         Some(text) => check_limit("label bytes", length(text.len()), limits.text_bytes),
         None => Ok(()),
     };
-    check_limit("record bytes", entry.body.least_bytes(), limits.record_bytes)?;
+    check_limit("record bytes", entry.body.min_encoded_bytes(), limits.record_bytes)?;
     check_body(&entry.body)?;
     match &entry.body {
         NewBody::Decision(_) => Err(Error::invalid("entry", "a decision can only be added as pending input")),

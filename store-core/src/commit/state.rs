@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{StateChange, StateOp, view::CommitView};
 use crate::{
-    codec::{Codec, Fields, Object},
+    codec::{Codec, Fields, ObjectWriter},
     error::{Error, Quoted, Result},
     json::Json,
     limits::{Limits, check_limit, length},
@@ -121,7 +121,7 @@ fn merge(stored: Option<&Json>, new: &Json) -> Result<Json> {
         }
     }
     let mut text = String::new();
-    let mut object = Object::open(&mut text);
+    let mut object = ObjectWriter::open(&mut text);
     for name in order {
         if let Some(value) = values.get(&name) {
             object.field(&name, &Json::read(value).map_err(invalid)?);

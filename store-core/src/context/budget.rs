@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Budget,
-    draft::{Draft, Part},
+    draft::{Draft, DraftKind},
 };
 use crate::{
     id::EntryId,
@@ -16,7 +16,7 @@ use crate::{
 ///
 /// A turn begins with user messages and ends before the next ones, so that no call is separated from its result. An
 /// earlier summary is a turn of its own.
-pub(super) fn fit(drafts: Vec<Draft>, budget: Option<&Budget>) -> (Vec<Draft>, Vec<EntryId>) {
+pub(super) fn drop_oldest_turns(drafts: Vec<Draft>, budget: Option<&Budget>) -> (Vec<Draft>, Vec<EntryId>) {
     let Some(budget) = budget else { return (drafts, Vec::new()) };
     let turns = turns(&drafts);
     let (mut sizes, mut rest) = (BTreeMap::new(), 0_u64);
@@ -68,7 +68,7 @@ impl Budget {
 
 /// Returns the turn of each message, counted from 1, or none for a message that always stays.
 fn turns(drafts: &[Draft]) -> Vec<Option<usize>> {
-    let last_summary = drafts.iter().rfind(|draft| draft.part == Part::Summary).map(|draft| &draft.entry);
+    let last_summary = drafts.iter().rfind(|draft| draft.part == DraftKind::Summary).map(|draft| &draft.entry);
     let mut turns = Vec::with_capacity(drafts.len());
     let mut begun = 0;
     let mut before: Option<&Draft> = None;
@@ -80,7 +80,7 @@ fn turns(drafts: &[Draft]) -> Vec<Option<usize>> {
             Role::User | Role::Assistant => {
                 begun += usize::from(before.is_none_or(|before| begins_turn(before, draft)));
                 before = Some(draft);
-                let stays = draft.part == Part::Summary && last_summary == Some(&draft.entry);
+                let stays = draft.part == DraftKind::Summary && last_summary == Some(&draft.entry);
                 (!stays).then_some(begun)
             }
         };
@@ -91,7 +91,7 @@ fn turns(drafts: &[Draft]) -> Vec<Option<usize>> {
 
 /// Returns whether a turn begins between two messages. The messages of one summary stay together.
 fn begins_turn(before: &Draft, draft: &Draft) -> bool {
-    let summary = |draft: &Draft| (draft.part == Part::Summary).then(|| draft.entry.clone());
+    let summary = |draft: &Draft| (draft.part == DraftKind::Summary).then(|| draft.entry.clone());
     let asks_again = draft.role() == Role::User && before.role() != Role::User;
-    summary(before) != summary(draft) || (draft.part != Part::Summary && asks_again)
+    summary(before) != summary(draft) || (draft.part != DraftKind::Summary && asks_again)
 }

@@ -19,11 +19,11 @@ use crate::log::{Entry, Origin};
 pub fn build(parts: Vec<(Piece, Arc<Entry>)>, request: &ContextRequest) -> Context {
     let mut repairs = Vec::new();
     let origin = origin(&parts);
-    let drafts = parts.into_iter().flat_map(|(piece, entry)| draft::drafts(piece, entry)).collect();
+    let drafts = parts.into_iter().flat_map(|(piece, entry)| draft::drafts_of_piece(piece, entry)).collect();
     let drafts = merge::merge(drafts, &mut repairs);
     let drafts = pair::pair(drafts, request.open_calls, &mut repairs);
     let drafts = drop_empty(drafts, &mut repairs);
-    let (drafts, left_out) = budget::fit(drafts, request.budget.as_ref());
+    let (drafts, left_out) = budget::drop_oldest_turns(drafts, request.budget.as_ref());
     Context { messages: drafts.into_iter().map(ContextMessage::from).collect(), repairs, left_out, origin }
 }
 

@@ -19,14 +19,14 @@ pub(super) struct Draft {
     /// Entries that were merged into the message (CX-17).
     pub(super) merged: Vec<EntryId>,
     /// The kind of the message.
-    pub(super) part: Part,
+    pub(super) part: DraftKind,
     /// The message so far.
     pub(super) message: Message,
 }
 
 /// The kind of a message of a context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum DraftKind {
     /// A message of the log.
     Logged,
     /// A summary, or one of the messages that replace it.
@@ -36,7 +36,7 @@ pub(super) enum Part {
 }
 
 impl Draft {
-    pub(super) const fn new(entry: EntryId, part: Part, message: Message) -> Self {
+    pub(super) const fn new(entry: EntryId, part: DraftKind, message: Message) -> Self {
         Self { entry, merged: Vec::new(), part, message }
     }
 
@@ -47,16 +47,16 @@ impl Draft {
 
 impl From<Draft> for ContextMessage {
     fn from(draft: Draft) -> Self {
-        Self::new(draft.entry, draft.part != Part::Logged, draft.message)
+        Self::new(draft.entry, draft.part != DraftKind::Logged, draft.message)
     }
 }
 
 /// Returns the messages of a piece of a path. There are none if the piece contains nothing for a model (CX-2).
-pub(super) fn drafts(piece: Piece, entry: Arc<Entry>) -> Vec<Draft> {
+pub(super) fn drafts_of_piece(piece: Piece, entry: Arc<Entry>) -> Vec<Draft> {
     let Entry { id, body, .. } = Arc::unwrap_or_clone(entry);
     let (part, messages) = match (piece, Arc::unwrap_or_clone(body)) {
-        (Piece::Entry(_), Body::Message(message)) => (Part::Logged, vec![message]),
-        (Piece::Summary(_), Body::Compaction(compaction)) => (Part::Summary, summary(compaction)),
+        (Piece::Entry(_), Body::Message(message)) => (DraftKind::Logged, vec![message]),
+        (Piece::Summary(_), Body::Compaction(compaction)) => (DraftKind::Summary, summary(compaction)),
         _ => return Vec::new(),
     };
     let sent = messages.into_iter().filter(|message| message.visibility != Visibility::Aside);

@@ -2,7 +2,7 @@
 
 use super::{
     Repair, RepairKind,
-    draft::{Draft, Part},
+    draft::{Draft, DraftKind},
 };
 use crate::log::{BlockKind, Message, Role};
 
@@ -12,23 +12,23 @@ pub(super) fn merge(drafts: Vec<Draft>, repairs: &mut Vec<Repair>) -> Vec<Draft>
     let mut out: Vec<Draft> = Vec::with_capacity(drafts.len());
     let mut open: Option<usize> = None;
     for draft in drafts {
-        let first = open.and_then(|at| out.get_mut(at)).filter(|first| is_same(first, &draft));
+        let first = open.and_then(|at| out.get_mut(at)).filter(|first| continues_message(first, &draft));
         if let Some(first) = first {
             repairs.push(Repair::new(draft.entry.clone(), RepairKind::MessagesMerged, None));
             first.merged.push(draft.entry);
-            absorb(&mut first.message, draft.message);
+            append_content(&mut first.message, draft.message);
             continue;
         }
         if draft.role() != Role::Tool {
-            open = (draft.part == Part::Logged && draft.role() == Role::Assistant).then_some(out.len());
+            open = (draft.part == DraftKind::Logged && draft.role() == Role::Assistant).then_some(out.len());
         }
         out.push(draft);
     }
     out
 }
 
-fn is_same(first: &Draft, next: &Draft) -> bool {
-    let mergeable = next.part == Part::Logged && next.role() == Role::Assistant;
+fn continues_message(first: &Draft, next: &Draft) -> bool {
+    let mergeable = next.part == DraftKind::Logged && next.role() == Role::Assistant;
     mergeable && message_id(&first.message).is_some() && message_id(&first.message) == message_id(&next.message)
 }
 
@@ -43,7 +43,7 @@ fn message_id(message: &Message) -> Option<(Option<&str>, &str)> {
 ///
 /// Usage, stop and metadata are about the whole message, so the last value counts. A call that `first` already has is
 /// the same call written twice, and is not added.
-fn absorb(first: &mut Message, next: Message) {
+fn append_content(first: &mut Message, next: Message) {
     for block in next.blocks {
         let is_known = match &block.kind {
             BlockKind::ToolUse(call) => has_call(first, &call.id),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     OpenCalls, Repair, RepairKind,
-    draft::{Draft, Part},
+    draft::{Draft, DraftKind},
 };
 use crate::log::{Block, BlockKind, Message, Role, ToolResult};
 
@@ -13,27 +13,27 @@ pub const NO_RESULT: &str = "no result was recorded";
 
 /// Puts results directly after their calls, and treats calls without a result as `open_calls` says.
 pub(super) fn pair(drafts: Vec<Draft>, open_calls: OpenCalls, repairs: &mut Vec<Repair>) -> Vec<Draft> {
-    let mut matched = Matched::of(calls_with_results(&drafts, repairs));
-    let (spoken, mut sources) = part(drafts);
+    let mut call_results = CallResults::of(calls_with_results(&drafts, repairs));
+    let (other_messages, mut tool_messages) = separate_tool_messages(drafts);
     let mut out = Vec::new();
-    for (at, mut draft) in spoken {
-        let open = matched.open.remove(&at).unwrap_or_default();
-        let made = treat_open(&mut draft, open.into_values().collect(), open_calls, repairs);
+    for (at, mut draft) in other_messages {
+        let open = call_results.open.remove(&at).unwrap_or_default();
+        let synthetic_results = handle_open_calls(&mut draft, open.into_values().collect(), open_calls, repairs);
         out.push(draft);
-        for (tool, wanted) in matched.answers.remove(&at).unwrap_or_default() {
-            out.extend(sources.get_mut(&tool).map(|source| source.take(at, &wanted, repairs)));
+        for (tool, wanted) in call_results.answers.remove(&at).unwrap_or_default() {
+            out.extend(tool_messages.get_mut(&tool).map(|tool_message| tool_message.take(at, &wanted, repairs)));
         }
-        out.extend(made);
+        out.extend(synthetic_results);
     }
-    for source in sources.into_values().filter(|source| !source.is_used) {
-        repairs.push(Repair::new(source.shell.entry, RepairKind::EmptyMessageDropped, None));
+    for tool_message in tool_messages.into_values().filter(|tool_message| !tool_message.is_used) {
+        repairs.push(Repair::new(tool_message.draft.entry, RepairKind::EmptyMessageDropped, None));
     }
     out
 }
 
-/// A call and its last result. `place` and `result` are each the index of a message and the index of a block in it.
+/// A call and its last result. `position` and `result` are each the index of a message and the index of a block in it.
 struct Call {
-    place: (usize, usize),
+    position: (usize, usize),
     result: Option<(usize, usize)>,
 }
 
@@ -44,17 +44,17 @@ struct Call {
 fn calls_with_results(drafts: &[Draft], repairs: &mut Vec<Repair>) -> BTreeMap<String, Vec<Call>> {
     let mut calls: BTreeMap<String, Vec<Call>> = BTreeMap::new();
     for (at, draft) in drafts.iter().enumerate() {
-        for (block, kind) in kinds(&draft.message) {
+        for (block, kind) in block_kinds(&draft.message) {
             if let BlockKind::ToolUse(call) = kind {
-                calls.entry(call.id.clone()).or_default().push(Call { place: (at, block), result: None });
+                calls.entry(call.id.clone()).or_default().push(Call { position: (at, block), result: None });
             }
         }
     }
     for (at, draft) in drafts.iter().enumerate() {
-        for (block, kind) in kinds(&draft.message) {
+        for (block, kind) in block_kinds(&draft.message) {
             let BlockKind::ToolResult(result) = kind else { continue };
             let id = &result.tool_use_id;
-            let left_out = match calls.get_mut(id).and_then(|same| owner(same, at)) {
+            let left_out = match calls.get_mut(id).and_then(|same| answered_call(same, at)) {
                 None => Some((RepairKind::OrphanResultDropped, draft)),
                 Some(call) => {
                     let earlier = call.result.replace((at, block));
@@ -70,19 +70,19 @@ fn calls_with_results(drafts: &[Draft], repairs: &mut Vec<Repair>) -> BTreeMap<S
     calls
 }
 
-fn kinds(message: &Message) -> impl Iterator<Item = (usize, &BlockKind)> {
+fn block_kinds(message: &Message) -> impl Iterator<Item = (usize, &BlockKind)> {
     message.blocks.iter().map(|block| &block.kind).enumerate()
 }
 
 /// Returns the call that a result in message `at` answers.
-fn owner(same: &mut [Call], at: usize) -> Option<&mut Call> {
-    let before = same.partition_point(|call| call.place.0 < at);
+fn answered_call(same: &mut [Call], at: usize) -> Option<&mut Call> {
+    let before = same.partition_point(|call| call.position.0 < at);
     same.get_mut(before.saturating_sub(1))
 }
 
 /// The results that have to follow each message with calls.
 #[derive(Default)]
-struct Matched {
+struct CallResults {
     /// For each message with calls: the tool messages with results for it, and the indexes of the blocks with these
     /// results.
     answers: BTreeMap<usize, BTreeMap<usize, BTreeSet<usize>>>,
@@ -90,28 +90,28 @@ struct Matched {
     open: BTreeMap<usize, BTreeMap<usize, String>>,
 }
 
-impl Matched {
+impl CallResults {
     fn of(calls: BTreeMap<String, Vec<Call>>) -> Self {
-        let mut matched = Self::default();
+        let mut call_results = Self::default();
         for (id, call) in calls.into_iter().flat_map(|(id, same)| same.into_iter().map(move |call| (id.clone(), call)))
         {
-            let (at, block) = call.place;
+            let (at, block) = call.position;
             match call.result {
                 Some((tool, block)) => {
-                    matched.answers.entry(at).or_default().entry(tool).or_default().insert(block);
+                    call_results.answers.entry(at).or_default().entry(tool).or_default().insert(block);
                 }
                 None => {
-                    matched.open.entry(at).or_default().insert(block, id);
+                    call_results.open.entry(at).or_default().insert(block, id);
                 }
             }
         }
-        matched
+        call_results
     }
 }
 
 /// Leaves the `open` calls of a message as they are, removes them, or returns a message with synthetic results for
 /// them.
-fn treat_open(draft: &mut Draft, open: Vec<String>, how: OpenCalls, repairs: &mut Vec<Repair>) -> Option<Draft> {
+fn handle_open_calls(draft: &mut Draft, open: Vec<String>, how: OpenCalls, repairs: &mut Vec<Repair>) -> Option<Draft> {
     if open.is_empty() || how == OpenCalls::Keep {
         return None;
     }
@@ -124,58 +124,58 @@ fn treat_open(draft: &mut Draft, open: Vec<String>, how: OpenCalls, repairs: &mu
             .retain(|block| !matches!(&block.kind, BlockKind::ToolUse(call) if open.contains(&call.id)));
         return None;
     }
-    let message = Message::new(Role::Tool, open.into_iter().map(failed).collect());
-    Some(Draft::new(draft.entry.clone(), Part::Answer, message))
+    let message = Message::new(Role::Tool, open.into_iter().map(synthetic_result).collect());
+    Some(Draft::new(draft.entry.clone(), DraftKind::Answer, message))
 }
 
 /// Returns the synthetic result of a call.
-fn failed(id: String) -> Block {
+fn synthetic_result(id: String) -> Block {
     let mut result = ToolResult::new(id, vec![Block::text(NO_RESULT)]);
     result.is_error = Some(true);
     Block::new(BlockKind::ToolResult(result))
 }
 
 /// A tool message, from which results are moved to their calls.
-struct Source {
-    shell: Draft,
+struct ToolMessage {
+    draft: Draft,
     blocks: Vec<Option<Block>>,
     /// The index of the last message before this one that is not a tool message.
-    behind: Option<usize>,
+    preceding: Option<usize>,
     is_used: bool,
 }
 
 /// Separates tool messages from all others. Both are returned with their indexes.
-fn part(drafts: Vec<Draft>) -> (Vec<(usize, Draft)>, BTreeMap<usize, Source>) {
-    let (mut spoken, mut sources) = (Vec::new(), BTreeMap::new());
-    let mut behind = None;
-    for (at, mut shell) in drafts.into_iter().enumerate() {
-        if shell.role() == Role::Tool {
-            let blocks = std::mem::take(&mut shell.message.blocks).into_iter().map(Some).collect();
-            sources.insert(at, Source { shell, blocks, behind, is_used: false });
+fn separate_tool_messages(drafts: Vec<Draft>) -> (Vec<(usize, Draft)>, BTreeMap<usize, ToolMessage>) {
+    let (mut other_messages, mut tool_messages) = (Vec::new(), BTreeMap::new());
+    let mut preceding = None;
+    for (at, mut draft) in drafts.into_iter().enumerate() {
+        if draft.role() == Role::Tool {
+            let blocks = std::mem::take(&mut draft.message.blocks).into_iter().map(Some).collect();
+            tool_messages.insert(at, ToolMessage { draft, blocks, preceding, is_used: false });
         } else {
-            behind = Some(at);
-            spoken.push((at, shell));
+            preceding = Some(at);
+            other_messages.push((at, draft));
         }
     }
-    (spoken, sources)
+    (other_messages, tool_messages)
 }
 
-impl Source {
+impl ToolMessage {
     /// Returns a tool message with the `wanted` results for the calls in message `call`. Blocks that are not results
     /// are added to the first message that is taken.
     fn take(&mut self, call: usize, wanted: &BTreeSet<usize>, repairs: &mut Vec<Repair>) -> Draft {
-        let mut draft = self.shell.clone();
+        let mut draft = self.draft.clone();
         for (at, slot) in self.blocks.iter_mut().enumerate() {
             let result_of = slot.as_ref().and_then(|block| match &block.kind {
                 BlockKind::ToolResult(result) => Some(result.tool_use_id.clone()),
                 _ => None,
             });
-            let comes = if result_of.is_some() { wanted.contains(&at) } else { !self.is_used };
-            if !comes {
+            let is_included = if result_of.is_some() { wanted.contains(&at) } else { !self.is_used };
+            if !is_included {
                 continue;
             }
             draft.message.blocks.extend(slot.take());
-            if result_of.is_some() && self.behind != Some(call) {
+            if result_of.is_some() && self.preceding != Some(call) {
                 repairs.push(Repair::new(draft.entry.clone(), RepairKind::ResultMoved, result_of));
             }
         }

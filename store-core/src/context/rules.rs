@@ -90,9 +90,9 @@ fn visible(compactions: &[Node]) -> Vec<VisibleCompaction> {
     let mut covered_to = 0;
     let mut visible: Vec<_> = by_start.into_values().collect();
     visible.retain(|shown| {
-        let stands = shown.from > covered_to;
+        let is_outermost = shown.from > covered_to;
         covered_to = covered_to.max(shown.to);
-        stands
+        is_outermost
     });
     visible
 }

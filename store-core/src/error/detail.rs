@@ -55,9 +55,9 @@ impl fmt::Display for MaybeVersion<'_> {
     }
 }
 
-struct MaybeKey<'a>(&'a Option<CommitKey>);
+struct RepeatAdvice<'a>(&'a Option<CommitKey>);
 
-impl fmt::Display for MaybeKey<'_> {
+impl fmt::Display for RepeatAdvice<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(key) => write!(f, "repeat it with its key {}", Quoted(key.as_str())),
@@ -115,9 +115,9 @@ impl SchemaMend {
 }
 
 /// Formats the message for an id or a key that is in use.
-struct Taken<'a>(&'a Subject, &'a Option<String>);
+struct AlreadyExistsMessage<'a>(&'a Subject, &'a Option<String>);
 
-impl fmt::Display for Taken<'_> {
+impl fmt::Display for AlreadyExistsMessage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.1 {
             Some(key) => write!(f, "key {} is already used by {}", Quoted(key), self.0),
@@ -137,7 +137,7 @@ pub enum Detail {
     LimitExceeded { limit: &'static str, max: u64, actual: u64 },
     #[error("{what} does not exist")]
     NotFound { what: Subject },
-    #[error("{}", Taken(what, key))]
+    #[error("{}", AlreadyExistsMessage(what, key))]
     AlreadyExists { what: Subject, key: Option<String> },
     #[error("{what} was expected to be {}, found {}", MaybeVersion(expected), MaybeVersion(actual))]
     Conflict { what: &'static str, expected: Option<Version>, actual: Option<Version> },
@@ -163,7 +163,7 @@ pub enum Detail {
     Unavailable { reason: String, cause: Cause },
     #[error("the store is closed")]
     Closed,
-    #[error("the commit may or may not have been applied; {}", MaybeKey(key))]
+    #[error("the commit may or may not have been applied; {}", RepeatAdvice(key))]
     CommitUnknown { key: Option<CommitKey> },
     #[error("no space left on the device")]
     StorageFull,
@@ -206,51 +206,53 @@ impl Detail {
     }
 
     /// Writes the fields of the kind into the JSON document of the error.
-    pub(super) fn fields<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+    pub(super) fn write_fields<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         match self {
-            Self::Invalid { what, reason } => two(map, ("what", what), ("reason", reason)),
+            Self::Invalid { what, reason } => write_two_fields(map, ("what", what), ("reason", reason)),
             Self::LimitExceeded { limit, max, actual } => {
                 map.serialize_entry("limit", limit)?;
-                two(map, ("max", max), ("actual", actual))
+                write_two_fields(map, ("max", max), ("actual", actual))
             }
             Self::NotFound { what } | Self::AlreadyExists { what, key: None } => {
-                two(map, ("what", &what.noun), ("id", &what.id))
+                write_two_fields(map, ("what", &what.noun), ("id", &what.id))
             }
             Self::AlreadyExists { what, key: Some(key) } => {
-                two(map, ("what", &what.noun), ("id", &what.id))?;
+                write_two_fields(map, ("what", &what.noun), ("id", &what.id))?;
                 map.serialize_entry("key", key)
             }
             Self::Conflict { what, expected, actual } => {
                 map.serialize_entry("what", what)?;
-                two(map, ("expected", expected), ("actual", actual))
+                write_two_fields(map, ("expected", expected), ("actual", actual))
             }
             Self::InvalidTransition { what, from, to } => {
-                two(map, ("what", &what.noun), ("id", &what.id))?;
-                two(map, ("from", from), ("to", to))
+                write_two_fields(map, ("what", &what.noun), ("id", &what.id))?;
+                write_two_fields(map, ("from", from), ("to", to))
             }
             Self::HasChildren { count } => map.serialize_entry("count", count),
             Self::IdempotencyMismatch { key } => map.serialize_entry("key", key),
             Self::AlreadyConsumed { id } => map.serialize_entry("id", id),
-            Self::ClaimLost { what, id } => two(map, ("what", what), ("id", id)),
-            Self::StaleEpoch { expected, actual } => two(map, ("expected", expected), ("actual", actual)),
+            Self::ClaimLost { what, id } => write_two_fields(map, ("what", what), ("id", id)),
+            Self::StaleEpoch { expected, actual } => write_two_fields(map, ("expected", expected), ("actual", actual)),
             Self::InvalidCursor { reason } => map.serialize_entry("reason", reason),
             Self::CursorExpired { floor } => map.serialize_entry("floor", floor),
             Self::Unsupported { operation } => map.serialize_entry("operation", operation),
-            Self::Unavailable { reason, cause } => two(map, ("reason", reason), ("cause", cause.name())),
+            Self::Unavailable { reason, cause } => write_two_fields(map, ("reason", reason), ("cause", cause.name())),
             Self::CommitUnknown { key } => map.serialize_entry("key", key),
-            Self::Poisoned { what, since } => two(map, ("what", what), ("since", since)),
+            Self::Poisoned { what, since } => write_two_fields(map, ("what", what), ("since", since)),
             Self::Corrupt { location } => map.serialize_entry("location", location),
             Self::SchemaMismatch { found, supported, mend } => {
-                two(map, ("found", found), ("supported", supported))?;
+                write_two_fields(map, ("found", found), ("supported", supported))?;
                 map.serialize_entry("mend", mend.name())
             }
-            Self::UnsafeDurability { setting, option } => two(map, ("setting", setting), ("option", option)),
+            Self::UnsafeDurability { setting, option } => {
+                write_two_fields(map, ("setting", setting), ("option", option))
+            }
             Self::Closed | Self::StorageFull => Ok(()),
         }
     }
 }
 
-fn two<M, A, B>(map: &mut M, first: (&str, &A), second: (&str, &B)) -> Result<(), M::Error>
+fn write_two_fields<M, A, B>(map: &mut M, first: (&str, &A), second: (&str, &B)) -> Result<(), M::Error>
 where
     M: SerializeMap,
     A: serde::Serialize + ?Sized,

@@ -226,7 +226,7 @@ impl Serialize for Error {
         if let Some(part) = &self.0.part {
             map.serialize_entry("part", part)?;
         }
-        self.0.detail.fields(&mut map)?;
+        self.0.detail.write_fields(&mut map)?;
         map.end()
     }
 }

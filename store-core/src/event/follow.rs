@@ -16,7 +16,7 @@ use crate::{
     error::{Error, Result},
     sync::{AtomicBool, AtomicU64, Mutex, MutexGuard},
     time::Timestamp,
-    waiting::Waiting,
+    waiters::Waiters,
 };
 
 /// The followers in one process, by the key that each of them follows. A follower is told when there was a change for
@@ -39,9 +39,9 @@ use crate::{
 /// # Ok::<(), store_core::Error>(())
 /// # }).expect("it waits for nothing").unwrap();
 /// ```
-pub struct Followers<K = Scope>(Mutex<Followed<K>>);
+pub struct Followers<K = Scope>(Mutex<FollowedKeys<K>>);
 
-struct Followed<K> {
+struct FollowedKeys<K> {
     signals: HashMap<K, Arc<Signal>>,
     /// When there are this many signals, those without followers are removed.
     sweep_at: usize,
@@ -52,7 +52,7 @@ struct Followed<K> {
 struct Signal {
     changes: AtomicU64,
     is_ended: AtomicBool,
-    waiting: Waiting,
+    waiting: Waiters,
 }
 
 impl Signal {
@@ -68,20 +68,20 @@ impl Signal {
 }
 
 impl<K: Hash + Eq + Clone> Followers<K> {
-    fn followed(&self) -> MutexGuard<'_, Followed<K>> {
+    fn followed(&self) -> MutexGuard<'_, FollowedKeys<K>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a follower of `key`. It is told of changes from now on, until it is ended.
     #[must_use]
-    pub fn follow(&self, key: &K) -> Changes {
-        let Followed { signals, sweep_at } = &mut *self.followed();
+    pub fn follow(&self, key: &K) -> ChangeFollower {
+        let FollowedKeys { signals, sweep_at } = &mut *self.followed();
         if signals.len() >= *sweep_at {
             signals.retain(|_, signal| Arc::strong_count(signal) > 1);
             *sweep_at = 2 * signals.len() + 16;
         }
         let signal = Arc::clone(signals.entry(key.clone()).or_default());
-        Changes { seen: signal.changes.load(Ordering::SeqCst), signal }
+        ChangeFollower { seen: signal.changes.load(Ordering::SeqCst), signal }
     }
 
     /// Tells the followers of these keys that there was a change.
@@ -116,7 +116,7 @@ impl<K: Hash + Eq + Clone> Followers<K> {
 
 impl<K> Default for Followers<K> {
     fn default() -> Self {
-        Self(Mutex::new(Followed { signals: HashMap::new(), sweep_at: 0 }))
+        Self(Mutex::new(FollowedKeys { signals: HashMap::new(), sweep_at: 0 }))
     }
 }
 
@@ -129,18 +129,18 @@ impl<K> fmt::Debug for Followers<K> {
 
 /// A follower of one key.
 #[derive(Debug)]
-pub struct Changes {
+pub struct ChangeFollower {
     signal: Arc<Signal>,
     seen: u64,
 }
 
-impl Changes {
+impl ChangeFollower {
     /// Waits for a change that this follower has not seen yet.
     ///
     /// # Errors
     /// `Closed` once the follower has been ended.
     pub async fn next(&mut self) -> Result<()> {
-        let place = self.signal.waiting.join(Timestamp::MAX);
+        let waiter = self.signal.waiting.register(Timestamp::MAX);
         loop {
             if self.signal.is_ended.load(Ordering::SeqCst) {
                 return Err(Error::closed());
@@ -149,13 +149,13 @@ impl Changes {
             if std::mem::replace(&mut self.seen, changes) != changes {
                 return Ok(());
             }
-            place.woken().await;
+            waiter.next_wake_up().await;
         }
     }
 
     /// Marks all changes so far as seen. This is called directly before events are read: changes during the read are
     /// then not missed.
-    fn see(&mut self) {
+    fn mark_seen(&mut self) {
         self.seen = self.signal.changes.load(Ordering::SeqCst);
     }
 }
@@ -170,13 +170,13 @@ pub trait EventSource: Send + 'static {
     ///
     /// # Errors
     /// `CursorExpired` if the next events were trimmed (EV-24); those of reading.
-    async fn take(&mut self, after: u64) -> Result<(u64, VecDeque<Event>)>;
+    async fn read_next(&mut self, after: u64) -> Result<(u64, VecDeque<Event>)>;
 
     /// Waits until there may be more events.
     ///
     /// # Errors
     /// `Closed` once the tenant or the store is closed.
-    async fn wait(&mut self, changes: &mut Changes) -> Result<()> {
+    async fn wait(&mut self, changes: &mut ChangeFollower) -> Result<()> {
         changes.next().await
     }
 }
@@ -184,34 +184,34 @@ pub trait EventSource: Send + 'static {
 /// Returns a stream of the events of a source after a sequence number: first those that are stored, then new ones.
 ///
 /// The stream ends after an error.
-pub fn stream(source: impl EventSource, after: u64, changes: Changes) -> EventStream {
-    let follower = Follower { source, after, found: VecDeque::new(), changes };
-    Box::pin(stream::unfold(Some(follower), async |follower| {
-        let mut follower = follower?;
-        match follower.next().await {
-            Ok(event) => Some((Ok(event), Some(follower))),
+pub fn stream(source: impl EventSource, after: u64, changes: ChangeFollower) -> EventStream {
+    let state = StreamState { source, after, found: VecDeque::new(), changes };
+    Box::pin(stream::unfold(Some(state), async |state| {
+        let mut state = state?;
+        match state.next().await {
+            Ok(event) => Some((Ok(event), Some(state))),
             Err(error) => Some((Err(error), None)),
         }
     }))
 }
 
 /// The state of a stream. The stream reads batches of events from its source, and waits while there are no more events.
-struct Follower<S> {
+struct StreamState<S> {
     source: S,
     /// The sequence number of the last event that was read from the source.
     after: u64,
     found: VecDeque<Event>,
-    changes: Changes,
+    changes: ChangeFollower,
 }
 
-impl<S: EventSource> Follower<S> {
+impl<S: EventSource> StreamState<S> {
     async fn next(&mut self) -> Result<Event> {
         loop {
             if let Some(event) = self.found.pop_front() {
                 return Ok(event);
             }
-            self.changes.see();
-            let (last, found) = self.source.take(self.after).await?;
+            self.changes.mark_seen();
+            let (last, found) = self.source.read_next(self.after).await?;
             if last == self.after {
                 self.source.wait(&mut self.changes).await?;
             }
@@ -238,7 +238,7 @@ mod tests {
         a.next().await.unwrap();
         b.next().await.unwrap();
         followers.notify([&"a"]);
-        a.see();
+        a.mark_seen();
         assert!(a.next().now_or_never().is_none());
     }
 

@@ -8,15 +8,15 @@ mod store;
 
 pub(crate) use self::rules::{check_shape, digest};
 pub use self::{
-    follow::{Changes, EventSource, Followers, stream},
+    follow::{ChangeFollower, EventSource, Followers, stream},
     query::{EventFilter, EventQuery, ScopeInfo, Start, Subscribe, TrimBefore, TrimRequest, Trimmed},
     record::{
         AppendEvents, AppendedEvents, Event, EventCursors, EventKeyRecord, EventRef, EventVisibility, NewEvent, Scope,
         ScopeState, StoredEvent,
     },
     rules::{
-        Appending, EventChange, EventPlan, EventView, append, check_cursor, cursor, fenced_thread, is_remembered,
-        place, seal, start, trim_up_to,
+        AppendOptions, EventChange, EventPlan, EventView, append, check_cursor, cursor_after, event_with_cursors,
+        fenced_thread, is_remembered, seq_of_cursor, start_seq, trim_up_to,
     },
     store::{EventReader, EventRetention, EventStore, EventStream, EventSubscriber, EventWriter, Subscription},
 };

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     claim::Fence,
-    codec::{Codec, DecodeError, Extra, Fields, Object, names, record, serde_by_codec},
+    codec::{Codec, DecodeError, Extra, Fields, ObjectWriter, named_enum, record, serde_by_codec},
     id::{CausationId, CorrelationId, EventId, EventKey, EventKind, RunId, ThreadId, WriterId},
     json::Json,
     limits::length,
@@ -35,7 +35,7 @@ impl fmt::Display for Scope {
 /// Written as `{"thread": …}` or `{"run": …}`.
 impl Codec for Scope {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         match self {
             Self::Thread(id) => object.field("thread", id),
             Self::Run(id) => object.field("run", id),
@@ -68,7 +68,7 @@ pub enum EventVisibility {
     Sensitive,
 }
 
-names!(EventVisibility as "event visibility" {
+named_enum!(EventVisibility as "event visibility" {
     Public = "public",
     Internal = "internal",
     Audit = "audit",
@@ -186,7 +186,7 @@ impl From<&Event> for EventRef {
 impl EventRef {
     /// Returns the reference without its cursors, for storage. Each time the reference is read, its cursors are
     /// computed.
-    pub(crate) fn unsealed(&self) -> Self {
+    pub(crate) fn without_cursors(&self) -> Self {
         Self { cursors: EventCursors::default(), ..self.clone() }
     }
 }
@@ -354,7 +354,7 @@ impl StoredEvent {
     }
 
     /// Returns the scopes of the event with its sequence number in each.
-    pub fn places(&self) -> impl Iterator<Item = (Scope, u64)> + use<> {
+    pub fn scope_numbers(&self) -> impl Iterator<Item = (Scope, u64)> + use<> {
         let thread = self.event.thread.clone().map(Scope::Thread).zip(self.thread_seq);
         thread.into_iter().chain(self.event.run.clone().map(Scope::Run).zip(self.run_seq))
     }
@@ -385,7 +385,7 @@ mod tests {
     fn a_stored_event_reference_has_no_cursors() {
         let cursors = EventCursors { thread: Some(Cursor::from_text("c")), ..EventCursors::default() };
         let sealed = EventRef { id: "e".parse().unwrap(), cursors, extra: Extra::default() };
-        assert_eq!(sealed.unsealed(), EventRef { cursors: EventCursors::default(), ..sealed });
+        assert_eq!(sealed.without_cursors(), EventRef { cursors: EventCursors::default(), ..sealed });
     }
 
     #[test]

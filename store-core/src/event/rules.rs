@@ -7,8 +7,8 @@ use super::{
     TrimBefore,
 };
 use crate::{
-    codec::{Codec, Extra, Object, sha256},
-    commit::Setting,
+    codec::{Codec, Extra, ObjectWriter, sha256},
+    commit::DecisionContext,
     error::{Detail, Error, Result},
     id::{EventId, EventKey, RunId, TenantId, ThreadId, WriterId},
     limits::{Limits, check_limit, length},
@@ -48,7 +48,7 @@ pub trait EventView {
 
 /// Options for an append of events.
 #[derive(Default)]
-pub struct Appending<'a> {
+pub struct AppendOptions<'a> {
     /// The time of the events, if the commit that appends them sets one (CM-41).
     pub at: Option<Timestamp>,
     /// The record of the id of the thread whose claim the fence names (CM-44). Absent in a commit, which checks its own
@@ -58,9 +58,9 @@ pub struct Appending<'a> {
     pub claims: Option<&'a dyn MailboxView>,
 }
 
-impl fmt::Debug for Appending<'_> {
+impl fmt::Debug for AppendOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Appending").field("at", &self.at).field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("AppendOptions").field("at", &self.at).field("id", &self.id).finish_non_exhaustive()
     }
 }
 
@@ -125,17 +125,17 @@ fn check_draft(draft: &NewEvent, limits: &Limits) -> Result<()> {
 pub fn append(
     view: &(impl EventView + ?Sized),
     request: &AppendEvents,
-    setting: Setting<'_>,
-    how: Appending<'_>,
+    setting: DecisionContext<'_>,
+    options: AppendOptions<'_>,
 ) -> Result<EventChange> {
     check_shape(request, setting.limits)?;
-    if let Some(answer) = repeated(view, request)? {
+    if let Some(answer) = answer_of_repeat(view, request)? {
         return Ok(EventChange { plan: None, answer });
     }
-    if let (Some(claims), Some(fence), Some(thread)) = (how.claims, &request.fence, fenced_thread(request)?) {
+    if let (Some(claims), Some(fence), Some(thread)) = (options.claims, &request.fence, fenced_thread(request)?) {
         mailbox::check_claim(claims, &thread, fence)?;
     }
-    if let Some(id) = how.id {
+    if let Some(id) = options.id {
         id.check_fence(request.fence.as_ref())?;
     }
     let mut scopes = BTreeMap::new();
@@ -146,21 +146,21 @@ pub fn append(
     }
     for (scope, expected) in &request.expect {
         let actual = scopes.get(scope).map_or(0, |state| state.count);
-        check_count(*expected, actual)?;
+        check_expected_count(*expected, actual)?;
     }
     // The time of a scope never goes back.
     let now = scopes.values().filter_map(|state| state.last_time).fold(setting.now, Ord::max);
-    let at = how.at.unwrap_or(now);
+    let at = options.at.unwrap_or(now);
     let mut plan = EventPlan::default();
     for draft in &request.drafts {
         let id = EventId::new(setting.ids.next_id())?;
-        plan.events.push(stored(draft, id, at, &mut scopes));
+        plan.events.push(number_event(draft, id, at, &mut scopes));
     }
     for state in scopes.values_mut() {
         state.last_time = Some(now);
     }
     plan.scopes = scopes;
-    let events: Vec<Event> = plan.events.iter().map(|stored| seal(stored, view.sealer())).collect();
+    let events: Vec<Event> = plan.events.iter().map(|stored| event_with_cursors(stored, view.sealer())).collect();
     plan.key = request.writer.clone().zip(request.key.clone()).map(|(writer, key)| {
         let events = events.iter().map(|event| event.id.clone()).collect();
         let digest = digest(request);
@@ -169,7 +169,7 @@ pub fn append(
     Ok(EventChange { plan: Some(plan), answer: AppendedEvents::new(events, false) })
 }
 
-fn check_count(expected: u64, actual: u64) -> Result<()> {
+fn check_expected_count(expected: u64, actual: u64) -> Result<()> {
     let version = |count| Version::new(count, 1, 0);
     let (expect, found) = match (expected, actual) {
         (0, _) => (Expect::Absent, (actual > 0).then(|| version(actual))),
@@ -178,7 +178,7 @@ fn check_count(expected: u64, actual: u64) -> Result<()> {
     expect.check("the scope's counter", found)
 }
 
-fn repeated(view: &(impl EventView + ?Sized), request: &AppendEvents) -> Result<Option<AppendedEvents>> {
+fn answer_of_repeat(view: &(impl EventView + ?Sized), request: &AppendEvents) -> Result<Option<AppendedEvents>> {
     let (Some(writer), Some(key)) = (&request.writer, &request.key) else { return Ok(None) };
     let Some(record) = view.event_key(writer, key)? else { return Ok(None) };
     if record.digest != digest(request) {
@@ -186,7 +186,7 @@ fn repeated(view: &(impl EventView + ?Sized), request: &AppendEvents) -> Result<
     }
     let mut events = Vec::new();
     for id in &record.events {
-        events.extend(view.event(id)?.map(|stored| seal(&stored, view.sealer())));
+        events.extend(view.event(id)?.map(|stored| event_with_cursors(&stored, view.sealer())));
     }
     Ok(Some(AppendedEvents::new(events, true)))
 }
@@ -195,8 +195,8 @@ fn repeated(view: &(impl EventView + ?Sized), request: &AppendEvents) -> Result<
 pub(crate) fn digest(request: &AppendEvents) -> String {
     let mut text = String::new();
     for draft in &request.drafts {
-        let (thread, run) = split(draft);
-        let mut object = Object::open(&mut text);
+        let (thread, run) = thread_and_run(draft);
+        let mut object = ObjectWriter::open(&mut text);
         object
             .maybe("thread", thread.as_ref())
             .maybe("run", run.as_ref())
@@ -212,7 +212,7 @@ pub(crate) fn digest(request: &AppendEvents) -> String {
     format!("1:{}", sha256(&text))
 }
 
-fn split(draft: &NewEvent) -> (Option<ThreadId>, Option<RunId>) {
+fn thread_and_run(draft: &NewEvent) -> (Option<ThreadId>, Option<RunId>) {
     let (mut thread, mut run) = (None, None);
     for scope in &draft.scopes {
         match scope {
@@ -224,8 +224,8 @@ fn split(draft: &NewEvent) -> (Option<ThreadId>, Option<RunId>) {
 }
 
 /// Makes the event of a draft, and gives it the next number in each of its scopes.
-fn stored(draft: &NewEvent, id: EventId, at: Timestamp, scopes: &mut BTreeMap<Scope, ScopeState>) -> StoredEvent {
-    let (thread, run) = split(draft);
+fn number_event(draft: &NewEvent, id: EventId, at: Timestamp, scopes: &mut BTreeMap<Scope, ScopeState>) -> StoredEvent {
+    let (thread, run) = thread_and_run(draft);
     let mut next = |scope: Option<Scope>| {
         let state = scopes.entry(scope?).or_default();
         state.count += 1;
@@ -253,10 +253,10 @@ fn stored(draft: &NewEvent, id: EventId, at: Timestamp, scopes: &mut BTreeMap<Sc
 
 /// Returns an event with its cursors, as callers see it.
 #[must_use]
-pub fn seal(stored: &StoredEvent, sealer: (&TenantId, &CursorKey)) -> Event {
+pub fn event_with_cursors(stored: &StoredEvent, sealer: (&TenantId, &CursorKey)) -> Event {
     let mut event = stored.event.clone();
-    for (scope, seq) in stored.places() {
-        let sealed = Some(cursor(&scope, seq, sealer));
+    for (scope, seq) in stored.scope_numbers() {
+        let sealed = Some(cursor_after(&scope, seq, sealer));
         match scope {
             Scope::Thread(_) => event.cursors.thread = sealed,
             Scope::Run(_) => event.cursors.run = sealed,
@@ -266,15 +266,15 @@ pub fn seal(stored: &StoredEvent, sealer: (&TenantId, &CursorKey)) -> Event {
 }
 
 /// Returns what a cursor of the list of the scope's events belongs to.
-fn binding(scope: &Scope, tenant: &TenantId) -> CursorScope {
+fn cursor_scope(scope: &Scope, tenant: &TenantId) -> CursorScope {
     CursorScope::new(tenant, "events", &scope.encode())
 }
 
 /// Returns the cursor after the event with this sequence number.
 #[must_use]
-pub fn cursor(scope: &Scope, seq: u64, sealer: (&TenantId, &CursorKey)) -> Cursor {
+pub fn cursor_after(scope: &Scope, seq: u64, sealer: (&TenantId, &CursorKey)) -> Cursor {
     let (tenant, cursors) = sealer;
-    Position::new(seq, "").seal(cursors, &binding(scope, tenant))
+    Position::new(seq, "").seal(cursors, &cursor_scope(scope, tenant))
 }
 
 /// Returns the sequence number of the event after which reading continues with the cursor `at`, or none without a
@@ -282,9 +282,9 @@ pub fn cursor(scope: &Scope, seq: u64, sealer: (&TenantId, &CursorKey)) -> Curso
 ///
 /// # Errors
 /// `InvalidCursor` if the cursor belongs to another list.
-pub fn place(scope: &Scope, at: Option<&Cursor>, sealer: (&TenantId, &CursorKey)) -> Result<Option<u64>> {
+pub fn seq_of_cursor(scope: &Scope, at: Option<&Cursor>, sealer: (&TenantId, &CursorKey)) -> Result<Option<u64>> {
     let (tenant, cursors) = sealer;
-    Ok(Position::open(cursors, &binding(scope, tenant), at)?.map(|position| position.rank))
+    Ok(Position::open(cursors, &cursor_scope(scope, tenant), at)?.map(|position| position.rank))
 }
 
 /// Refuses a position below the floor of a scope (EV-24), and one after its last event.
@@ -304,12 +304,12 @@ pub fn check_cursor(state: &ScopeState, after: u64) -> Result<()> {
 ///
 /// # Errors
 /// `InvalidCursor` and `CursorExpired` for a cursor that is not valid.
-pub fn start(state: &ScopeState, scope: &Scope, start: &Start, sealer: (&TenantId, &CursorKey)) -> Result<u64> {
+pub fn start_seq(state: &ScopeState, scope: &Scope, start: &Start, sealer: (&TenantId, &CursorKey)) -> Result<u64> {
     match start {
         Start::First => Ok(state.floor),
         Start::Now => Ok(state.count),
         Start::After(cursor) => {
-            let after = place(scope, Some(cursor), sealer)?.unwrap_or_default();
+            let after = seq_of_cursor(scope, Some(cursor), sealer)?.unwrap_or_default();
             check_cursor(state, after).map(|()| after)
         }
     }
@@ -329,7 +329,7 @@ pub fn trim_up_to(
 ) -> Result<u64> {
     match before {
         TrimBefore::Cursor(at) => {
-            let seq = place(scope, Some(at), sealer)?.unwrap_or_default().max(state.floor);
+            let seq = seq_of_cursor(scope, Some(at), sealer)?.unwrap_or_default().max(state.floor);
             check_cursor(state, seq).map(|()| seq)
         }
         TrimBefore::Time(time) => {
@@ -353,7 +353,7 @@ pub fn fenced_thread(request: &AppendEvents) -> Result<Option<ThreadId>> {
     if request.fence.is_none() {
         return Ok(None);
     }
-    let mut threads = request.drafts.iter().map(|draft| split(draft).0);
+    let mut threads = request.drafts.iter().map(|draft| thread_and_run(draft).0);
     let first = threads.next().flatten();
     if first.is_none() || threads.any(|thread| thread != first) {
         return Err(Error::invalid("fence", "all events of a call with a fence must belong to one thread"));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::interval::expect;
+use super::interval::load_existing_entry;
 use crate::{
     error::Result,
     id::{EntryId, ThreadId},
@@ -24,21 +24,22 @@ pub struct LeafComparison {
 
 /// Finds the last sequence number up to which the paths agree, first in growing steps from their ends, then by
 /// bisection. This works because the paths agree up to the place where they separate and nowhere after it.
-pub(super) async fn leaves<R: LogReader + ?Sized>(
+pub(super) async fn compare_leaves<R: LogReader + ?Sized>(
     reader: &R,
     thread: &ThreadId,
     left: &EntryId,
     right: &EntryId,
 ) -> Result<LeafComparison> {
-    let (left_end, right_end) = (expect(reader, thread, left).await?, expect(reader, thread, right).await?);
+    let (left_end, right_end) =
+        (load_existing_entry(reader, thread, left).await?, load_existing_entry(reader, thread, right).await?);
     let mut differs_from = left_end.seq.min(right_end.seq) + 1;
     let (mut agrees_to, mut shared) = (0, None);
     let mut step = 1;
     while differs_from > agrees_to + 1 {
         let half = agrees_to + (differs_from - agrees_to) / 2;
         let at = differs_from.saturating_sub(step).max(half);
-        let left_last = last(reader, thread, (left, at)).await?;
-        let right_last = last(reader, thread, (right, at)).await?;
+        let left_last = last_entry_up_to(reader, thread, (left, at)).await?;
+        let right_last = last_entry_up_to(reader, thread, (right, at)).await?;
         if left_last.as_ref().map(|entry| entry.seq) == right_last.as_ref().map(|entry| entry.seq) {
             (agrees_to, shared) = (at, left_last);
         } else {
@@ -49,13 +50,13 @@ pub(super) async fn leaves<R: LogReader + ?Sized>(
     }
     let after = |leaf: &EntryId| {
         let path = EntryQuery::path_of(leaf.clone());
-        shared.as_deref().map_or_else(|| path.clone(), |shared| path.clone().behind(shared))
+        shared.as_deref().map_or_else(|| path.clone(), |shared| path.clone().after_entry(shared))
     };
     Ok(LeafComparison { left: after(left), right: after(right), shared })
 }
 
 /// Returns the last entry of the path of `leaf` whose sequence number is at most `at`.
-async fn last<R: LogReader + ?Sized>(
+async fn last_entry_up_to<R: LogReader + ?Sized>(
     reader: &R,
     thread: &ThreadId,
     (leaf, at): (&EntryId, u64),

@@ -14,43 +14,43 @@ use crate::{
 ///
 /// It includes entries in between that are not messages of their own, for example those that were merged into an
 /// earlier message.
-pub(super) async fn load<R: LogReader + ?Sized>(
+pub(super) async fn load_interval<R: LogReader + ?Sized>(
     reader: &R,
     thread: &ThreadId,
     split: &Split<'_>,
 ) -> Result<Option<Interval>> {
     let (Some(older), Some(kept)) = (split.older.first(), split.kept.first()) else { return Ok(None) };
-    let before_kept = beginning(reader, thread, kept).await?.and_then(|entry| entry.parent.clone());
+    let before_kept = first_entry_of(reader, thread, kept).await?.and_then(|entry| entry.parent.clone());
     let Some(to) = before_kept else { return Ok(None) };
-    let from = match beginning(reader, thread, older).await? {
+    let from = match first_entry_of(reader, thread, older).await? {
         Some(entry) => entry.id.clone(),
-        None => root(reader, thread, &to).await?,
+        None => root_of_path(reader, thread, &to).await?,
     };
     Ok(Some(Interval::new(from, to)))
 }
 
 /// Returns the first entry of the log that a message of the context represents, or none for a summary that covers
 /// nothing.
-async fn beginning<R: LogReader + ?Sized>(
+async fn first_entry_of<R: LogReader + ?Sized>(
     reader: &R,
     thread: &ThreadId,
     message: &ContextMessage,
 ) -> Result<Option<Arc<Entry>>> {
-    let entry = expect(reader, thread, &message.entry).await?;
+    let entry = load_existing_entry(reader, thread, &message.entry).await?;
     let Body::Compaction(compaction) = &*entry.body else { return Ok(Some(entry)) };
     match &compaction.covers {
-        Some(covers) => expect(reader, thread, &covers.from).await.map(Some),
+        Some(covers) => load_existing_entry(reader, thread, &covers.from).await.map(Some),
         None => Ok(None),
     }
 }
 
-async fn root<R: LogReader + ?Sized>(reader: &R, thread: &ThreadId, leaf: &EntryId) -> Result<EntryId> {
+async fn root_of_path<R: LogReader + ?Sized>(reader: &R, thread: &ThreadId, leaf: &EntryId) -> Result<EntryId> {
     let query = EntryQuery::path_of(leaf.clone()).with_page(PageRequest::first(1));
     let page = reader.list_entries(thread, query).await?;
     page.items.first().map(|entry| entry.id.clone()).ok_or_else(|| Error::not_found("entry", leaf))
 }
 
-pub(super) async fn expect<R: LogReader + ?Sized>(
+pub(super) async fn load_existing_entry<R: LogReader + ?Sized>(
     reader: &R,
     thread: &ThreadId,
     entry: &EntryId,

@@ -16,7 +16,7 @@ pub trait LogReaderExt: LogReader {
     /// Returns all entries of a query, in order, in bounded memory (EN-32).
     ///
     /// The page limit of the query is the number of entries that are read at once. To continue after an entry, use
-    /// [`EntryQuery::behind`] with it.
+    /// [`EntryQuery::after_entry`] with it.
     ///
     /// ```
     /// use std::{future::poll_fn, pin::pin};
@@ -41,7 +41,7 @@ pub trait LogReaderExt: LogReader {
     /// # Errors
     /// `NotFound` for an unknown entry, which the error names.
     async fn compare_leaves(&self, thread: &ThreadId, left: &EntryId, right: &EntryId) -> Result<LeafComparison> {
-        compare::leaves(self, thread, left, right).await
+        compare::compare_leaves(self, thread, left, right).await
     }
 
     /// Returns the interval that a compaction of `split.older` covers, up to the entry before the kept messages.
@@ -52,7 +52,7 @@ pub trait LogReaderExt: LogReader {
     /// # Errors
     /// `NotFound` if an entry of the context does not belong to this thread.
     async fn load_interval(&self, thread: &ThreadId, split: &Split<'_>) -> Result<Option<Interval>> {
-        interval::load(self, thread, split).await
+        interval::load_interval(self, thread, split).await
     }
 }
 

@@ -27,13 +27,13 @@ pub struct EntryStream<'a, R: ?Sized> {
     thread: ThreadId,
     query: EntryQuery,
     items: vec::IntoIter<Arc<Entry>>,
-    pages: Pages<'a>,
+    pages: PageState<'a>,
 }
 
 type Loading<'a> = Pin<Box<dyn Future<Output = Result<Page<Arc<Entry>>>> + Send + 'a>>;
 
 /// The state of reading the next page.
-enum Pages<'a> {
+enum PageState<'a> {
     /// The query has the cursor of the next page.
     Next,
     /// The page is being read.
@@ -44,23 +44,23 @@ enum Pages<'a> {
 
 impl<'a, R: LogReader + ?Sized> EntryStream<'a, R> {
     pub(super) fn new(reader: &'a R, thread: ThreadId, query: EntryQuery) -> Self {
-        Self { reader, thread, query, items: Vec::new().into_iter(), pages: Pages::Next }
+        Self { reader, thread, query, items: Vec::new().into_iter(), pages: PageState::Next }
     }
 
-    fn load(&self) -> Pages<'a> {
+    fn load(&self) -> PageState<'a> {
         let (reader, thread, query) = (self.reader, self.thread.clone(), self.query.clone());
-        Pages::Loading(Box::pin(async move { reader.list_entries(&thread, query).await }))
+        PageState::Loading(Box::pin(async move { reader.list_entries(&thread, query).await }))
     }
 
     /// Takes the items and the cursor of a page that was read.
-    fn turn(&mut self, page: Page<Arc<Entry>>) {
+    fn take_page(&mut self, page: Page<Arc<Entry>>) {
         self.items = page.items.into_iter();
         self.pages = match page.next {
             Some(cursor) => {
                 self.query.page = self.query.page.after(cursor);
-                Pages::Next
+                PageState::Next
             }
-            None => Pages::End,
+            None => PageState::End,
         };
     }
 }
@@ -75,15 +75,15 @@ impl<R: LogReader + ?Sized> Stream for EntryStream<'_, R> {
                 return Poll::Ready(Some(Ok(entry)));
             }
             match &mut this.pages {
-                Pages::Next => this.pages = this.load(),
-                Pages::Loading(page) => match ready!(page.as_mut().poll(cx)) {
-                    Ok(page) => this.turn(page),
+                PageState::Next => this.pages = this.load(),
+                PageState::Loading(page) => match ready!(page.as_mut().poll(cx)) {
+                    Ok(page) => this.take_page(page),
                     Err(error) => {
-                        this.pages = Pages::End;
+                        this.pages = PageState::End;
                         return Poll::Ready(Some(Err(error)));
                     }
                 },
-                Pages::End => return Poll::Ready(None),
+                PageState::End => return Poll::Ready(None),
             }
         }
     }

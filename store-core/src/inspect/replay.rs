@@ -13,7 +13,7 @@ use crate::{
     log::{
         Body, ChangedMarks, Entry, MarkSource, Marks, Node, Nodes, TokenCounts,
         node::{ancestor, jump_depth},
-        spent,
+        spent_tokens,
     },
     thread::StoredThread,
     version::Version,
@@ -32,9 +32,9 @@ pub(super) struct Replay<'a> {
 }
 
 /// A source of marks for a replay. It contains none, because a replay derives all marks itself.
-pub(super) struct Unmarked;
+pub(super) struct NoStoredMarks;
 
-impl MarkSource for Unmarked {
+impl MarkSource for NoStoredMarks {
     fn marks(&self, _seq: u64) -> Result<Marks> {
         Ok(Marks::default())
     }
@@ -63,57 +63,57 @@ impl<'a> Replay<'a> {
         }
     }
 
-    pub(super) fn find(&mut self, kind: FindingKind, place: impl Into<String>, detail: impl Into<String>) {
+    pub(super) fn report(&mut self, kind: FindingKind, place: impl Into<String>, detail: impl Into<String>) {
         self.findings.push(Finding::new(kind, place, detail));
     }
 
-    pub(super) fn compare<T: PartialEq + Debug>(&mut self, kind: FindingKind, place: &str, stored: &T, right: &T) {
-        if stored != right {
-            self.find(kind, place, format!("it is {stored:?}, but {right:?} follows from the log"));
+    pub(super) fn compare<T: PartialEq + Debug>(&mut self, kind: FindingKind, place: &str, stored: &T, expected: &T) {
+        if stored != expected {
+            self.report(kind, place, format!("it is {stored:?}, but {expected:?} follows from the log"));
         }
     }
 
     /// Replays the next entry, and checks the stored node that was derived from it.
-    pub(super) fn take(&mut self, entry: &Entry, node: &Node) -> Result<()> {
+    pub(super) fn add_entry(&mut self, entry: &Entry, node: &Node) -> Result<()> {
         let seq = length(self.nodes.len()) + 1;
         let place = format!("entry {seq}");
         if entry.seq != seq || node.seq != seq {
             self.has_gap = true;
-            self.find(FindingKind::SequenceGap, place, format!("entry {} is stored there", entry.seq));
+            self.report(FindingKind::SequenceGap, place, format!("entry {} is stored there", entry.seq));
             return Ok(());
         }
-        self.check_place(&place, entry, node)?;
+        self.check_position(&place, entry, node)?;
         self.check_references(&place, entry, node);
         if self.ids.insert(entry.id.clone(), seq).is_some() {
-            self.find(FindingKind::Damaged, &place, format!("an earlier entry has the same id `{}`", entry.id));
+            self.report(FindingKind::Damaged, &place, format!("an earlier entry has the same id `{}`", entry.id));
         }
         if let Some(run) = &entry.run {
             if !self.records.runs.contains_key(run) {
-                self.find(FindingKind::DanglingReference, &place, format!("run `{run}` does not exist"));
+                self.report(FindingKind::DanglingReference, &place, format!("run `{run}` does not exist"));
             }
-            if let Some(tokens) = spent(entry) {
+            if let Some(tokens) = spent_tokens(entry) {
                 let sum = self.spent.entry(run.clone()).or_default();
                 *sum = sum.plus(tokens);
             }
         }
-        self.marks.append(&Unmarked, &mut self.thread, entry, node)?;
+        self.marks.append(&NoStoredMarks, &mut self.thread, entry, node)?;
         self.nodes.push(node.clone());
         Ok(())
     }
 
     /// Checks the parent of the entry and what is derived from it.
-    fn check_place(&mut self, place: &str, entry: &Entry, node: &Node) -> Result<()> {
+    fn check_position(&mut self, place: &str, entry: &Entry, node: &Node) -> Result<()> {
         let parent = entry.parent.as_ref().map(|id| self.ids.get(id).copied().ok_or(id));
         let above = match parent {
             Some(Err(id)) => {
-                self.find(FindingKind::MissingParent, place, format!("its parent `{id}` does not exist"));
+                self.report(FindingKind::MissingParent, place, format!("its parent `{id}` does not exist"));
                 return Ok(());
             }
             Some(Ok(seq)) => Some(self.node(seq)?),
             None => None,
         };
         if let Some(above) = above.as_ref().filter(|above| above.side) {
-            self.find(FindingKind::MissingParent, place, format!("its parent is the side entry {}", above.seq));
+            self.report(FindingKind::MissingParent, place, format!("its parent is the side entry {}", above.seq));
         }
         let depth = above.as_ref().map_or(0, |above| above.depth) + u64::from(!node.side);
         let jump = match &above {
@@ -126,8 +126,8 @@ impl<'a> Replay<'a> {
         let checkpoint =
             kind(matches!(&*entry.body, Body::Checkpoint(_)), above.as_ref().and_then(|above| above.checkpoint));
         let found = (node.side, node.parent, node.depth, node.jump, node.compaction, node.checkpoint);
-        let right = (entry.side, above.map(|above| above.seq), depth, jump, compaction, checkpoint);
-        self.compare(FindingKind::Damaged, place, &found, &right);
+        let expected = (entry.side, above.map(|above| above.seq), depth, jump, compaction, checkpoint);
+        self.compare(FindingKind::Damaged, place, &found, &expected);
         Ok(())
     }
 
@@ -144,12 +144,12 @@ impl<'a> Replay<'a> {
         };
         for id in others.into_iter().chain([target]).flatten() {
             if !self.ids.contains_key(id) {
-                self.find(FindingKind::DanglingReference, place, format!("entry `{id}` does not exist"));
+                self.report(FindingKind::DanglingReference, place, format!("entry `{id}` does not exist"));
             }
         }
-        let right = target.and_then(|id| self.ids.get(id).copied());
-        if target.is_some() == right.is_some() {
-            self.compare(FindingKind::Damaged, place, &node.target, &right);
+        let expected = target.and_then(|id| self.ids.get(id).copied());
+        if target.is_some() == expected.is_some() {
+            self.compare(FindingKind::Damaged, place, &node.target, &expected);
         }
     }
 }

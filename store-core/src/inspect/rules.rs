@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     Finding, FindingKind,
-    replay::{Replay, Unmarked},
+    replay::{NoStoredMarks, Replay},
 };
 use crate::{
     commit::ThreadState,
@@ -71,10 +71,10 @@ pub fn check_thread(
 ) -> Checked {
     let mut replay = Replay::new(records);
     for entry in entries {
-        let taken = entry.and_then(|(entry, node)| replay.take(&entry, &node));
+        let taken = entry.and_then(|(entry, node)| replay.add_entry(&entry, &node));
         if let Err(error) = taken {
             let place = format!("entry {}", replay.nodes.len() + 1);
-            replay.find(FindingKind::Damaged, place, error.to_string());
+            replay.report(FindingKind::Damaged, place, error.to_string());
             return replay.into_checked();
         }
         if replay.has_gap {
@@ -90,28 +90,28 @@ pub fn check_thread(
 impl Replay<'_> {
     /// Compares the thread's head, counters and sums with those of the replay.
     fn check_thread(&mut self) {
-        let (stored, right) = (self.records.thread.clone(), self.thread.clone());
-        let (old, new) = (&stored.thread, &right.thread);
+        let (stored, expected) = (self.records.thread.clone(), self.thread.clone());
+        let (old, new) = (&stored.thread, &expected.thread);
         self.compare(FindingKind::SequenceGap, "version", &old.version, &new.version);
-        let heads = ((&old.head, stored.head_seq), (&new.head, right.head_seq));
+        let heads = ((&old.head, stored.head_seq), (&new.head, expected.head_seq));
         self.compare(FindingKind::WrongHead, "head", &heads.0, &heads.1);
         self.compare(FindingKind::WrongSum, "entry times", &old.entry_times, &new.entry_times);
-        self.compare(FindingKind::WrongSum, "leaves", &(old.leaves, stored.roots), &(new.leaves, right.roots));
+        self.compare(FindingKind::WrongSum, "leaves", &(old.leaves, stored.roots), &(new.leaves, expected.roots));
         self.compare(FindingKind::WrongSum, "usage", &old.usage, &new.usage);
-        let sizes = ((stored.state_keys, stored.state_bytes), (right.state_keys, right.state_bytes));
+        let sizes = ((stored.state_keys, stored.state_bytes), (expected.state_keys, expected.state_bytes));
         self.compare(FindingKind::WrongSum, "state", &sizes.0, &sizes.1);
-        self.compare(FindingKind::WrongSum, "pending inputs", &stored.queue.count, &right.queue.count);
+        self.compare(FindingKind::WrongSum, "pending inputs", &stored.queue.count, &expected.queue.count);
         if !self.records.has_parent {
-            self.find(FindingKind::DanglingReference, "parent thread", "it does not exist");
+            self.report(FindingKind::DanglingReference, "parent thread", "it does not exist");
         }
     }
 
     fn check_marks(&mut self) {
         for seq in 1..=length(self.nodes.len()) {
-            let right = self.marks.load(&Unmarked, seq).unwrap_or_default();
+            let expected = self.marks.load(&NoStoredMarks, seq).unwrap_or_default();
             match self.records.marks.marks(seq) {
-                Ok(stored) => self.compare(FindingKind::WrongSum, &format!("marks of entry {seq}"), &stored, &right),
-                Err(error) => self.find(FindingKind::StaleIndex, format!("marks of entry {seq}"), error.to_string()),
+                Ok(stored) => self.compare(FindingKind::WrongSum, &format!("marks of entry {seq}"), &stored, &expected),
+                Err(error) => self.report(FindingKind::StaleIndex, format!("marks of entry {seq}"), error.to_string()),
             }
         }
     }
@@ -122,12 +122,12 @@ impl Replay<'_> {
         for (id, run) in self.records.runs {
             let place = format!("run `{id}`");
             if run.thread != thread.id {
-                self.find(FindingKind::OrphanRun, &place, format!("it belongs to thread `{}`", run.thread));
+                self.report(FindingKind::OrphanRun, &place, format!("it belongs to thread `{}`", run.thread));
             }
             let spent = self.spent.remove(id).unwrap_or_default();
             self.compare(FindingKind::Damaged, &place, &run.spent, &spent);
             if run.input.iter().chain(&run.output).any(|range| range.to > last) {
-                self.find(FindingKind::DanglingReference, &place, "a range is not within the log");
+                self.report(FindingKind::DanglingReference, &place, "a range is not within the log");
             }
         }
         let mut open: Vec<_> = self.records.runs.values().filter(|run| run.is_open()).collect();
@@ -135,14 +135,14 @@ impl Replay<'_> {
         let open: Vec<_> = open.into_iter().map(|run| run.id.clone()).collect();
         // Runs created in the same millisecond are ordered by their commits. Only the thread knows that order, so sets
         // are compared.
-        let (stored, right): (BTreeSet<_>, BTreeSet<_>) = (thread.open_runs.iter().collect(), open.iter().collect());
-        if stored != right {
-            self.compare(FindingKind::WrongSum, "open runs", &stored, &right);
+        let (stored, expected): (BTreeSet<_>, BTreeSet<_>) = (thread.open_runs.iter().collect(), open.iter().collect());
+        if stored != expected {
+            self.compare(FindingKind::WrongSum, "open runs", &stored, &expected);
             self.thread.thread.open_runs = open;
         }
         let has_runs = !self.records.runs.is_empty();
         if thread.latest_run.as_ref().map_or(has_runs, |latest| !self.records.runs.contains_key(latest)) {
-            self.find(FindingKind::DanglingReference, "latest run", "it does not exist");
+            self.report(FindingKind::DanglingReference, "latest run", "it does not exist");
         }
     }
 

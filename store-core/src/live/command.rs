@@ -1,7 +1,7 @@
 //! Commands to running work, and their encoding.
 
 use crate::{
-    codec::{Codec, DecodeError, Extra, Fields, Object, record, serde_by_codec},
+    codec::{Codec, DecodeError, Extra, Fields, ObjectWriter, record, serde_by_codec},
     id::EntryId,
     json::Json,
     log::{Custom, Decision, Message},
@@ -34,7 +34,7 @@ pub enum LiveCommand {
 /// Written as `{"<kind>": …}`.
 impl Codec for LiveCommand {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         match self {
             Self::Input(inputs) => drop(object.field("input", inputs)),
             Self::PendingChanged => object.key("pending_changed").push_str("{}"),

@@ -7,8 +7,8 @@ use futures_util::future::{Either, select};
 use super::Waited;
 use crate::{
     error::Result,
-    time::{Clock, Timestamp, elapsed},
-    waiting::{Place, Waiting},
+    time::{Clock, Timestamp, sleep_in_real_time},
+    waiters::{Waiter, Waiters},
 };
 
 /// Wakes workers that wait for something to claim, for a backend that only one process opens.
@@ -18,7 +18,7 @@ use crate::{
 /// is closed. A waiting worker looks again by itself at the next time at which something is due, so no background task
 /// is needed.
 #[derive(Debug, Default)]
-pub struct Notifier(Waiting);
+pub struct Notifier(Waiters);
 
 impl Notifier {
     /// Reports that something may be claimable from this time on. A worker that will look again by itself at that time
@@ -40,28 +40,28 @@ impl Notifier {
         L: FnMut() -> F + Send,
         F: Future<Output = Result<Option<Timestamp>>> + Send,
     {
-        let mut over = pin!(elapsed(timeout));
-        let place = self.0.join(Timestamp::MAX);
+        let mut timed_out = pin!(sleep_in_real_time(timeout));
+        let waiter = self.0.register(Timestamp::MAX);
         loop {
             // From here on every notification must wake this worker, because it may be about something that `look`
             // misses.
-            place.set_time(Timestamp::MAX);
+            waiter.set_time(Timestamp::MAX);
             let due = look().await?;
             if due.is_some_and(|due| due <= clock.now()) {
                 return Ok(Waited::Woken);
             }
-            place.set_time(due.unwrap_or(Timestamp::MAX));
-            if let Either::Left(_) = select(over.as_mut(), pin!(notified_or_due(&place, clock, due))).await {
+            waiter.set_time(due.unwrap_or(Timestamp::MAX));
+            if let Either::Left(_) = select(timed_out.as_mut(), pin!(notified_or_due(&waiter, clock, due))).await {
                 return Ok(Waited::TimedOut);
             }
         }
     }
 }
 
-async fn notified_or_due(place: &Place<'_>, clock: &dyn Clock, due: Option<Timestamp>) {
+async fn notified_or_due(waiter: &Waiter<'_>, clock: &dyn Clock, due: Option<Timestamp>) {
     match due {
-        Some(due) => drop(select(pin!(place.woken()), clock.sleep_until(due)).await),
-        None => place.woken().await,
+        Some(due) => drop(select(pin!(waiter.next_wake_up()), clock.sleep_until(due)).await),
+        None => waiter.next_wake_up().await,
     }
 }
 
@@ -87,25 +87,25 @@ mod tests {
     }
 
     /// A notifier at time 100, and what a waiting worker finds: something that is claimable from the time `due` on.
-    struct Tower {
+    struct NotifierTest {
         notifier: Arc<Notifier>,
         clock: ManualClock,
         due: Arc<std::sync::Mutex<Result<Option<Timestamp>, ErrorKind>>>,
         looks: Arc<AtomicUsize>,
     }
 
-    impl Tower {
+    impl NotifierTest {
         fn new(due: Option<u64>) -> Self {
             let clock = ManualClock::new(time(100));
             let due = Arc::new(std::sync::Mutex::new(Ok(due.map(time))));
             Self { notifier: Arc::default(), clock, due, looks: Arc::default() }
         }
 
-        fn find(&self, due: u64) {
+        fn set_due(&self, due: u64) {
             *self.due.lock().unwrap() = Ok(Some(time(due)));
         }
 
-        async fn waiting(&self, timeout: Duration) -> JoinHandle<Result<Waited>> {
+        async fn start_wait(&self, timeout: Duration) -> JoinHandle<Result<Waited>> {
             let (notifier, clock) = (Arc::clone(&self.notifier), self.clock.clone());
             let (due, looks) = (Arc::clone(&self.due), Arc::clone(&self.looks));
             let look = move || {
@@ -113,7 +113,7 @@ mod tests {
                 std::future::ready(due.lock().unwrap().as_ref().map_err(|_| Error::closed()).copied())
             };
             let task = tokio::spawn(async move { notifier.wait(&clock, timeout, look).await });
-            settle().await;
+            let_tasks_run().await;
             task
         }
 
@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    async fn settle() {
+    async fn let_tasks_run() {
         for _ in 0..10 {
             yield_now().await;
         }
@@ -130,66 +130,66 @@ mod tests {
 
     #[tokio::test]
     async fn a_wait_ends_at_once_if_there_is_work() {
-        let tower = Tower::new(Some(100));
-        assert_eq!(tower.waiting(LONG).await.await.unwrap().unwrap(), Waited::Woken);
-        assert_eq!(tower.looks(), 1);
+        let test = NotifierTest::new(Some(100));
+        assert_eq!(test.start_wait(LONG).await.await.unwrap().unwrap(), Waited::Woken);
+        assert_eq!(test.looks(), 1);
     }
 
     #[tokio::test]
     async fn the_timeout_ends_a_wait() {
-        let tower = Tower::new(Some(101));
+        let test = NotifierTest::new(Some(101));
         for timeout in [0, 5] {
-            let waited = tower.waiting(Duration::from_millis(timeout)).await.await.unwrap().unwrap();
+            let waited = test.start_wait(Duration::from_millis(timeout)).await.await.unwrap().unwrap();
             assert_eq!(waited, Waited::TimedOut);
         }
     }
 
     #[tokio::test]
     async fn a_notification_ends_a_wait_if_there_is_work_then() {
-        let tower = Tower::new(None);
-        let task = tower.waiting(LONG).await;
-        tower.notifier.notify(Timestamp::MIN);
-        settle().await;
-        assert_eq!((task.is_finished(), tower.looks()), (false, 2));
-        tower.find(100);
-        tower.notifier.notify(Timestamp::MIN);
+        let test = NotifierTest::new(None);
+        let task = test.start_wait(LONG).await;
+        test.notifier.notify(Timestamp::MIN);
+        let_tasks_run().await;
+        assert_eq!((task.is_finished(), test.looks()), (false, 2));
+        test.set_due(100);
+        test.notifier.notify(Timestamp::MIN);
         assert_eq!(task.await.unwrap().unwrap(), Waited::Woken);
     }
 
     #[tokio::test]
     async fn a_wait_ends_when_a_dispatch_becomes_due() {
-        let tower = Tower::new(Some(200));
-        let task = tower.waiting(LONG).await;
-        tower.clock.set(time(199));
-        settle().await;
+        let test = NotifierTest::new(Some(200));
+        let task = test.start_wait(LONG).await;
+        test.clock.set(time(199));
+        let_tasks_run().await;
         assert!(!task.is_finished());
-        tower.clock.set(time(200));
+        test.clock.set(time(200));
         assert_eq!(task.await.unwrap().unwrap(), Waited::Woken);
     }
 
     #[tokio::test]
     async fn a_waiter_that_looks_sooner_anyway_is_not_woken() {
-        let tower = Tower::new(Some(200));
-        let task = tower.waiting(LONG).await;
+        let test = NotifierTest::new(Some(200));
+        let task = test.start_wait(LONG).await;
         for from in [200, 300] {
-            tower.notifier.notify(time(from));
+            test.notifier.notify(time(from));
         }
-        settle().await;
-        assert_eq!(tower.looks(), 1);
-        tower.find(150);
-        tower.notifier.notify(time(150));
-        settle().await;
-        assert_eq!((task.is_finished(), tower.looks()), (false, 2));
-        tower.clock.set(time(150));
+        let_tasks_run().await;
+        assert_eq!(test.looks(), 1);
+        test.set_due(150);
+        test.notifier.notify(time(150));
+        let_tasks_run().await;
+        assert_eq!((task.is_finished(), test.looks()), (false, 2));
+        test.clock.set(time(150));
         assert_eq!(task.await.unwrap().unwrap(), Waited::Woken);
     }
 
     #[tokio::test]
     async fn an_error_ends_a_wait() {
-        let tower = Tower::new(None);
-        let task = tower.waiting(LONG).await;
-        *tower.due.lock().unwrap() = Err(ErrorKind::Closed);
-        tower.notifier.notify(Timestamp::MIN);
+        let test = NotifierTest::new(None);
+        let task = test.start_wait(LONG).await;
+        *test.due.lock().unwrap() = Err(ErrorKind::Closed);
+        test.notifier.notify(Timestamp::MIN);
         assert_eq!(task.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
     }
 }

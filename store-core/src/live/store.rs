@@ -85,7 +85,7 @@ pub trait WakeUps: Send + Sync {
     /// - When a dispatch becomes available or a lease ends, by store time, waiting workers are woken (LV-10,
     ///   `live::a_dispatch_that_becomes_due_wakes_waiting_workers`).
     /// - A lost wake-up only costs time: a worker that claims after every wait, however the wait ended, finds all work
-    ///   (LV-11, `live::polling_alone_finds_everything`).
+    ///   (LV-11, `live::a_worker_that_never_waits_finds_all_work`).
     ///
     /// A worker that was woken and whose claim returns nothing should pause briefly before it waits again: a thread
     /// whose records cannot be read may look as if it had something to claim.

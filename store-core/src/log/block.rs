@@ -1,7 +1,7 @@
 //! Blocks: the parts of a message.
 
 use crate::{
-    codec::{Codec, DecodeError, Extra, Fields, Object, record, serde_by_codec},
+    codec::{Codec, DecodeError, Extra, Fields, ObjectWriter, record, serde_by_codec},
     json::Json,
 };
 
@@ -130,7 +130,7 @@ impl Media {
 
 impl Codec for Media {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         object.maybe("media_type", self.media_type.as_ref());
         match &self.source {
             MediaSource::Base64(text) => object.field("base64", text),
@@ -294,7 +294,7 @@ impl Block {
 /// Written as `{"<kind>": …, "opaque"?: …}`. A block that has only the field `opaque` is an opaque block.
 impl Codec for Block {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         match &self.kind {
             BlockKind::Text(text) => object.field("text", text),
             BlockKind::Thinking(thinking) => object.field("thinking", thinking),
@@ -337,22 +337,26 @@ mod tests {
     use super::Block;
     use crate::codec::Codec;
 
-    fn comes_back(raw: &str) {
+    fn check_round_trip(raw: &str) {
         assert_eq!(Block::read(raw).unwrap().encode(), raw);
     }
 
     #[test]
     fn every_kind_round_trips_with_its_unknown_fields() {
-        comes_back(r#"{"text":"hi"}"#);
-        comes_back(r#"{"text":"hi","opaque":{"origin":{"provider":"p"},"data":{"id":1.0}},"later":[1E5]}"#);
-        comes_back(r#"{"thinking":{"text":"","signature":"s","origin":{"provider":"p","model":"m"},"redacted":true}}"#);
-        comes_back(r#"{"image":{"media_type":"image/png","base64":"AA==","title":"t","dpi":72}}"#);
-        comes_back(r#"{"document":{"url":"u"}}"#);
-        comes_back(r#"{"audio":{"blob":"00"}}"#);
-        comes_back(r#"{"tool_use":{"id":"c","name":"n","input":{"a":1e2,"a":2},"raw":"{"}}"#);
-        comes_back(r#"{"tool_result":{"tool_use_id":"c","blocks":[{"text":"x"}],"is_error":false,"details":null}}"#);
-        comes_back(r#"{"opaque":{"origin":{"provider":"p"},"data":[]}}"#);
-        comes_back(r#"{"hologram":{"w":3,"h":1.50},"opaque":{"origin":{"provider":"p"},"data":1}}"#);
+        check_round_trip(r#"{"text":"hi"}"#);
+        check_round_trip(r#"{"text":"hi","opaque":{"origin":{"provider":"p"},"data":{"id":1.0}},"later":[1E5]}"#);
+        check_round_trip(
+            r#"{"thinking":{"text":"","signature":"s","origin":{"provider":"p","model":"m"},"redacted":true}}"#,
+        );
+        check_round_trip(r#"{"image":{"media_type":"image/png","base64":"AA==","title":"t","dpi":72}}"#);
+        check_round_trip(r#"{"document":{"url":"u"}}"#);
+        check_round_trip(r#"{"audio":{"blob":"00"}}"#);
+        check_round_trip(r#"{"tool_use":{"id":"c","name":"n","input":{"a":1e2,"a":2},"raw":"{"}}"#);
+        check_round_trip(
+            r#"{"tool_result":{"tool_use_id":"c","blocks":[{"text":"x"}],"is_error":false,"details":null}}"#,
+        );
+        check_round_trip(r#"{"opaque":{"origin":{"provider":"p"},"data":[]}}"#);
+        check_round_trip(r#"{"hologram":{"w":3,"h":1.50},"opaque":{"origin":{"provider":"p"},"data":1}}"#);
     }
 
     #[test]

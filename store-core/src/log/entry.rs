@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::{Block, Message, Origin, TokenCounts};
 use crate::{
-    codec::{Codec, DecodeError, Extra, Fields, Object, names, record, serde_by_codec},
+    codec::{Codec, DecodeError, Extra, Fields, ObjectWriter, named_enum, record, serde_by_codec},
     id::{EntryId, RunId},
     json::Json,
     time::Timestamp,
@@ -103,7 +103,7 @@ impl ImportOrigin {
 /// Raw bytes are written as text if they are UTF-8, otherwise as base64.
 impl Codec for ImportOrigin {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         object.field("format", &self.format).field("line", &self.line);
         if let Some(raw) = &self.raw {
             match std::str::from_utf8(raw) {
@@ -184,7 +184,7 @@ pub enum BodyKind {
     Unknown,
 }
 
-names!(BodyKind as "body kind" {
+named_enum!(BodyKind as "body kind" {
     Message = "message",
     Compaction = "compaction",
     Checkpoint = "checkpoint",
@@ -228,7 +228,7 @@ impl Body {
 /// Written as `{"<kind>": …}`.
 impl Codec for Body {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         match self {
             Self::Message(body) => object.field("message", body),
             Self::Compaction(body) => object.field("compaction", body),
@@ -450,7 +450,7 @@ pub enum DecisionAction {
     Cancel,
 }
 
-names!(DecisionAction as "decision" { Resume = "resume", Cancel = "cancel", });
+named_enum!(DecisionAction as "decision" { Resume = "resume", Cancel = "cancel", });
 
 #[cfg(test)]
 mod tests {

@@ -77,12 +77,12 @@ impl ChangedMarks {
         if (entry.seq, node.seq) != (next, next) {
             return Err(Error::corrupt(format!("entry {} of the log is stored where entry {next} belongs", entry.seq)));
         }
-        self.count(stored, thread, node)?;
+        self.count_child(stored, thread, node)?;
         let record = &mut thread.thread;
         record.version = record.version.plus(1);
         let (first, last) = record.entry_times.unwrap_or((entry.timestamp, entry.timestamp));
         record.entry_times = Some((first.min(entry.timestamp), last.max(entry.timestamp)));
-        if let Some(spent) = spent(entry) {
+        if let Some(spent) = spent_tokens(entry) {
             record.usage = record.usage.plus(spent);
         }
         match &*entry.body {
@@ -93,16 +93,16 @@ impl ChangedMarks {
             }
             Body::Usage(UsageRecord { context_size: Some(size), .. }) if node.side => {
                 if let Some(parent) = node.parent {
-                    self.change(stored, parent, |marks| marks.context_size = Some(*size))?;
+                    self.change_marks(stored, parent, |marks| marks.context_size = Some(*size))?;
                 }
             }
             Body::Label(label) => {
                 if let Some(target) = node.target {
-                    self.change(stored, target, |marks| marks.label.clone_from(&label.text))?;
+                    self.change_marks(stored, target, |marks| marks.label.clone_from(&label.text))?;
                 }
             }
             Body::Checkpoint(checkpoint) if checkpoint.label.is_some() => {
-                self.change(stored, node.seq, |marks| marks.label.clone_from(&checkpoint.label))?;
+                self.change_marks(stored, node.seq, |marks| marks.label.clone_from(&checkpoint.label))?;
             }
             _ => {}
         }
@@ -113,14 +113,19 @@ impl ChangedMarks {
         Ok(())
     }
 
-    fn count(&mut self, stored: &(impl MarkSource + ?Sized), thread: &mut StoredThread, node: &Node) -> Result<()> {
+    fn count_child(
+        &mut self,
+        stored: &(impl MarkSource + ?Sized),
+        thread: &mut StoredThread,
+        node: &Node,
+    ) -> Result<()> {
         if node.side {
             return Ok(());
         }
         let mut parent_was_leaf = false;
         match node.parent {
             None => thread.roots += 1,
-            Some(parent) => self.change(stored, parent, |marks| {
+            Some(parent) => self.change_marks(stored, parent, |marks| {
                 parent_was_leaf = marks.children == 0;
                 marks.children += 1;
             })?,
@@ -131,7 +136,12 @@ impl ChangedMarks {
         Ok(())
     }
 
-    fn change(&mut self, stored: &(impl MarkSource + ?Sized), seq: u64, change: impl FnOnce(&mut Marks)) -> Result<()> {
+    fn change_marks(
+        &mut self,
+        stored: &(impl MarkSource + ?Sized),
+        seq: u64,
+        change: impl FnOnce(&mut Marks),
+    ) -> Result<()> {
         let mut marks = self.load(stored, seq)?;
         change(&mut marks);
         self.0.insert(seq, marks);
@@ -141,7 +151,7 @@ impl ChangedMarks {
 
 /// Returns the token counts that an entry adds to the sums of its thread and run (EN-26).
 #[must_use]
-pub fn spent(entry: &Entry) -> Option<&TokenCounts> {
+pub fn spent_tokens(entry: &Entry) -> Option<&TokenCounts> {
     match &*entry.body {
         Body::Message(message) => message.usage.as_ref().map(|usage| &usage.tokens),
         Body::Usage(usage) => usage.spent.as_ref(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Block, Origin};
 use crate::{
-    codec::{Extra, names, record},
+    codec::{Extra, named_enum, record},
     id::AgentId,
     json::Json,
 };
@@ -27,7 +27,7 @@ pub enum Role {
     Tool,
 }
 
-names!(Role as "role" { System = "system", User = "user", Assistant = "assistant", Tool = "tool", });
+named_enum!(Role as "role" { System = "system", User = "user", Assistant = "assistant", Tool = "tool", });
 
 /// To whom a message is shown or sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -41,7 +41,7 @@ pub enum Visibility {
     Aside,
 }
 
-names!(Visibility as "visibility" { All = "all", Internal = "internal", Aside = "aside", });
+named_enum!(Visibility as "visibility" { All = "all", Internal = "internal", Aside = "aside", });
 
 /// A message of a conversation.
 ///

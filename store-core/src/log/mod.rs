@@ -18,7 +18,7 @@ pub use self::{
         Body, BodyKind, Checkpoint, Compaction, Custom, Decision, DecisionAction, Entry, ImportOrigin, Interval, Label,
         Rewind, UsageRecord,
     },
-    marks::{ChangedMarks, MarkSource, Marks, given_name, spent},
+    marks::{ChangedMarks, MarkSource, Marks, given_name, spent_tokens},
     message::{JsonMap, Message, Provenance, Role, TokenCounts, Usage, Visibility},
     node::{Cover, Node, Nodes},
     query::{BranchPoint, Direction, EntryQuery, Leaf, Snapshot},

@@ -84,14 +84,14 @@ impl Cover {
 
     /// Returns whether the two intervals overlap without one of them lying inside the other.
     #[must_use]
-    pub const fn cuts(&self, other: &Self) -> bool {
+    pub const fn overlaps_partially(&self, other: &Self) -> bool {
         let apart = self.to < other.from || other.to < self.from;
-        !apart && !self.holds(other) && !other.holds(self)
+        !apart && !self.contains(other) && !other.contains(self)
     }
 
     /// Returns whether `other` lies inside this interval.
     #[must_use]
-    pub const fn holds(&self, other: &Self) -> bool {
+    pub const fn contains(&self, other: &Self) -> bool {
         self.from <= other.from && other.to <= self.to
     }
 }
@@ -251,15 +251,15 @@ mod tests {
     use super::{Cover, Node, ancestor, depth_up_to, is_on_path, jump_below, jump_depth};
     use crate::{codec::Codec, error::Result};
 
-    fn at(log: &[Node], seq: u64) -> Node {
+    fn node_at(log: &[Node], seq: u64) -> Node {
         log[usize::try_from(seq).unwrap() - 1].clone()
     }
 
-    fn grow(parents: &[Option<u64>]) -> Vec<Node> {
+    fn build_log(parents: &[Option<u64>]) -> Vec<Node> {
         let mut log: Vec<Node> = Vec::new();
         for (index, parent) in parents.iter().enumerate() {
-            let nodes = |seq: u64| -> Result<Node> { Ok(at(&log, seq)) };
-            let above = parent.map(|seq| at(&log, seq));
+            let nodes = |seq: u64| -> Result<Node> { Ok(node_at(&log, seq)) };
+            let above = parent.map(|seq| node_at(&log, seq));
             let jump = above.as_ref().and_then(|above| jump_below(&nodes, above).unwrap());
             let depth = above.map_or(1, |above| above.depth + 1);
             let text = format!(r#"{{"seq":{},"depth":{depth}}}"#, index + 1);
@@ -277,12 +277,12 @@ mod tests {
     #[test]
     fn every_ancestor_is_found_in_few_steps() {
         let parents: Vec<_> = (0..2000).map(|at| (at > 0).then_some(at)).collect();
-        let log = grow(&parents);
+        let log = build_log(&parents);
         for depth in 1..=2000 {
             let steps = std::cell::Cell::new(0);
             let nodes = |seq: u64| -> Result<Node> {
                 steps.set(steps.get() + 1);
-                Ok(at(&log, seq))
+                Ok(node_at(&log, seq))
             };
             assert_eq!(ancestor(&nodes, &log[1999], depth).unwrap().unwrap().seq, depth);
             // At most three steps for each binary digit of the length.
@@ -299,8 +299,8 @@ mod tests {
         let mut parents: Vec<_> = (0..100_u64).map(|at| (at > 0).then_some(at)).collect();
         parents.push(Some(40));
         parents.extend((101..180).map(Some));
-        let log = grow(&parents);
-        let nodes = |seq: u64| -> Result<Node> { Ok(at(&log, seq)) };
+        let log = build_log(&parents);
+        let nodes = |seq: u64| -> Result<Node> { Ok(node_at(&log, seq)) };
         for seq in 0..=180_u64 {
             let depth = if seq <= 40 { seq } else { 40 + seq.saturating_sub(100) };
             assert_eq!(depth_up_to(&nodes, &log[179], seq).unwrap(), depth, "{seq}");
@@ -312,8 +312,8 @@ mod tests {
         let mut parents: Vec<_> = (0..100_u64).map(|at| (at > 0).then_some(at)).collect();
         parents.push(Some(40));
         parents.extend((101..180).map(Some));
-        let log = grow(&parents);
-        let nodes = |seq: u64| -> Result<Node> { Ok(at(&log, seq)) };
+        let log = build_log(&parents);
+        let nodes = |seq: u64| -> Result<Node> { Ok(node_at(&log, seq)) };
         assert!(is_on_path(&nodes, &log[179], 40, 40).unwrap());
         assert!(!is_on_path(&nodes, &log[179], 41, 41).unwrap());
     }
@@ -321,10 +321,10 @@ mod tests {
     #[test]
     fn only_partially_overlapping_covers_conflict() {
         let cover = Cover::new(3, 6);
-        for (from, to, cuts) in
+        for (from, to, overlaps_partially) in
             [(3, 6, false), (4, 5, false), (1, 9, false), (1, 2, false), (7, 9, false), (5, 8, true), (1, 3, true)]
         {
-            assert_eq!(cover.cuts(&Cover::new(from, to)), cuts, "{from} to {to}");
+            assert_eq!(cover.overlaps_partially(&Cover::new(from, to)), overlaps_partially, "{from} to {to}");
         }
     }
 }

@@ -79,7 +79,7 @@ impl EntryQuery {
     ///
     /// A caller that stopped reading at `entry` continues with this query (EN-32).
     #[must_use]
-    pub fn behind(mut self, entry: &Entry) -> Self {
+    pub fn after_entry(mut self, entry: &Entry) -> Self {
         match self.direction {
             Direction::Forward => self.from_seq = self.from_seq.max(Some(entry.seq.saturating_add(1))),
             Direction::Backward => {

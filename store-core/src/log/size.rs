@@ -5,26 +5,26 @@
 use super::{Block, BlockKind, Compaction, Media, MediaSource, Message, NewBody};
 use crate::{json::Json, limits::length};
 
-fn json(value: &Json) -> u64 {
+fn json_bytes(value: &Json) -> u64 {
     length(value.as_str().len())
 }
 
-fn text(text: &str) -> u64 {
+fn text_bytes(text: &str) -> u64 {
     length(text.len())
 }
 
 impl NewBody {
     /// Returns a lower bound for the size of the encoded body, in bytes.
-    pub(crate) fn least_bytes(&self) -> u64 {
+    pub(crate) fn min_encoded_bytes(&self) -> u64 {
         match self {
-            Self::Message(message) => message.least_bytes(),
+            Self::Message(message) => message.min_encoded_bytes(),
             Self::Compaction(Compaction { summary, replacement, .. }) => {
-                let replaced = replacement.iter().flatten().map(Message::least_bytes);
-                blocks(summary) + replaced.sum::<u64>()
+                let replaced = replacement.iter().flatten().map(Message::min_encoded_bytes);
+                blocks_bytes(summary) + replaced.sum::<u64>()
             }
-            Self::Custom(custom) => text(&custom.kind) + json(&custom.data),
-            Self::Unknown { kind, data } => text(kind) + json(data),
-            Self::Usage(usage) => usage.cost.as_ref().map_or(0, json),
+            Self::Custom(custom) => text_bytes(&custom.kind) + json_bytes(&custom.data),
+            Self::Unknown { kind, data } => text_bytes(kind) + json_bytes(data),
+            Self::Usage(usage) => usage.cost.as_ref().map_or(0, json_bytes),
             Self::Checkpoint { .. } | Self::Label(_) | Self::Rewind(_) | Self::Decision(_) => 0,
         }
     }
@@ -32,32 +32,38 @@ impl NewBody {
 
 impl Message {
     /// Returns a lower bound for the size of the encoded message, in bytes.
-    pub(crate) fn least_bytes(&self) -> u64 {
-        blocks(&self.blocks) + self.metadata.iter().map(|(key, value)| text(key) + json(value)).sum::<u64>()
+    pub(crate) fn min_encoded_bytes(&self) -> u64 {
+        blocks_bytes(&self.blocks)
+            + self.metadata.iter().map(|(key, value)| text_bytes(key) + json_bytes(value)).sum::<u64>()
     }
 }
 
-fn blocks(blocks: &[Block]) -> u64 {
-    blocks.iter().map(|block| kind(&block.kind) + block.opaque.as_ref().map_or(0, |opaque| json(&opaque.data))).sum()
+fn blocks_bytes(blocks: &[Block]) -> u64 {
+    blocks
+        .iter()
+        .map(|block| block_bytes(&block.kind) + block.opaque.as_ref().map_or(0, |opaque| json_bytes(&opaque.data)))
+        .sum()
 }
 
-fn kind(kind: &BlockKind) -> u64 {
+fn block_bytes(kind: &BlockKind) -> u64 {
     match kind {
-        BlockKind::Text(own) => text(own),
-        BlockKind::Thinking(thinking) => text(&thinking.text) + thinking.signature.as_deref().map_or(0, text),
-        BlockKind::Image(media) | BlockKind::Document(media) | BlockKind::Audio(media) | BlockKind::Video(media) => {
-            source(media)
+        BlockKind::Text(own) => text_bytes(own),
+        BlockKind::Thinking(thinking) => {
+            text_bytes(&thinking.text) + thinking.signature.as_deref().map_or(0, text_bytes)
         }
-        BlockKind::ToolUse(call) => json(&call.input) + call.raw.as_deref().map_or(0, text),
-        BlockKind::ToolResult(result) => blocks(&result.blocks) + result.details.as_ref().map_or(0, json),
-        BlockKind::Opaque(opaque) => json(&opaque.data),
-        BlockKind::Unknown { data, .. } => json(data),
+        BlockKind::Image(media) | BlockKind::Document(media) | BlockKind::Audio(media) | BlockKind::Video(media) => {
+            media_bytes(media)
+        }
+        BlockKind::ToolUse(call) => json_bytes(&call.input) + call.raw.as_deref().map_or(0, text_bytes),
+        BlockKind::ToolResult(result) => blocks_bytes(&result.blocks) + result.details.as_ref().map_or(0, json_bytes),
+        BlockKind::Opaque(opaque) => json_bytes(&opaque.data),
+        BlockKind::Unknown { data, .. } => json_bytes(data),
     }
 }
 
-fn source(media: &Media) -> u64 {
+fn media_bytes(media: &Media) -> u64 {
     match &media.source {
-        MediaSource::Base64(own) | MediaSource::Url(own) | MediaSource::Blob(own) => text(own),
+        MediaSource::Base64(own) | MediaSource::Url(own) | MediaSource::Blob(own) => text_bytes(own),
     }
 }
 
@@ -95,12 +101,12 @@ mod tests {
     fn a_body_is_never_smaller_than_its_lower_bound() {
         let message = message();
         let written = PendingBody::Message(message.clone()).encode().len() as u64;
-        assert_eq!(message.least_bytes(), 9_000);
+        assert_eq!(message.min_encoded_bytes(), 9_000);
         assert!(written > 9_000, "{written}");
         let custom = Custom::new("kind", Json::parse("[1,2,3]").unwrap());
-        assert_eq!(NewBody::from(custom).least_bytes(), 11);
+        assert_eq!(NewBody::from(custom).min_encoded_bytes(), 11);
         let (summary, replacement) = (vec![Block::text("summary")], Some(vec![message]));
         let compaction = Compaction { summary, replacement, ..Compaction::default() };
-        assert_eq!(NewBody::from(compaction).least_bytes(), 9_007);
+        assert_eq!(NewBody::from(compaction).min_encoded_bytes(), 9_007);
     }
 }

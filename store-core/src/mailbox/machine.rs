@@ -85,7 +85,7 @@ impl MachineState {
 /// Returns the status that an act leads to, or `None` if the table of the contract has no such transition. An act
 /// without a transition is refused.
 #[must_use]
-pub fn next(machine_state: MachineState, act: Act) -> Option<DispatchStatus> {
+pub fn next_status(machine_state: MachineState, act: Act) -> Option<DispatchStatus> {
     use DispatchStatus::{Acked, Cancelled, Claimed, DeadLetter, Queued, Superseded};
     Some(match (machine_state.status(), act) {
         (None, Act::Enqueue) | (Some(DeadLetter), Act::Requeue) => Queued,
@@ -110,7 +110,7 @@ pub fn next(machine_state: MachineState, act: Act) -> Option<DispatchStatus> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Act, DispatchStatus, MachineState, next};
+    use super::{Act, DispatchStatus, MachineState, next_status};
 
     /// The table of the contract: status, stale or fresh, whether it is the last attempt, act, new status. What is not
     /// in the table is refused.
@@ -145,7 +145,7 @@ mod tests {
         dead_letter any   any   Requeue    queued
     ";
 
-    fn wanted(machine_state: MachineState, act: Act) -> Option<DispatchStatus> {
+    fn expected_status(machine_state: MachineState, act: Act) -> Option<DispatchStatus> {
         let matches = |word: &str, yes: &str, is: bool| word == "any" || (word == yes) == is;
         TABLE.lines().find_map(|line| {
             let words: Vec<_> = line.split_whitespace().collect();
@@ -166,8 +166,8 @@ mod tests {
             for (is_stale, is_last) in [(false, false), (false, true), (true, false), (true, true)] {
                 for act in Act::ALL {
                     let machine_state = MachineState { status, is_stale, is_last };
-                    let found = next(machine_state, *act);
-                    assert_eq!(found, wanted(machine_state, *act), "{machine_state:?} {act:?}");
+                    let found = next_status(machine_state, *act);
+                    assert_eq!(found, expected_status(machine_state, *act), "{machine_state:?} {act:?}");
                     refused += usize::from(found.is_none());
                 }
             }
@@ -179,7 +179,7 @@ mod tests {
     fn only_an_enqueue_creates_a_dispatch() {
         let nothing = MachineState { status: None, is_stale: false, is_last: false };
         for act in Act::ALL {
-            assert_eq!(next(nothing, *act), wanted(nothing, *act), "{act:?}");
+            assert_eq!(next_status(nothing, *act), expected_status(nothing, *act), "{act:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod machine;
 mod map;
-mod places;
+mod positions;
 mod query;
 mod record;
 mod request;
@@ -12,9 +12,12 @@ mod stored;
 
 pub(crate) use self::rules::{check_settlement, settlement_digest};
 pub use self::{
-    machine::{Act, MachineState, next},
-    map::{FreePlace, MailboxMap},
-    places::{InQueue, Lot, Places, QueueEnds, in_queue, lot, places},
+    machine::{Act, MachineState, next_status},
+    map::{FreePosition, MailboxMap},
+    positions::{
+        QueuePosition, QueueSummary, SupersededBatch, ThreadPositions, queue_position, superseded_batch,
+        thread_positions,
+    },
     query::{
         DispatchCounts, DispatchFilter, DispatchOrder, DispatchQuery, DispatchScope, Purge, Purged, ReadyThread,
         Requeue, RequeueChoice,
@@ -25,13 +28,13 @@ pub use self::{
     },
     request::{ClaimRequest, Claims, Enqueued, Interrupt, Interrupted, Missed, Reclaimed, Settled, Unreadable},
     rules::{
-        ClaimOne, EnqueueOne, MailboxChange, MailboxPlan, MailboxView, SettleOne, cancel, check_batch, check_claim,
-        check_requests, claim, enqueue, enqueue_one, extend, interrupt, is_purgeable, lapse, purge, ready, requeue,
-        seen, settle, settle_in_commit, settle_one, start, time,
+        MailboxChange, MailboxPlan, MailboxView, PreparedEnqueue, PreparedSettlement, SingleClaim, cancel, check_batch,
+        check_claim, check_requests, claim, decision_time, enqueue, enqueue_prepared, extend, interrupt, is_purgeable,
+        lapse, purge, ready_thread, requeue, settle, settle_in_commit, settle_prepared, start, visible_dispatch,
     },
     store::{MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader, MailboxStore},
     stored::{
-        DispatchBody, DispatchState, InterruptRef, Running, StoredAttempt, StoredClaim, StoredDispatch,
+        CurrentClaim, DispatchBody, DispatchState, InterruptRef, StoredAttempt, StoredClaim, StoredDispatch,
         StoredInterrupt, StoredMailbox, TakeOver,
     },
 };

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     claim::{ClaimNumber, ClaimToken, Fence},
-    codec::{Extra, names, record},
+    codec::{Extra, named_enum, record},
     id::{DedupeKey, DispatchId, InstanceId, RunId, ThreadId, WorkerId},
     json::Json,
     limits::length,
@@ -31,7 +31,7 @@ pub enum DispatchStatus {
     DeadLetter,
 }
 
-names!(DispatchStatus as "dispatch status" {
+named_enum!(DispatchStatus as "dispatch status" {
     Queued = "queued",
     Claimed = "claimed",
     Acked = "acked",
@@ -162,7 +162,7 @@ pub enum AttemptEnd {
     Superseded,
 }
 
-names!(AttemptEnd as "end of an attempt" {
+named_enum!(AttemptEnd as "end of an attempt" {
     Acked = "acked",
     Retried = "retried",
     Snoozed = "snoozed",
@@ -206,7 +206,7 @@ pub enum When {
 }
 
 impl When {
-    pub(super) fn after(self, now: Timestamp) -> Timestamp {
+    pub(super) fn to_time(self, now: Timestamp) -> Timestamp {
         match self {
             Self::Now => now,
             Self::At(time) => time,

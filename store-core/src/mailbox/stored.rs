@@ -204,8 +204,8 @@ impl StoredDispatch {
     }
 
     /// Returns the public record of the dispatch, with the status as it was stored.
-    /// [`seen`](super::seen) also considers whether an interrupt superseded the dispatch.
-    pub(super) fn view(&self) -> Dispatch {
+    /// [`visible_dispatch`](super::visible_dispatch) also considers whether an interrupt superseded the dispatch.
+    pub(super) fn to_dispatch(&self) -> Dispatch {
         let (body, state) = (&*self.body, &self.state);
         Dispatch {
             id: body.id.clone(),
@@ -247,7 +247,7 @@ pub struct StoredMailbox {
     /// The claim number of the last claim.
     pub last_claim: Option<ClaimNumber>,
     /// The dispatch that is claimed.
-    pub running: Option<Running>,
+    pub running: Option<CurrentClaim>,
     /// The number of dispatches in each status that readers see.
     pub counts: DispatchCounts,
     /// Since when no dispatch is claimed.
@@ -297,7 +297,7 @@ record!(StoredMailbox {
 /// The claimed dispatch of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Running {
+pub struct CurrentClaim {
     /// The id of the dispatch.
     pub dispatch: DispatchId,
     /// The epoch of the dispatch.
@@ -308,7 +308,7 @@ pub struct Running {
     pub extra: Extra,
 }
 
-record!(Running { dispatch: req, epoch: def, lease_until: req });
+record!(CurrentClaim { dispatch: req, epoch: def, lease_until: req });
 
 /// What a store keeps about an interrupt. It is removed when it is not the newest one, no dispatch needs it and its key
 /// is no longer remembered.

@@ -8,7 +8,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::rules::{check_shape, write};
+pub(crate) use self::rules::{check_shape, plan_rows};
 pub use self::{
     query::{
         ClaimOutbox, ClaimedOutbox, ClaimedOutboxRow, ExtendOutbox, OutboxChoice, OutboxCounts, OutboxFilter,
@@ -16,7 +16,8 @@ pub use self::{
     },
     record::{NewOutboxRow, OUTBOX_ATTEMPTS, OutboxClaim, OutboxRow, OutboxSettlement, OutboxStatus, StoredOutboxRow},
     rows::{
-        OrderGroup, OutboxList, OutboxPlace, OutboxRows, OutboxScope, OutboxTable, places, put, ready_again, remove,
+        OrderGroup, OutboxList, OutboxPosition, OutboxRows, OutboxScope, OutboxTable, positions, put, remove,
+        update_ready_row,
     },
     rules::{OutboxPlan, claim, extend, purge, requeue, settle},
     store::OutboxStore,

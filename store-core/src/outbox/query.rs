@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The default length of a lease.
-const LEASE: Duration = Duration::from_secs(30);
+const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
 /// A filter for rows. A row must match every field that is set (PG-9).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -61,14 +61,14 @@ impl OutboxFilter {
 
     /// Returns the statuses that the filter accepts.
     #[must_use]
-    pub fn wanted(&self) -> Vec<OutboxStatus> {
+    pub fn accepted_statuses(&self) -> Vec<OutboxStatus> {
         let is_wanted = |status: &&OutboxStatus| self.statuses.as_ref().is_none_or(|given| given.contains(status));
         OutboxStatus::ALL.iter().filter(is_wanted).copied().collect()
     }
 
     /// Returns whether the lists that [`scopes`](Self::scopes) returns contain only rows that pass the filter.
     #[must_use]
-    pub const fn is_scope(&self) -> bool {
+    pub const fn has_exact_scopes(&self) -> bool {
         self.lane.is_some() || self.target.is_none()
     }
 
@@ -83,7 +83,7 @@ impl OutboxFilter {
         };
         let statuses = match &self.statuses {
             None => vec![None],
-            Some(_) => self.wanted().into_iter().map(Some).collect(),
+            Some(_) => self.accepted_statuses().into_iter().map(Some).collect(),
         };
         (scope, statuses)
     }
@@ -182,7 +182,7 @@ impl ClaimOutbox {
     /// Makes a request for at most `limit` rows of a lane, with a lease of 30 seconds.
     #[must_use]
     pub const fn new(lane: LaneId, worker: WorkerId, limit: u32) -> Self {
-        Self { lane, target: None, worker, limit, lease: LEASE }
+        Self { lane, target: None, worker, limit, lease: DEFAULT_LEASE }
     }
 
     /// Sets the target.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    codec::{Extra, names, record},
+    codec::{Extra, named_enum, record},
     id::{DedupeKey, LaneId, OrderKey, OutboxId, OutboxTarget, ThreadId, WorkerId},
     json::Json,
     limits::length,
@@ -27,7 +27,7 @@ pub enum OutboxStatus {
     DeadLetter,
 }
 
-names!(OutboxStatus as "outbox status" {
+named_enum!(OutboxStatus as "outbox status" {
     Pending = "pending",
     Claimed = "claimed",
     Delivered = "delivered",

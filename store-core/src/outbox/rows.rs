@@ -58,7 +58,7 @@ pub enum OutboxList {
 
 /// The position of a row in a list: two ranks, and the id of the row, which decides between equal ranks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct OutboxPlace {
+pub struct OutboxPosition {
     /// The first two values that the list is ordered by.
     pub rank: (u64, u64),
     /// The id of the row.
@@ -77,13 +77,13 @@ pub trait OutboxRows {
     ///
     /// # Errors
     /// Any error of reading.
-    fn next(&self, list: &OutboxList, after: Option<&OutboxPlace>) -> Result<Option<OutboxPlace>>;
+    fn next(&self, list: &OutboxList, after: Option<&OutboxPosition>) -> Result<Option<OutboxPosition>>;
 
     /// Returns the last position of a list.
     ///
     /// # Errors
     /// Any error of reading.
-    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPlace>>;
+    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPosition>>;
 }
 
 /// The stored data of the outbox, which [`put`] and [`remove`] change.
@@ -100,8 +100,8 @@ pub trait OutboxTable: OutboxRows {
     /// Writes the record of a row, or removes it if `row` is `None`.
     fn set_row(&mut self, id: &OutboxId, row: Option<StoredOutboxRow>);
 
-    /// Adds a position to a list, or removes it if `stands` is false.
-    fn set_place(&mut self, list: &OutboxList, place: &OutboxPlace, stands: bool);
+    /// Adds a position to a list, or removes it if `is_present` is false.
+    fn set_position(&mut self, list: &OutboxList, position: &OutboxPosition, is_present: bool);
 }
 
 impl StoredOutboxRow {
@@ -117,52 +117,52 @@ impl StoredOutboxRow {
         [OutboxScope::Lane(lane.clone()), OutboxScope::Target(lane, target)]
     }
 
-    fn place(&self, first: u64, second: u64) -> OutboxPlace {
-        OutboxPlace { rank: (first, second), id: self.id.clone() }
+    fn position(&self, first: u64, second: u64) -> OutboxPosition {
+        OutboxPosition { rank: (first, second), id: self.id.clone() }
     }
 
     /// Returns the positions of the row among the rows that a claim may take.
-    fn ready_places(&self) -> [(OutboxList, OutboxPlace); 2] {
-        let place = self.place(self.available_at.as_millis(), self.created_at.as_millis());
-        self.scopes().map(|scope| (OutboxList::Ready(scope), place.clone()))
+    fn ready_positions(&self) -> [(OutboxList, OutboxPosition); 2] {
+        let position = self.position(self.available_at.as_millis(), self.created_at.as_millis());
+        self.scopes().map(|scope| (OutboxList::Ready(scope), position.clone()))
     }
 }
 
 /// Returns the lists that contain a row, with its position in each. Lists that depend on other rows of its group are
 /// left out.
 #[must_use]
-pub fn places(row: &StoredOutboxRow) -> BTreeSet<(OutboxList, OutboxPlace)> {
-    let mut places = BTreeSet::new();
-    let created = row.place(row.created_at.as_millis(), 0);
+pub fn positions(row: &StoredOutboxRow) -> BTreeSet<(OutboxList, OutboxPosition)> {
+    let mut positions = BTreeSet::new();
+    let created = row.position(row.created_at.as_millis(), 0);
     for scope in row.scopes().into_iter().chain([OutboxScope::All]) {
         for status in [None, Some(row.status)] {
-            places.insert((OutboxList::Created(scope.clone(), status), created.clone()));
+            positions.insert((OutboxList::Created(scope.clone(), status), created.clone()));
         }
     }
     if let Some(key) = row.dedupe_key.clone() {
-        places.insert((OutboxList::Keyed(row.lane.clone(), row.target.clone(), key), row.place(0, 0)));
+        positions.insert((OutboxList::Keyed(row.lane.clone(), row.target.clone(), key), row.position(0, 0)));
     }
     if let Some(claim) = &row.claim {
-        let leased = row.place(claim.lease_until.as_millis(), 0);
-        places.extend(row.scopes().map(|scope| (OutboxList::Leased(scope), leased.clone())));
+        let leased = row.position(claim.lease_until.as_millis(), 0);
+        positions.extend(row.scopes().map(|scope| (OutboxList::Leased(scope), leased.clone())));
     }
     if let Some(time) = row.finished_at {
-        places.insert((OutboxList::Finished, row.place(time.as_millis(), 0)));
+        positions.insert((OutboxList::Finished, row.position(time.as_millis(), 0)));
     }
     match row.group() {
         Some(group) => {
-            places.insert((OutboxList::Numbered(group.clone()), row.place(row.order, 0)));
+            positions.insert((OutboxList::Numbered(group.clone()), row.position(row.order, 0)));
             if !row.status.is_final() {
-                places.insert((OutboxList::Open(group.clone()), row.place(row.order, 0)));
+                positions.insert((OutboxList::Open(group.clone()), row.position(row.order, 0)));
             }
             if row.claim.is_some() {
-                places.insert((OutboxList::Held(group), row.place(0, 0)));
+                positions.insert((OutboxList::Held(group), row.position(0, 0)));
             }
         }
-        None if row.status == OutboxStatus::Pending => places.extend(row.ready_places()),
+        None if row.status == OutboxStatus::Pending => positions.extend(row.ready_positions()),
         None => {}
     }
-    places
+    positions
 }
 
 /// Writes a row and its positions.
@@ -176,10 +176,10 @@ pub fn put(table: &mut (impl OutboxTable + ?Sized), row: StoredOutboxRow) -> Res
     if old.as_ref().is_some_and(|old| old.revision > row.revision) {
         return Ok(());
     }
-    shift(table, old.as_ref(), Some(&row));
+    update_positions(table, old.as_ref(), Some(&row));
     let group = row.group();
     table.set_row(&row.id.clone(), Some(row));
-    group.map_or(Ok(()), |group| ready_again(table, &group))
+    group.map_or(Ok(()), |group| update_ready_row(table, &group))
 }
 
 /// Removes a row and its positions.
@@ -188,18 +188,22 @@ pub fn put(table: &mut (impl OutboxTable + ?Sized), row: StoredOutboxRow) -> Res
 /// Any error of reading.
 pub fn remove(table: &mut (impl OutboxTable + ?Sized), id: &OutboxId) -> Result<()> {
     let Some(old) = table.row(id)? else { return Ok(()) };
-    shift(table, Some(&old), None);
+    update_positions(table, Some(&old), None);
     table.set_row(id, None);
-    old.group().map_or(Ok(()), |group| ready_again(table, &group))
+    old.group().map_or(Ok(()), |group| update_ready_row(table, &group))
 }
 
-fn shift(table: &mut (impl OutboxTable + ?Sized), old: Option<&StoredOutboxRow>, new: Option<&StoredOutboxRow>) {
-    let (before, after) = (old.map(places).unwrap_or_default(), new.map(places).unwrap_or_default());
-    for (list, place) in before.difference(&after) {
-        table.set_place(list, place, false);
+fn update_positions(
+    table: &mut (impl OutboxTable + ?Sized),
+    old: Option<&StoredOutboxRow>,
+    new: Option<&StoredOutboxRow>,
+) {
+    let (before, after) = (old.map(positions).unwrap_or_default(), new.map(positions).unwrap_or_default());
+    for (list, position) in before.difference(&after) {
+        table.set_position(list, position, false);
     }
-    for (list, place) in after.difference(&before) {
-        table.set_place(list, place, true);
+    for (list, position) in after.difference(&before) {
+        table.set_position(list, position, true);
     }
 }
 
@@ -210,16 +214,16 @@ fn shift(table: &mut (impl OutboxTable + ?Sized), old: Option<&StoredOutboxRow>,
 ///
 /// # Errors
 /// Any error of reading.
-pub fn ready_again(table: &mut (impl OutboxTable + ?Sized), group: &OrderGroup) -> Result<()> {
+pub fn update_ready_row(table: &mut (impl OutboxTable + ?Sized), group: &OrderGroup) -> Result<()> {
     let next = OutboxList::Next(group.clone());
-    while let Some(place) = table.next(&next, None)? {
-        table.set_place(&next, &place, false);
-        let (available, created) = place.rank;
-        let former = OutboxPlace { rank: (available, created), id: place.id };
+    while let Some(position) = table.next(&next, None)? {
+        table.set_position(&next, &position, false);
+        let (available, created) = position.rank;
+        let former = OutboxPosition { rank: (available, created), id: position.id };
         for scope in
             [OutboxScope::Lane(group.lane.clone()), OutboxScope::Target(group.lane.clone(), group.target.clone())]
         {
-            table.set_place(&OutboxList::Ready(scope), &former, false);
+            table.set_position(&OutboxList::Ready(scope), &former, false);
         }
     }
     if table.next(&OutboxList::Held(group.clone()), None)?.is_some() {
@@ -227,14 +231,14 @@ pub fn ready_again(table: &mut (impl OutboxTable + ?Sized), group: &OrderGroup) 
     }
     let Some(first) = table.next(&OutboxList::Open(group.clone()), None)? else { return Ok(()) };
     let Some(row) = table.row(&first.id)? else { return Ok(()) };
-    for (list, place) in row.ready_places() {
-        table.set_place(&list, &place, true);
-        table.set_place(&next, &place, true);
+    for (list, position) in row.ready_positions() {
+        table.set_position(&list, &position, true);
+        table.set_position(&next, &position, true);
     }
     Ok(())
 }
 
 /// Returns whether the time of this position is not after `now`. The list must be ordered by time.
-pub(super) fn is_due(place: &OutboxPlace, now: Timestamp) -> bool {
-    place.rank.0 <= now.as_millis()
+pub(super) fn is_due(position: &OutboxPosition, now: Timestamp) -> bool {
+    position.rank.0 <= now.as_millis()
 }

@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{
     claim::{ClaimToken, check_lease},
-    codec::{Extra, Object, sha256},
-    commit::Setting,
+    codec::{Extra, ObjectWriter, sha256},
+    commit::DecisionContext,
     error::{Detail, Error, ErrorKind, Result},
     id::{OutboxId, ThreadId},
     json::Json,
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The greatest number of expired leases that one claim ends, and of unreadable rows that it leaves out.
-const MAX_UNREADABLE: usize = 1_000;
+const MAX_EXPIRED_OR_UNREADABLE: usize = 1_000;
 
 /// The rows that a commit writes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -44,15 +44,15 @@ pub(crate) fn check_shape(drafts: &[NewOutboxRow], limits: &Limits) -> Result<()
 /// Returns the rows that a commit of `thread` writes, and an id for each draft.
 ///
 /// If an earlier row has the dedupe key of the draft, its id is returned (OB-2).
-pub(crate) fn write(
+pub(crate) fn plan_rows(
     view: &(impl OutboxRows + ?Sized),
     drafts: &[NewOutboxRow],
     thread: &ThreadId,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<(OutboxPlan, Vec<OutboxId>)> {
     let (mut plan, mut ids) = (OutboxPlan::default(), Vec::new());
     for (index, draft) in drafts.iter().enumerate() {
-        let row = keyed(view, &plan, draft).map_err(|e| e.in_part(format!("outbox[{index}]")))?;
+        let row = find_by_dedupe_key(view, &plan, draft).map_err(|e| e.in_part(format!("outbox[{index}]")))?;
         let id = match row {
             Some(id) => id,
             None => {
@@ -68,7 +68,11 @@ pub(crate) fn write(
 }
 
 /// Returns the id of the row that has the dedupe key of a draft, or none.
-fn keyed(view: &(impl OutboxRows + ?Sized), plan: &OutboxPlan, draft: &NewOutboxRow) -> Result<Option<OutboxId>> {
+fn find_by_dedupe_key(
+    view: &(impl OutboxRows + ?Sized),
+    plan: &OutboxPlan,
+    draft: &NewOutboxRow,
+) -> Result<Option<OutboxId>> {
     let Some(key) = &draft.dedupe_key else { return Ok(None) };
     let is_same = |row: &StoredOutboxRow| {
         row.lane == draft.lane && row.target == draft.target && row.dedupe_key.as_ref() == Some(key)
@@ -77,7 +81,7 @@ fn keyed(view: &(impl OutboxRows + ?Sized), plan: &OutboxPlan, draft: &NewOutbox
         Some((row, _)) => Some(row.clone()),
         None => {
             let list = OutboxList::Keyed(draft.lane.clone(), draft.target.clone(), key.clone());
-            view.next(&list, None)?.map_or(Ok(None), |place| view.row(&place.id))?
+            view.next(&list, None)?.map_or(Ok(None), |position| view.row(&position.id))?
         }
     };
     match stored {
@@ -91,7 +95,7 @@ fn keyed(view: &(impl OutboxRows + ?Sized), plan: &OutboxPlan, draft: &NewOutbox
 /// Returns the digest of everything in a draft except its lane, target and dedupe key.
 fn digest(draft: &NewOutboxRow) -> String {
     let mut text = String::new();
-    let mut object = Object::open(&mut text);
+    let mut object = ObjectWriter::open(&mut text);
     object
         .field("payload", &draft.payload)
         .maybe("order_key", draft.order_key.as_ref())
@@ -111,10 +115,15 @@ fn next_number(view: &(impl OutboxRows + ?Sized), plan: &OutboxPlan, draft: &New
         return Ok(row.order + 1);
     }
     let group = super::OrderGroup { lane: draft.lane.clone(), target: draft.target.clone(), key: key.clone() };
-    Ok(view.last(&OutboxList::Numbered(group))?.map_or(1, |place| place.rank.0 + 1))
+    Ok(view.last(&OutboxList::Numbered(group))?.map_or(1, |position| position.rank.0 + 1))
 }
 
-fn new_row(draft: &NewOutboxRow, thread: &ThreadId, order: u64, setting: Setting<'_>) -> Result<StoredOutboxRow> {
+fn new_row(
+    draft: &NewOutboxRow,
+    thread: &ThreadId,
+    order: u64,
+    setting: DecisionContext<'_>,
+) -> Result<StoredOutboxRow> {
     Ok(StoredOutboxRow {
         id: OutboxId::new(setting.ids.next_id())?,
         thread: thread.clone(),
@@ -139,7 +148,7 @@ fn new_row(draft: &NewOutboxRow, thread: &ThreadId, order: u64, setting: Setting
     })
 }
 
-fn check_count(limit: u32) -> Result<()> {
+fn check_limit_of_rows(limit: u32) -> Result<()> {
     if (1..=MAX_PAGE).contains(&limit) { Ok(()) } else { Err(Error::invalid("limit", "it must be from 1 to 1000")) }
 }
 
@@ -147,58 +156,62 @@ fn check_count(limit: u32) -> Result<()> {
 impl StoredOutboxRow {
     /// Returns the row with the next revision and `now` as the time of its last change. That time never goes back
     /// (PR-5).
-    fn changed(mut self, now: Timestamp) -> Self {
+    fn with_change_at(mut self, now: Timestamp) -> Self {
         self.revision += 1;
         self.updated_at = self.updated_at.max(now);
         self
     }
 
-    fn free(self) -> Self {
+    fn without_claim(self) -> Self {
         Self { claim: None, token: None, ..self }
     }
 
-    fn pending(mut self, available_at: Timestamp) -> Self {
+    fn into_pending(mut self, available_at: Timestamp) -> Self {
         (self.status, self.available_at) = (OutboxStatus::Pending, available_at);
-        self.free()
+        self.without_claim()
     }
 
-    fn ended(mut self, status: OutboxStatus) -> Self {
+    fn into_final(mut self, status: OutboxStatus) -> Self {
         (self.status, self.finished_at) = (status, Some(self.updated_at));
-        self.free()
+        self.without_claim()
     }
 
     /// Returns the row after a failed attempt. If an attempt is left, the row is available at `again` (OB-6).
-    fn failed(mut self, again: Timestamp, error: String) -> Self {
+    fn after_failed_attempt(mut self, again: Timestamp, error: String) -> Self {
         self.attempts += 1;
         self.last_error = Some(error);
-        if self.attempts >= self.max_attempts { self.ended(OutboxStatus::DeadLetter) } else { self.pending(again) }
+        if self.attempts >= self.max_attempts {
+            self.into_final(OutboxStatus::DeadLetter)
+        } else {
+            self.into_pending(again)
+        }
     }
 
-    fn settled(self, settlement: OutboxSettlement, setting: Setting<'_>) -> Self {
-        let row = self.changed(setting.now);
+    fn after_settlement(self, settlement: OutboxSettlement, setting: DecisionContext<'_>) -> Self {
+        let row = self.with_change_at(setting.now);
         let text = |mut error: String| {
             cut_text(&mut error, setting.limits);
             error
         };
         match settlement {
-            OutboxSettlement::Delivered => row.ended(OutboxStatus::Delivered),
+            OutboxSettlement::Delivered => row.into_final(OutboxStatus::Delivered),
             OutboxSettlement::Retry { after, error } => {
                 let again = row.updated_at.saturating_add(after);
-                row.failed(again, text(error))
+                row.after_failed_attempt(again, text(error))
             }
             OutboxSettlement::DeadLetter { error } => {
                 let row = Self { attempts: row.attempts + 1, last_error: Some(text(error)), ..row };
-                row.ended(OutboxStatus::DeadLetter)
+                row.into_final(OutboxStatus::DeadLetter)
             }
             OutboxSettlement::Release => {
                 let available_at = row.available_at;
-                row.pending(available_at)
+                row.into_pending(available_at)
             }
         }
     }
 
-    fn leased(self, token: &ClaimToken, request: &ClaimOutbox, now: Timestamp) -> Self {
-        let mut row = self.changed(now);
+    fn claimed_by(self, token: &ClaimToken, request: &ClaimOutbox, now: Timestamp) -> Self {
+        let mut row = self.with_change_at(now);
         let lease_until = row.updated_at.saturating_add(request.lease);
         row.status = OutboxStatus::Claimed;
         row.claim = Some(OutboxClaim { worker: request.worker.clone(), lease_until, extra: Extra::default() });
@@ -214,61 +227,67 @@ impl StoredOutboxRow {
 pub fn claim(
     table: &mut (impl OutboxTable + ?Sized),
     request: &ClaimOutbox,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<ClaimedOutbox> {
-    check_count(request.limit)?;
+    check_limit_of_rows(request.limit)?;
     check_lease(request.lease)?;
     let scope = match &request.target {
         Some(target) => OutboxScope::Target(request.lane.clone(), target.clone()),
         None => OutboxScope::Lane(request.lane.clone()),
     };
-    expire(table, &OutboxList::Leased(scope.clone()), setting.now)?;
+    end_expired_claims(table, &OutboxList::Leased(scope.clone()), setting.now)?;
     let ready = OutboxList::Ready(scope);
     let (mut claimed, mut after, mut bytes) = (ClaimedOutbox::default(), None, 0);
     while length(claimed.rows.len()) < u64::from(request.limit)
-        && claimed.unreadable.len() < MAX_UNREADABLE
+        && claimed.unreadable.len() < MAX_EXPIRED_OR_UNREADABLE
         && bytes < MAX_BYTES_READ
     {
-        let Some(place) = table.next(&ready, after.as_ref())?.filter(|place| is_due(place, setting.now)) else { break };
-        let payload = table.payload(&place.id);
-        match (table.row(&place.id)?, payload) {
+        let Some(position) = table.next(&ready, after.as_ref())?.filter(|position| is_due(position, setting.now))
+        else {
+            break;
+        };
+        let payload = table.payload(&position.id);
+        match (table.row(&position.id)?, payload) {
             (Some(row), Ok(payload)) if row.status == OutboxStatus::Pending => {
-                let token = ClaimToken::made(table.incarnation(), setting.ids);
-                let row = row.leased(&token, request, setting.now);
+                let token = ClaimToken::generate(table.incarnation(), setting.ids);
+                let row = row.claimed_by(&token, request, setting.now);
                 put(table, row.clone())?;
                 bytes += length(payload.as_str().len());
                 claimed.rows.push(ClaimedOutboxRow { row: OutboxRow::new(row, payload), token });
             }
             (_, Err(error)) if error.kind() == ErrorKind::Closed => return Err(error),
-            (_, Err(_)) | (None, _) => claimed.unreadable.push(place.id.clone()),
+            (_, Err(_)) | (None, _) => claimed.unreadable.push(position.id.clone()),
             // The list contains the row, but the row is not pending. It is left out.
             (Some(_), Ok(_)) => {}
         }
-        after = Some(place);
+        after = Some(position);
     }
     Ok(claimed)
 }
 
 /// Ends those claims of a list whose leases have ended. The attempt is counted, and the row is available as before the
 /// claim (OB-5, OB-6).
-fn expire(table: &mut (impl OutboxTable + ?Sized), leased: &OutboxList, now: Timestamp) -> Result<()> {
+fn end_expired_claims(table: &mut (impl OutboxTable + ?Sized), leased: &OutboxList, now: Timestamp) -> Result<()> {
     let mut after = None;
-    for _ in 0..MAX_UNREADABLE {
-        let Some(place) = table.next(leased, after.as_ref())?.filter(|place| is_due(place, now)) else { break };
+    for _ in 0..MAX_EXPIRED_OR_UNREADABLE {
+        let Some(position) = table.next(leased, after.as_ref())?.filter(|position| is_due(position, now)) else {
+            break;
+        };
         // If the row is not claimed, the list is out of date, and the row is left unchanged.
-        if let Some(row) = table.row(&place.id)?.filter(|row| row.status == OutboxStatus::Claimed) {
+        if let Some(row) = table.row(&position.id)?.filter(|row| row.status == OutboxStatus::Claimed) {
             let available_at = row.available_at;
-            put(table, row.changed(now).failed(available_at, "lease expired".to_owned()))?;
+            put(table, row.with_change_at(now).after_failed_attempt(available_at, "lease expired".to_owned()))?;
         }
-        after = Some(place);
+        after = Some(position);
     }
     Ok(())
 }
 
 /// Returns the row whose claim this token proves. Whether the lease has ended does not matter.
 fn claimed_row(table: &(impl OutboxTable + ?Sized), id: &OutboxId, token: &ClaimToken) -> Result<StoredOutboxRow> {
-    let holds =
-        |row: &StoredOutboxRow| row.token.as_deref() == Some(&token.digest()) && token.is_of(table.incarnation());
+    let holds = |row: &StoredOutboxRow| {
+        row.token.as_deref() == Some(&token.digest()) && token.is_of_incarnation(table.incarnation())
+    };
     table.row(id)?.filter(holds).ok_or_else(|| Error::new(Detail::ClaimLost { what: "outbox row", id: id.to_string() }))
 }
 
@@ -279,10 +298,10 @@ fn claimed_row(table: &(impl OutboxTable + ?Sized), id: &OutboxId, token: &Claim
 pub fn extend(
     table: &mut (impl OutboxTable + ?Sized),
     request: &ExtendOutbox,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<Timestamp> {
     check_lease(request.lease)?;
-    let mut row = claimed_row(table, &request.id, &request.token)?.changed(setting.now);
+    let mut row = claimed_row(table, &request.id, &request.token)?.with_change_at(setting.now);
     let lease_until = row.updated_at.saturating_add(request.lease);
     row.claim = row.claim.map(|claim| OutboxClaim { lease_until, ..claim });
     put(table, row)?;
@@ -296,14 +315,14 @@ pub fn extend(
 pub fn settle(
     table: &mut (impl OutboxTable + ?Sized),
     requests: Vec<SettleOutbox>,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<Vec<Result<OutboxStatus>>> {
     check_limit("outbox rows of a call", length(requests.len()), setting.limits.commit_outbox)?;
     let mut answers = Vec::new();
     for request in requests {
         answers.push(match claimed_row(table, &request.id, &request.token) {
             Ok(row) => {
-                let row = row.settled(request.settlement, setting);
+                let row = row.after_settlement(request.settlement, setting);
                 let status = row.status;
                 put(table, row)?;
                 Ok(status)
@@ -322,14 +341,14 @@ pub fn settle(
 pub fn requeue(
     table: &mut (impl OutboxTable + ?Sized),
     request: RequeueOutbox,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<Vec<Requeued>> {
     let ids = match request.choice {
         OutboxChoice::Ids(ids) => ids,
         OutboxChoice::Filter { lane, target, limit } => {
-            check_count(limit)?;
+            check_limit_of_rows(limit)?;
             let filter = super::OutboxFilter { lane, target, statuses: Some(vec![OutboxStatus::DeadLetter]) };
-            chosen(table, &filter, limit)?
+            oldest_dead_letters(table, &filter, limit)?
         }
     };
     check_limit("outbox rows of a call", length(ids.len()), setting.limits.commit_outbox)?;
@@ -341,9 +360,9 @@ pub fn requeue(
                 Err(Error::invalid_transition("outbox row", &id, row.status.name(), OutboxStatus::Pending.name()))
             }
             Some(row) => {
-                let row = StoredOutboxRow { attempts: 0, finished_at: None, ..row.changed(setting.now) };
+                let row = StoredOutboxRow { attempts: 0, finished_at: None, ..row.with_change_at(setting.now) };
                 let now = row.updated_at;
-                put(table, row.pending(now))
+                put(table, row.into_pending(now))
             }
         };
         answers.push(Requeued::new(id, outcome));
@@ -352,16 +371,20 @@ pub fn requeue(
 }
 
 /// Returns the ids of the oldest dead letters that pass the filter.
-fn chosen(table: &(impl OutboxTable + ?Sized), filter: &super::OutboxFilter, limit: u32) -> Result<Vec<OutboxId>> {
+fn oldest_dead_letters(
+    table: &(impl OutboxTable + ?Sized),
+    filter: &super::OutboxFilter,
+    limit: u32,
+) -> Result<Vec<OutboxId>> {
     let (scope, _) = filter.scopes();
     let list = OutboxList::Created(scope, Some(OutboxStatus::DeadLetter));
     let (mut ids, mut after) = (Vec::new(), None);
     while length(ids.len()) < u64::from(limit) {
-        let Some(place) = table.next(&list, after.as_ref())? else { break };
-        if table.row(&place.id)?.is_some_and(|row| filter.admits(&row)) {
-            ids.push(place.id.clone());
+        let Some(position) = table.next(&list, after.as_ref())? else { break };
+        if table.row(&position.id)?.is_some_and(|row| filter.admits(&row)) {
+            ids.push(position.id.clone());
         }
-        after = Some(place);
+        after = Some(position);
     }
     Ok(ids)
 }
@@ -371,16 +394,16 @@ fn chosen(table: &(impl OutboxTable + ?Sized), filter: &super::OutboxFilter, lim
 /// # Errors
 /// Those of [`OutboxStore::purge_outbox`](super::OutboxStore::purge_outbox).
 pub fn purge(table: &mut (impl OutboxTable + ?Sized), request: &PurgeOutbox) -> Result<u64> {
-    check_count(request.limit)?;
+    check_limit_of_rows(request.limit)?;
     let before = request.finished_before.as_millis();
     let (mut count, mut after) = (0, None);
     while count < u64::from(request.limit) {
-        let place = table.next(&OutboxList::Finished, after.as_ref())?.filter(|place| place.rank.0 < before);
-        let Some(place) = place else { break };
+        let position = table.next(&OutboxList::Finished, after.as_ref())?.filter(|position| position.rank.0 < before);
+        let Some(position) = position else { break };
         if !request.dry_run {
-            remove(table, &place.id)?;
+            remove(table, &position.id)?;
         }
-        after = Some(place);
+        after = Some(position);
         count += 1;
     }
     Ok(count)

@@ -7,12 +7,12 @@ use std::{
 };
 
 use super::{
-    ClaimOutbox, ClaimedOutbox, ClaimedOutboxRow, NewOutboxRow, OutboxList, OutboxPlace, OutboxRows, OutboxScope,
-    OutboxSettlement, OutboxStatus, OutboxTable, RequeueOutbox, StoredOutboxRow, claim, places, put, remove, requeue,
-    settle, write,
+    ClaimOutbox, ClaimedOutbox, ClaimedOutboxRow, NewOutboxRow, OutboxList, OutboxPosition, OutboxRows, OutboxScope,
+    OutboxSettlement, OutboxStatus, OutboxTable, RequeueOutbox, StoredOutboxRow, claim, plan_rows, positions, put,
+    remove, requeue, settle,
 };
 use crate::{
-    commit::Setting,
+    commit::DecisionContext,
     error::{Error, ErrorKind, Result},
     id::{IdSource, OutboxId},
     json::Json,
@@ -23,7 +23,7 @@ use crate::{
 #[derive(Default)]
 struct Table {
     rows: BTreeMap<OutboxId, StoredOutboxRow>,
-    lists: BTreeMap<OutboxList, BTreeSet<OutboxPlace>>,
+    lists: BTreeMap<OutboxList, BTreeSet<OutboxPosition>>,
     incarnation: u64,
     /// What reading a payload returns; absent for `null`.
     payload: Option<Box<dyn Fn() -> Result<Json>>>,
@@ -35,13 +35,13 @@ impl OutboxRows for Table {
         if self.is_closed { Err(Error::closed()) } else { Ok(self.rows.get(id).cloned()) }
     }
 
-    fn next(&self, list: &OutboxList, after: Option<&OutboxPlace>) -> Result<Option<OutboxPlace>> {
-        let places = self.lists.get(list).into_iter().flatten();
-        Ok(places.into_iter().find(|place| after.is_none_or(|after| *place > after)).cloned())
+    fn next(&self, list: &OutboxList, after: Option<&OutboxPosition>) -> Result<Option<OutboxPosition>> {
+        let positions = self.lists.get(list).into_iter().flatten();
+        Ok(positions.into_iter().find(|position| after.is_none_or(|after| *position > after)).cloned())
     }
 
-    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPlace>> {
-        Ok(self.lists.get(list).and_then(|places| places.last()).cloned())
+    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPosition>> {
+        Ok(self.lists.get(list).and_then(|positions| positions.last()).cloned())
     }
 }
 
@@ -61,12 +61,12 @@ impl OutboxTable for Table {
         }
     }
 
-    fn set_place(&mut self, list: &OutboxList, place: &OutboxPlace, stands: bool) {
-        let places = self.lists.entry(list.clone()).or_default();
-        if stands {
-            places.insert(place.clone())
+    fn set_position(&mut self, list: &OutboxList, position: &OutboxPosition, is_present: bool) {
+        let positions = self.lists.entry(list.clone()).or_default();
+        if is_present {
+            positions.insert(position.clone())
         } else {
-            places.remove(place)
+            positions.remove(position)
         };
     }
 }
@@ -81,21 +81,21 @@ impl IdSource for Ids {
 }
 
 /// An outbox in memory, with the time, the limits and the ids for decisions.
-struct World {
+struct TestOutbox {
     table: Table,
     ids: Ids,
     limits: Limits,
     now: u64,
 }
 
-impl World {
+impl TestOutbox {
     fn new() -> Self {
         Self { table: Table::default(), ids: Ids(AtomicU64::new(0)), limits: Limits::default(), now: 1_000 }
     }
 
     fn send(&mut self, drafts: &[NewOutboxRow]) {
-        let setting = Setting::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
-        let (plan, _) = write(&self.table, drafts, &"t".parse().unwrap(), setting).unwrap();
+        let setting = DecisionContext::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
+        let (plan, _) = plan_rows(&self.table, drafts, &"t".parse().unwrap(), setting).unwrap();
         for (row, _) in plan.rows {
             put(&mut self.table, row).unwrap();
         }
@@ -106,24 +106,24 @@ impl World {
     }
 
     fn claim_up_to(&mut self, limit: u32) -> Result<ClaimedOutbox> {
-        let setting = Setting::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
+        let setting = DecisionContext::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
         let request = ClaimOutbox::new("lane".parse().unwrap(), "w".parse().unwrap(), limit);
         claim(&mut self.table, &request.with_lease(Duration::from_millis(100)), setting)
     }
 
-    fn settle(&mut self, held: &ClaimedOutboxRow, how: OutboxSettlement) -> Result<OutboxStatus> {
-        let setting = Setting::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
-        settle(&mut self.table, vec![held.settle(how)], setting).unwrap().remove(0)
+    fn settle(&mut self, held: &ClaimedOutboxRow, settlement: OutboxSettlement) -> Result<OutboxStatus> {
+        let setting = DecisionContext::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
+        settle(&mut self.table, vec![held.settle(settlement)], setting).unwrap().remove(0)
     }
 
     fn requeue(&mut self, id: &OutboxId) -> Result<()> {
-        let setting = Setting::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
+        let setting = DecisionContext::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
         requeue(&mut self.table, RequeueOutbox::ids([id.clone()]), setting).unwrap().remove(0).outcome
     }
 
     /// Asserts that every row has all its positions in the lists, and that the lists contain no other positions.
-    fn check(&self) {
-        let mut wanted: BTreeSet<_> = self.table.rows.values().flat_map(places).collect();
+    fn check_positions(&self) {
+        let mut wanted: BTreeSet<_> = self.table.rows.values().flat_map(positions).collect();
         for row in self.table.rows.values() {
             let Some(group) = row.group() else { continue };
             let of_group = || self.table.rows.values().filter(|other| other.group().as_ref() == Some(&group));
@@ -131,15 +131,18 @@ impl World {
             let held = of_group().any(|other| other.status == OutboxStatus::Claimed);
             if row.status == OutboxStatus::Pending && is_first == Some(row.order) && !held {
                 let rank = (row.available_at.as_millis(), row.created_at.as_millis());
-                let place = OutboxPlace { rank, id: row.id.clone() };
+                let position = OutboxPosition { rank, id: row.id.clone() };
                 let lane = OutboxScope::Lane(row.lane.clone());
                 let target = OutboxScope::Target(row.lane.clone(), row.target.clone());
                 let lists = [OutboxList::Ready(lane), OutboxList::Ready(target), OutboxList::Next(group)];
-                wanted.extend(lists.map(|list| (list, place.clone())));
+                wanted.extend(lists.map(|list| (list, position.clone())));
             }
         }
-        let all =
-            self.table.lists.iter().flat_map(|(list, places)| places.iter().map(|place| (list.clone(), place.clone())));
+        let all = self
+            .table
+            .lists
+            .iter()
+            .flat_map(|(list, positions)| positions.iter().map(|position| (list.clone(), position.clone())));
         assert_eq!(all.collect::<BTreeSet<_>>(), wanted);
     }
 }
@@ -156,71 +159,71 @@ fn retry() -> OutboxSettlement {
 
 /// Settles the only attempt of a row. Returns the status of the row, its attempts, whether it is due later, and whether
 /// it has finished.
-fn ends(how: OutboxSettlement, attempts: u32) -> (OutboxStatus, u32, bool, bool) {
-    let mut world = World::new();
-    world.send(&[row(None, attempts)]);
-    let held = world.claim().unwrap();
-    world.settle(&held, how).unwrap();
-    world.check();
-    let row = &world.table.rows[&held.row.id];
+fn settle_only_attempt(settlement: OutboxSettlement, attempts: u32) -> (OutboxStatus, u32, bool, bool) {
+    let mut outbox = TestOutbox::new();
+    outbox.send(&[row(None, attempts)]);
+    let held = outbox.claim().unwrap();
+    outbox.settle(&held, settlement).unwrap();
+    outbox.check_positions();
+    let row = &outbox.table.rows[&held.row.id];
     assert!(row.claim.is_none() && row.token.is_none() && row.revision == 3);
-    (row.status, row.attempts, row.available_at.as_millis() > world.now, row.finished_at.is_some())
+    (row.status, row.attempts, row.available_at.as_millis() > outbox.now, row.finished_at.is_some())
 }
 
 #[test]
 fn a_settlement_ends_an_attempt() {
     use OutboxStatus::{DeadLetter, Delivered, Pending};
     let dead = OutboxSettlement::DeadLetter { error: "no".to_owned() };
-    assert_eq!(ends(OutboxSettlement::Delivered, 1), (Delivered, 0, false, true));
-    assert_eq!(ends(retry(), 2), (Pending, 1, true, false));
-    assert_eq!(ends(retry(), 1), (DeadLetter, 1, false, true));
-    assert_eq!(ends(dead, 5), (DeadLetter, 1, false, true));
-    assert_eq!(ends(OutboxSettlement::Release, 1), (Pending, 0, false, false));
+    assert_eq!(settle_only_attempt(OutboxSettlement::Delivered, 1), (Delivered, 0, false, true));
+    assert_eq!(settle_only_attempt(retry(), 2), (Pending, 1, true, false));
+    assert_eq!(settle_only_attempt(retry(), 1), (DeadLetter, 1, false, true));
+    assert_eq!(settle_only_attempt(dead, 5), (DeadLetter, 1, false, true));
+    assert_eq!(settle_only_attempt(OutboxSettlement::Release, 1), (Pending, 0, false, false));
 }
 
 #[test]
 fn a_lease_expires_exactly_at_its_end() {
     for (later, gets) in [(99, false), (100, true), (101, true)] {
-        let mut world = World::new();
-        world.send(&[row(None, 2)]);
-        let lost = world.claim().unwrap();
-        world.now += later;
-        let again = world.claim();
+        let mut outbox = TestOutbox::new();
+        outbox.send(&[row(None, 2)]);
+        let lost = outbox.claim().unwrap();
+        outbox.now += later;
+        let again = outbox.claim();
         assert_eq!(again.is_some(), gets, "{later}");
-        assert_eq!(world.settle(&lost, OutboxSettlement::Delivered).is_ok(), !gets);
-        world.check();
+        assert_eq!(outbox.settle(&lost, OutboxSettlement::Delivered).is_ok(), !gets);
+        outbox.check_positions();
     }
 }
 
 #[test]
 fn a_token_of_an_earlier_incarnation_proves_nothing() {
-    let mut world = World::new();
-    world.send(&[row(None, 2)]);
-    let held = world.claim().unwrap();
-    world.table.incarnation = 1;
-    world.settle(&held, OutboxSettlement::Delivered).unwrap_err();
-    world.table.incarnation = 0;
-    world.settle(&held, OutboxSettlement::Delivered).unwrap();
+    let mut outbox = TestOutbox::new();
+    outbox.send(&[row(None, 2)]);
+    let held = outbox.claim().unwrap();
+    outbox.table.incarnation = 1;
+    outbox.settle(&held, OutboxSettlement::Delivered).unwrap_err();
+    outbox.table.incarnation = 0;
+    outbox.settle(&held, OutboxSettlement::Delivered).unwrap();
 }
 
 #[test]
 fn an_older_record_changes_nothing() {
-    let mut world = World::new();
-    world.send(&[row(Some("o"), 2)]);
-    let id = world.table.rows.keys().next().unwrap().clone();
-    let before = world.table.rows[&id].clone();
-    world.claim().unwrap();
-    let after = world.table.rows[&id].clone();
-    put(&mut world.table, before).unwrap();
-    assert_eq!(world.table.rows[&id], after);
-    world.check();
+    let mut outbox = TestOutbox::new();
+    outbox.send(&[row(Some("o"), 2)]);
+    let id = outbox.table.rows.keys().next().unwrap().clone();
+    let before = outbox.table.rows[&id].clone();
+    outbox.claim().unwrap();
+    let after = outbox.table.rows[&id].clone();
+    put(&mut outbox.table, before).unwrap();
+    assert_eq!(outbox.table.rows[&id], after);
+    outbox.check_positions();
 }
 
 /// After any sequence of actions every row has exactly its positions, and of each group at most one row can be claimed.
 #[test]
-fn places_follow_from_the_rows() {
+fn every_row_has_exactly_its_positions() {
     for seed in 0..200_u64 {
-        let mut world = World::new();
+        let mut outbox = TestOutbox::new();
         let mut held: Vec<ClaimedOutboxRow> = Vec::new();
         let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut next = |below: usize| {
@@ -231,34 +234,34 @@ fn places_follow_from_the_rows() {
         };
         for _ in 0..60 {
             match next(7) {
-                0 | 1 => world.send(&[row([None, Some("o"), Some("p")][next(3)], [1, 2][next(2)])]),
-                2 | 3 => held.extend(world.claim()),
+                0 | 1 => outbox.send(&[row([None, Some("o"), Some("p")][next(3)], [1, 2][next(2)])]),
+                2 | 3 => held.extend(outbox.claim()),
                 4 if !held.is_empty() => {
                     let one = held.swap_remove(next(held.len()));
-                    let how = [OutboxSettlement::Delivered, retry(), OutboxSettlement::Release][next(3)].clone();
-                    let _ended = world.settle(&one, how);
+                    let settlement = [OutboxSettlement::Delivered, retry(), OutboxSettlement::Release][next(3)].clone();
+                    let _ended = outbox.settle(&one, settlement);
                 }
                 5 => {
-                    let ids: Vec<_> = world.table.rows.keys().cloned().collect();
+                    let ids: Vec<_> = outbox.table.rows.keys().cloned().collect();
                     if let Some(id) = ids.get(next(1 + ids.len())) {
-                        let is_final = world.table.rows[id].status.is_final();
+                        let is_final = outbox.table.rows[id].status.is_final();
                         if is_final && next(2) == 0 {
-                            remove(&mut world.table, id).unwrap();
+                            remove(&mut outbox.table, id).unwrap();
                         } else {
-                            let _back = world.requeue(id);
+                            let _back = outbox.requeue(id);
                         }
                     }
                 }
-                _ => world.now += next(120) as u64,
+                _ => outbox.now += next(120) as u64,
             }
-            world.check();
+            outbox.check_positions();
         }
     }
 }
 
 #[test]
 fn rows_are_numbered_within_lane_target_and_key() {
-    let mut world = World::new();
+    let mut outbox = TestOutbox::new();
     let elsewhere = |change: &dyn Fn(&mut NewOutboxRow)| {
         let mut row = row(Some("o"), 1);
         change(&mut row);
@@ -271,9 +274,9 @@ fn rows_are_numbered_within_lane_target_and_key() {
         row(None, 1),
     ];
     let mut numbers = |drafts: &[NewOutboxRow]| {
-        let before: BTreeSet<_> = world.table.rows.keys().cloned().collect();
-        world.send(drafts);
-        let rows = world.table.rows.iter().filter(|(id, _)| !before.contains(*id));
+        let before: BTreeSet<_> = outbox.table.rows.keys().cloned().collect();
+        outbox.send(drafts);
+        let rows = outbox.table.rows.iter().filter(|(id, _)| !before.contains(*id));
         rows.map(|(_, row)| row.order).collect::<Vec<_>>()
     };
     let [lane, target, key, none] = others;
@@ -286,48 +289,48 @@ fn rows_are_numbered_within_lane_target_and_key() {
 
 #[test]
 fn a_claim_stops_at_the_byte_limit_of_a_page() {
-    let mut world = World::new();
-    world.send(&[row(None, 2), row(None, 2), row(None, 2)]);
+    let mut outbox = TestOutbox::new();
+    outbox.send(&[row(None, 2), row(None, 2), row(None, 2)]);
     // The payloads of two rows have exactly as many bytes as a page may read.
     let large = Json::parse(&format!("\"{}\"", "x".repeat((32 << 20) - 2))).unwrap();
-    world.table.payload = Some(Box::new(move || Ok(large.clone())));
-    assert_eq!(world.claim_up_to(3).unwrap().rows.len(), 2);
-    assert_eq!(world.claim_up_to(3).unwrap().rows.len(), 1);
-    world.check();
+    outbox.table.payload = Some(Box::new(move || Ok(large.clone())));
+    assert_eq!(outbox.claim_up_to(3).unwrap().rows.len(), 2);
+    assert_eq!(outbox.claim_up_to(3).unwrap().rows.len(), 1);
+    outbox.check_positions();
 }
 
 #[test]
 fn an_unreadable_row_is_reported_and_left_out() {
-    let mut world = World::new();
-    world.send(&vec![row(None, 2); 1_001]);
-    world.table.payload = Some(Box::new(|| Err(Error::corrupt("payload"))));
-    let found = world.claim_up_to(1).unwrap();
+    let mut outbox = TestOutbox::new();
+    outbox.send(&vec![row(None, 2); 1_001]);
+    outbox.table.payload = Some(Box::new(|| Err(Error::corrupt("payload"))));
+    let found = outbox.claim_up_to(1).unwrap();
     assert_eq!((found.rows.len(), found.unreadable.len()), (0, 1_000));
-    world.table.payload = Some(Box::new(|| Err(Error::closed())));
-    assert_eq!(world.claim_up_to(1).unwrap_err().kind(), ErrorKind::Closed);
-    world.check();
+    outbox.table.payload = Some(Box::new(|| Err(Error::closed())));
+    assert_eq!(outbox.claim_up_to(1).unwrap_err().kind(), ErrorKind::Closed);
+    outbox.check_positions();
 }
 
 #[test]
-fn a_stale_place_yields_no_row() {
-    let mut world = World::new();
-    world.send(&[row(None, 2)]);
-    let ready = world.table.lists[&OutboxList::Ready(OutboxScope::Lane("lane".parse().unwrap()))].clone();
-    let held = world.claim().unwrap();
-    assert!(places(&world.table.rows[&held.row.id]).iter().all(|(list, _)| !matches!(list, OutboxList::Ready(_))));
-    world.settle(&held, OutboxSettlement::Delivered).unwrap();
+fn a_stale_position_yields_no_row() {
+    let mut outbox = TestOutbox::new();
+    outbox.send(&[row(None, 2)]);
+    let ready = outbox.table.lists[&OutboxList::Ready(OutboxScope::Lane("lane".parse().unwrap()))].clone();
+    let held = outbox.claim().unwrap();
+    assert!(positions(&outbox.table.rows[&held.row.id]).iter().all(|(list, _)| !matches!(list, OutboxList::Ready(_))));
+    outbox.settle(&held, OutboxSettlement::Delivered).unwrap();
     let lane = OutboxList::Ready(OutboxScope::Lane("lane".parse().unwrap()));
-    world.table.set_place(&lane, ready.first().unwrap(), true);
-    assert!(world.claim().is_none());
+    outbox.table.set_position(&lane, ready.first().unwrap(), true);
+    assert!(outbox.claim().is_none());
 }
 
 #[test]
 fn a_store_that_was_closed_settles_nothing() {
-    let mut world = World::new();
-    world.send(&[row(None, 2)]);
-    let held = world.claim().unwrap();
-    world.table.is_closed = true;
-    let setting = Setting::new(Timestamp::from_millis(world.now).unwrap(), &world.limits, &world.ids);
-    let refused = settle(&mut world.table, vec![held.settle(OutboxSettlement::Delivered)], setting);
+    let mut outbox = TestOutbox::new();
+    outbox.send(&[row(None, 2)]);
+    let held = outbox.claim().unwrap();
+    outbox.table.is_closed = true;
+    let setting = DecisionContext::new(Timestamp::from_millis(outbox.now).unwrap(), &outbox.limits, &outbox.ids);
+    let refused = settle(&mut outbox.table, vec![held.settle(OutboxSettlement::Delivered)], setting);
     assert_eq!(refused.map(|answers| answers.len()).unwrap_err().kind(), ErrorKind::Closed);
 }

@@ -9,7 +9,7 @@ use std::{
 use crate::{log::Direction, time::Timestamp};
 
 /// An element of a set. An element without an id comes before all ids of the same time; it is used only as a bound.
-type Place<I> = (Timestamp, Option<I>);
+type TimeKey<I> = (Timestamp, Option<I>);
 
 /// Several sets of ids, each ordered by time and then by id. A scope `S` names one set. For backends that keep their
 /// lists in memory.
@@ -29,7 +29,7 @@ type Place<I> = (Timestamp, Option<I>);
 /// # Ok::<(), store_core::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct TimeOrder<S, I>(HashMap<S, BTreeSet<Place<I>>>);
+pub struct TimeOrder<S, I>(HashMap<S, BTreeSet<TimeKey<I>>>);
 
 /// Which ids of a set are read, and in which direction.
 #[derive(Debug, Clone)]
@@ -68,10 +68,10 @@ impl<S: Hash + Eq, I: Ord + Clone> TimeOrder<S, I> {
 
     /// Removes an id from the sets of these scopes. `time` is the time with which it was inserted.
     pub fn remove(&mut self, scopes: impl IntoIterator<Item = S>, time: Timestamp, id: &I) {
-        let place = (time, Some(id.clone()));
+        let key = (time, Some(id.clone()));
         for scope in scopes {
             if let Some(set) = self.0.get_mut(&scope) {
-                set.remove(&place);
+                set.remove(&key);
                 if set.is_empty() {
                     self.0.remove(&scope);
                 }
@@ -95,17 +95,17 @@ impl<S: Hash + Eq, I: Ord + Clone> TimeOrder<S, I> {
         let Some(set) = self.0.get(scope) else { return Box::new(std::iter::empty()) };
         let after = walk.after.clone().map(|(time, id)| Bound::Excluded((time, Some(id))));
         let (from, before) = (walk.from, walk.before);
-        let named = |(time, id): &'a Place<I>| id.as_ref().map(|id| (*time, id));
+        let with_id = |(time, id): &'a TimeKey<I>| id.as_ref().map(|id| (*time, id));
         match walk.direction {
             Direction::Forward => {
                 let first = from.map_or(Bound::Unbounded, |from| Bound::Included((from, None)));
-                let places = set.range((after.unwrap_or(first), Bound::Unbounded));
-                Box::new(places.filter_map(named).take_while(move |place| before.is_none_or(|end| place.0 < end)))
+                let keys = set.range((after.unwrap_or(first), Bound::Unbounded));
+                Box::new(keys.filter_map(with_id).take_while(move |key| before.is_none_or(|end| key.0 < end)))
             }
             Direction::Backward => {
                 let first = before.map_or(Bound::Unbounded, |before| Bound::Excluded((before, None)));
-                let places = set.range((Bound::Unbounded, after.unwrap_or(first))).rev();
-                Box::new(places.filter_map(named).take_while(move |place| from.is_none_or(|end| place.0 >= end)))
+                let keys = set.range((Bound::Unbounded, after.unwrap_or(first))).rev();
+                Box::new(keys.filter_map(with_id).take_while(move |key| from.is_none_or(|end| key.0 >= end)))
             }
         }
     }

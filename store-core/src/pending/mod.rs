@@ -5,7 +5,7 @@ mod rules;
 mod select;
 mod store;
 
-pub(crate) use self::rules::{check, take};
+pub(crate) use self::rules::{check, consume};
 pub use self::{
     record::{
         AppendPending, Appended, Boundary, DecisionRecord, Delivery, Granularity, InputRef, NewInput, PendingBody,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::{
-    codec::{Codec, DecodeError, Extra, Fields, Object, names, record, serde_by_codec, sha256},
+    codec::{Codec, DecodeError, Extra, Fields, ObjectWriter, named_enum, record, serde_by_codec, sha256},
     id::{EntryId, RunId, ThreadId},
     log::{Decision, Message, NewBody},
     time::Timestamp,
@@ -88,7 +88,7 @@ pub enum PendingBody {
 /// Written as `{"message": …}` or `{"decision": …}`, with the value that the entry will have.
 impl Codec for PendingBody {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         match self {
             Self::Message(message) => object.field("message", message),
             Self::Decision(decision) => object.field("decision", decision),
@@ -179,7 +179,7 @@ pub enum Boundary {
     ResumeInput,
 }
 
-names!(Boundary as "boundary" {
+named_enum!(Boundary as "boundary" {
     Interrupt = "interrupt",
     NextStep = "next_step",
     OnNaturalEnd = "on_natural_end",
@@ -197,7 +197,7 @@ pub enum Granularity {
     One,
 }
 
-names!(Granularity as "granularity" { Batch = "batch", One = "one", });
+named_enum!(Granularity as "granularity" { Batch = "batch", One = "one", });
 
 /// The run that an input is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -457,7 +457,7 @@ record!(DecisionRecord { id: req, revision: req, digest: req });
 
 impl DecisionRecord {
     /// Returns whether this is the record of an equal decision.
-    pub(super) fn is_of(&self, decision: &Decision) -> bool {
+    pub(super) fn is_record_of(&self, decision: &Decision) -> bool {
         self.digest == digest(decision)
     }
 }

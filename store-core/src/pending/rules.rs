@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     codec::{Codec, Extra},
-    commit::{CommitView, Setting},
+    commit::{CommitView, DecisionContext},
     error::{Detail, Error, Result},
     id::{EntryId, ThreadId},
     limits::{Limits, check_limit, length},
@@ -20,7 +20,7 @@ use crate::{
 
 /// Bytes reserved for the ids, numbers and times of an input and of its entry: four ids of 256 bytes, each up to six
 /// times as long in JSON, and some fields.
-const ENVELOPE: u64 = 8 << 10;
+const MAX_ENVELOPE_BYTES: u64 = 8 << 10;
 
 /// What a store writes to a queue.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -65,26 +65,26 @@ pub struct QueueChange<T> {
 }
 
 /// A thread whose queue is being changed.
-struct Start {
+struct QueueDraft {
     thread: StoredThread,
     creates: bool,
     id: IdRecord,
 }
 
-impl Start {
+impl QueueDraft {
     /// Returns the existing thread, or none if there is no such thread.
-    fn of(view: &(impl CommitView + ?Sized), setting: Setting<'_>) -> Result<Option<Self>> {
+    fn load(view: &(impl CommitView + ?Sized), setting: DecisionContext<'_>) -> Result<Option<Self>> {
         let Some(mut thread) = view.thread()? else { return Ok(None) };
         thread.last_time = thread.last_time.max(setting.now);
         Ok(Some(Self { thread, creates: false, id: view.id_record()? }))
     }
 
-    fn revision(&mut self) -> u64 {
+    fn next_revision(&mut self) -> u64 {
         self.thread.queue.revision += 1;
         self.thread.queue.revision
     }
 
-    fn write<T>(self, write: QueueWrite, answer: T) -> QueueChange<T> {
+    fn into_change<T>(self, write: QueueWrite, answer: T) -> QueueChange<T> {
         let Self { thread, creates, id } = self;
         QueueChange { plan: Some(Box::new(QueuePlan { thread, creates, id, write })), answer }
     }
@@ -98,28 +98,36 @@ impl Start {
 pub fn append(
     view: &(impl CommitView + ?Sized),
     request: &AppendPending,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<QueueChange<Appended>> {
     check(request, setting.limits)?;
-    let start = match Start::of(view, setting)? {
+    let start = match QueueDraft::load(view, setting)? {
         Some(start) => start,
-        None => make(view, &request.thread, setting)?,
+        None => create_thread(view, &request.thread, setting)?,
     };
     let mut known = Vec::new();
     for (index, input) in request.inputs.iter().enumerate() {
-        known.extend(find(view, &start, input).map_err(|e| e.in_part(format!("inputs[{index}]")))?);
+        known.extend(find_identical(view, &start, input).map_err(|e| e.in_part(format!("inputs[{index}]")))?);
     }
     if known.len() == request.inputs.len() {
         return Ok(QueueChange { plan: None, answer: Appended::new(known, true) });
     }
     if let Some(known) = known.first() {
         let is_consumed = view.pending(&known.id)?.is_none();
-        return Err(if is_consumed { consumed(&known.id) } else { Error::already_exists("pending input", &known.id) });
+        return Err(if is_consumed {
+            already_consumed(&known.id)
+        } else {
+            Error::already_exists("pending input", &known.id)
+        });
     }
-    put(view, start, request, setting)
+    append_new(view, start, request, setting)
 }
 
-fn make(view: &(impl CommitView + ?Sized), thread: &ThreadId, setting: Setting<'_>) -> Result<Start> {
+fn create_thread(
+    view: &(impl CommitView + ?Sized),
+    thread: &ThreadId,
+    setting: DecisionContext<'_>,
+) -> Result<QueueDraft> {
     let mut id = view.id_record()?;
     if id.deleted_at.is_some() {
         return Err(Error::not_found("thread", thread));
@@ -127,7 +135,7 @@ fn make(view: &(impl CommitView + ?Sized), thread: &ThreadId, setting: Setting<'
     let moment = (setting.now, view.incarnation());
     let thread = thread::create(None, &id, &NewThread::new(thread.clone()), setting.limits, moment)?;
     id.generation = thread.thread.generation();
-    Ok(Start { thread, creates: true, id })
+    Ok(QueueDraft { thread, creates: true, id })
 }
 
 /// Checks everything about an append that needs no stored data.
@@ -142,7 +150,7 @@ pub(crate) fn check(request: &AppendPending, limits: &Limits) -> Result<()> {
             return Err(Error::already_exists("pending input", id).in_part(part()));
         }
         match &input.body {
-            PendingBody::Message(message) => check_least(message, limits).and_then(|()| check_message(message)),
+            PendingBody::Message(message) => check_min_size(message, limits).and_then(|()| check_message(message)),
             PendingBody::Decision(decision) if !tickets.insert((&decision.run, &decision.ticket)) => {
                 Err(Error::invalid("decision", "its ticket is decided twice"))
             }
@@ -156,15 +164,15 @@ pub(crate) fn check(request: &AppendPending, limits: &Limits) -> Result<()> {
     check_limit("commit bytes", total, limits.commit_bytes)
 }
 
-/// Checks the size of body and delivery plus [`ENVELOPE`], so that every input that is appended can also be
+/// Checks the size of body and delivery plus [`MAX_ENVELOPE_BYTES`], so that every input that is appended can also be
 /// consumed.
 fn check_size(bytes: usize, limits: &Limits) -> Result<()> {
-    check_limit("record bytes", length(bytes) + ENVELOPE, limits.record_bytes)
+    check_limit("record bytes", length(bytes) + MAX_ENVELOPE_BYTES, limits.record_bytes)
 }
 
 /// Checks a lower bound of the size, before the message is encoded.
-fn check_least(message: &Message, limits: &Limits) -> Result<()> {
-    check_limit("record bytes", message.least_bytes().saturating_add(ENVELOPE), limits.record_bytes)
+fn check_min_size(message: &Message, limits: &Limits) -> Result<()> {
+    check_limit("record bytes", message.min_encoded_bytes().saturating_add(MAX_ENVELOPE_BYTES), limits.record_bytes)
 }
 
 fn check_decision(decision: &Decision, input: &NewInput) -> Result<()> {
@@ -177,12 +185,12 @@ fn check_decision(decision: &Decision, input: &NewInput) -> Result<()> {
 }
 
 /// Returns the reference to the input if exactly the same input was already appended.
-fn find(view: &(impl CommitView + ?Sized), start: &Start, input: &NewInput) -> Result<Option<InputRef>> {
+fn find_identical(view: &(impl CommitView + ?Sized), start: &QueueDraft, input: &NewInput) -> Result<Option<InputRef>> {
     if let PendingBody::Decision(decision) = &input.body
         && !start.creates
         && let Some(record) = view.decision(&decision.run, &decision.ticket)?
     {
-        if !record.is_of(decision) {
+        if !record.is_record_of(decision) {
             let first = version(&start.thread, record.revision);
             return Err(Error::conflict("the decision of the ticket", None, Some(first)));
         }
@@ -194,18 +202,18 @@ fn find(view: &(impl CommitView + ?Sized), start: &Start, input: &NewInput) -> R
             Ok(Some(stored.input.as_ref()))
         }
         Some(_) => Err(Error::already_exists("pending input", id)),
-        None if view.entry(id)?.is_some() => Err(consumed(id)),
+        None if view.entry(id)?.is_some() => Err(already_consumed(id)),
         None => Ok(None),
     }
 }
 
-fn put(
+fn append_new(
     view: &(impl CommitView + ?Sized),
-    mut start: Start,
+    mut start: QueueDraft,
     request: &AppendPending,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<QueueChange<Appended>> {
-    let revision = start.revision();
+    let revision = start.next_revision();
     let now = start.thread.last_time;
     let mut write = QueueWrite::default();
     for (index, input) in request.inputs.iter().enumerate() {
@@ -241,7 +249,7 @@ fn put(
     }
     check_limit("pending inputs", start.thread.queue.count, setting.limits.pending_inputs)?;
     let inputs = write.put.iter().map(|stored| stored.input.as_ref()).collect();
-    Ok(start.write(write, Appended::new(inputs, false)))
+    Ok(start.into_change(write, Appended::new(inputs, false)))
 }
 
 /// Checks that a decision names a waiting run of the thread and one of its tickets (PI-22).
@@ -263,13 +271,13 @@ fn check_ticket(view: &(impl CommitView + ?Sized), thread: &ThreadId, decision: 
 pub fn update(
     view: &(impl CommitView + ?Sized),
     request: &PendingUpdate,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<QueueChange<PendingInput>> {
     if let Some(message) = &request.message {
-        check_least(message, setting.limits)?;
+        check_min_size(message, setting.limits)?;
         check_message(message)?;
     }
-    let (mut start, mut stored) = known(view, &request.id, setting)?;
+    let (mut start, mut stored) = load_pending_input(view, &request.id, setting)?;
     if let PendingBody::Decision(_) = &stored.input.body {
         return Err(Error::invalid("decision", "it cannot be changed"));
     }
@@ -287,10 +295,10 @@ pub fn update(
         return Ok(QueueChange { plan: None, answer: before });
     }
     check_size(stored.input.body.encode().len() + stored.input.delivery.encode().len(), setting.limits)?;
-    stored.input.revision = start.revision();
+    stored.input.revision = start.next_revision();
     stored.input.updated_at = start.thread.last_time;
     let answer = stored.input.clone();
-    Ok(start.write(QueueWrite { put: vec![stored], ..QueueWrite::default() }, answer))
+    Ok(start.into_change(QueueWrite { put: vec![stored], ..QueueWrite::default() }, answer))
 }
 
 /// Decides a retraction. The answer is the removed input (PI-7, PI-9).
@@ -300,27 +308,31 @@ pub fn update(
 pub fn retract(
     view: &(impl CommitView + ?Sized),
     id: &EntryId,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<QueueChange<PendingInput>> {
-    let (mut start, stored) = known(view, id, setting)?;
+    let (mut start, stored) = load_pending_input(view, id, setting)?;
     if let PendingBody::Decision(decision) = &stored.input.body
         && start.thread.thread.open_runs.contains(&decision.run)
     {
         return Err(Error::invalid("decision", "it cannot be retracted while its run is open"));
     }
-    let _ = start.revision();
+    let _ = start.next_revision();
     start.thread.queue.count = start.thread.queue.count.saturating_sub(1);
     let write = QueueWrite { removed: vec![id.clone()], ..QueueWrite::default() };
-    Ok(start.write(write, stored.input))
+    Ok(start.into_change(write, stored.input))
 }
 
 /// Returns an input that is pending, and its thread.
-fn known(view: &(impl CommitView + ?Sized), id: &EntryId, setting: Setting<'_>) -> Result<(Start, StoredInput)> {
-    let Some(start) = Start::of(view, setting)? else { return Err(unknown(id)) };
+fn load_pending_input(
+    view: &(impl CommitView + ?Sized),
+    id: &EntryId,
+    setting: DecisionContext<'_>,
+) -> Result<(QueueDraft, StoredInput)> {
+    let Some(start) = QueueDraft::load(view, setting)? else { return Err(unknown_input(id)) };
     match view.pending(id)? {
         Some(stored) => Ok((start, stored)),
-        None if view.entry(id)?.is_some() => Err(consumed(id)),
-        None => Err(unknown(id)),
+        None if view.entry(id)?.is_some() => Err(already_consumed(id)),
+        None => Err(unknown_input(id)),
     }
 }
 
@@ -328,8 +340,12 @@ fn known(view: &(impl CommitView + ?Sized), id: &EntryId, setting: Setting<'_>) 
 ///
 /// # Errors
 /// Those of [`PendingStore::reorder_pending`](super::PendingStore::reorder_pending).
-pub fn reorder(view: &(impl CommitView + ?Sized), request: &Reorder, setting: Setting<'_>) -> Result<QueueChange<u64>> {
-    let Some(mut start) = Start::of(view, setting)? else {
+pub fn reorder(
+    view: &(impl CommitView + ?Sized),
+    request: &Reorder,
+    setting: DecisionContext<'_>,
+) -> Result<QueueChange<u64>> {
+    let Some(mut start) = QueueDraft::load(view, setting)? else {
         return Err(Error::not_found("thread", &request.thread));
     };
     check_revision("the queue's revision", &start.thread, request.expect_revision, start.thread.queue.revision)?;
@@ -338,8 +354,11 @@ pub fn reorder(view: &(impl CommitView + ?Sized), request: &Reorder, setting: Se
     for (index, id) in request.order.iter().enumerate() {
         if !left.remove(id) {
             let is_consumed = !stored.contains(id) && view.entry(id)?.is_some();
-            let error =
-                if is_consumed { consumed(id) } else { Error::invalid("order", "it is not pending, or named twice") };
+            let error = if is_consumed {
+                already_consumed(id)
+            } else {
+                Error::invalid("order", "it is not pending, or named twice")
+            };
             return Err(error.in_part(format!("order[{index}]")));
         }
         start.thread.queue.last_rank += 1;
@@ -351,12 +370,12 @@ pub fn reorder(view: &(impl CommitView + ?Sized), request: &Reorder, setting: Se
     if request.order == stored {
         return Ok(QueueChange { plan: None, answer: request.expect_revision });
     }
-    let revision = start.revision();
-    Ok(start.write(write, revision))
+    let revision = start.next_revision();
+    Ok(start.into_change(write, revision))
 }
 
 /// Takes inputs out of the queue and returns them as entries of a commit (CM-27, CM-28).
-pub(crate) fn take(
+pub(crate) fn consume(
     view: &(impl CommitView + ?Sized),
     thread: &mut StoredThread,
     inputs: &[InputRef],
@@ -366,8 +385,8 @@ pub(crate) fn take(
         let part = |error: Error| error.in_part(format!("consume[{index}]"));
         let stored = match view.pending(&input.id)? {
             Some(stored) => stored,
-            None if view.entry(&input.id)?.is_some() => return Err(part(consumed(&input.id))),
-            None => return Err(part(unknown(&input.id))),
+            None if view.entry(&input.id)?.is_some() => return Err(part(already_consumed(&input.id))),
+            None => return Err(part(unknown_input(&input.id))),
         };
         check_revision("the input's revision", thread, input.revision, stored.input.revision).map_err(part)?;
         entries.push(NewEntry::new(stored.input.body).with_id(input.id.clone()));
@@ -386,17 +405,17 @@ fn version(thread: &StoredThread, revision: u64) -> Version {
     Version::new(revision, thread.thread.generation(), thread.thread.version.incarnation())
 }
 
-fn consumed(id: &EntryId) -> Error {
+fn already_consumed(id: &EntryId) -> Error {
     Error::new(Detail::AlreadyConsumed { id: id.to_string() })
 }
 
-fn unknown(id: &EntryId) -> Error {
+fn unknown_input(id: &EntryId) -> Error {
     Error::not_found("pending input", id)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ENVELOPE, QueueWrite, check};
+    use super::{MAX_ENVELOPE_BYTES, QueueWrite, check};
     use crate::{AppendPending, EntryId, ErrorKind, Limits, Message, NewInput, ThreadId, codec::Codec, limits::length};
 
     #[test]
@@ -405,8 +424,10 @@ mod tests {
         let bytes = length(input.body.encode().len() + input.delivery.encode().len());
         let request = AppendPending::new(ThreadId::new("t").unwrap(), [input.clone(), input]);
         let limits = |record_bytes, commit_bytes| Limits { record_bytes, commit_bytes, ..Limits::default() };
-        check(&request, &limits(bytes + ENVELOPE, 2 * bytes)).unwrap();
-        for short in [limits(bytes + ENVELOPE - 1, 2 * bytes), limits(bytes + ENVELOPE, 2 * bytes - 1)] {
+        check(&request, &limits(bytes + MAX_ENVELOPE_BYTES, 2 * bytes)).unwrap();
+        for short in
+            [limits(bytes + MAX_ENVELOPE_BYTES - 1, 2 * bytes), limits(bytes + MAX_ENVELOPE_BYTES, 2 * bytes - 1)]
+        {
             assert_eq!(check(&request, &short).unwrap_err().kind(), ErrorKind::LimitExceeded);
         }
     }

@@ -6,7 +6,7 @@ use crate::id::RunId;
 /// Returns the inputs of `queue` that are to be consumed at `boundary` of `run`, in the order of the queue. There may
 /// be none (PI-21).
 ///
-/// `run` is the run that takes the inputs; at [`Boundary::NewRun`] it is the run that begins. `is_over` returns whether
+/// `run` is the run that takes the inputs; at [`Boundary::NewRun`] it is the run that begins. `is_done` returns whether
 /// a run is done. For an unknown run it returns false.
 ///
 /// # Guarantees
@@ -31,13 +31,13 @@ pub fn select(
     queue: &[PendingInput],
     boundary: Boundary,
     run: &RunId,
-    is_over: impl Fn(&RunId) -> bool,
+    is_done: impl Fn(&RunId) -> bool,
 ) -> Vec<InputRef> {
     let (mut taken, mut passed_over) = (Vec::new(), false);
     for input in queue {
-        let is_eligible = is_in_time(input.delivery.boundary, boundary)
+        let is_eligible = may_be_taken_at(input.delivery.boundary, boundary)
             && input.target().is_none_or(|(target, fallback)| {
-                target == run || (boundary == Boundary::NewRun && fallback && is_over(target))
+                target == run || (boundary == Boundary::NewRun && fallback && is_done(target))
             });
         let is_alone = input.delivery.granularity == Granularity::One;
         if is_eligible && is_alone && !taken.is_empty() {
@@ -59,7 +59,7 @@ pub fn select(
 }
 
 /// Returns whether an input with the boundary `own` may be taken at `boundary`.
-fn is_in_time(own: Boundary, boundary: Boundary) -> bool {
+fn may_be_taken_at(own: Boundary, boundary: Boundary) -> bool {
     match (own, boundary) {
         (Boundary::ResumeInput, Boundary::ResumeInput) => true,
         (Boundary::ResumeInput, _) | (_, Boundary::ResumeInput) => false,

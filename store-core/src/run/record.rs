@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use crate::{
-    codec::{Codec, DecodeError, Extra, Fields, Object, names, record, serde_by_codec},
+    codec::{Codec, DecodeError, Extra, Fields, ObjectWriter, named_enum, record, serde_by_codec},
     id::{AgentId, DispatchId, RunId, ThreadId},
     json::Json,
     log::{JsonMap, TokenCounts},
@@ -128,7 +128,7 @@ pub enum RunPhase {
     Done,
 }
 
-names!(RunPhase as "run status" { Created = "created", Running = "running", Waiting = "waiting", Done = "done", });
+named_enum!(RunPhase as "run status" { Created = "created", Running = "running", Waiting = "waiting", Done = "done", });
 
 impl RunStatus {
     /// Returns the status without its data.
@@ -164,7 +164,7 @@ impl fmt::Display for RunStatus {
 /// Written as `{"<status>": {…}}`.
 impl Codec for RunStatus {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         let value = object.key(self.phase().name());
         match self {
             Self::Created | Self::Running => value.push_str("{}"),
@@ -206,7 +206,7 @@ pub enum WaitingReason {
     ManualPause,
 }
 
-names!(WaitingReason as "waiting reason" {
+named_enum!(WaitingReason as "waiting reason" {
     ToolPermission = "tool_permission",
     UserInput = "user_input",
     BackgroundTasks = "background_tasks",
@@ -324,11 +324,11 @@ pub enum RunOutcome {
 /// Written as `{"<outcome>": {…}}`.
 impl Codec for RunOutcome {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         match self {
             Self::NaturalEnd => object.key("natural_end").push_str("{}"),
             Self::Stopped { code, detail } => {
-                let mut inner = Object::open(object.key("stopped"));
+                let mut inner = ObjectWriter::open(object.key("stopped"));
                 inner.field("code", code).maybe("detail", detail.as_ref());
                 inner.close();
             }
@@ -336,7 +336,7 @@ impl Codec for RunOutcome {
             Self::Blocked => object.key("blocked").push_str("{}"),
             Self::Superseded => object.key("superseded").push_str("{}"),
             Self::Failed { error } => {
-                let mut inner = Object::open(object.key("failed"));
+                let mut inner = ObjectWriter::open(object.key("failed"));
                 inner.field("error", error);
                 inner.close();
             }

@@ -44,16 +44,16 @@ pub fn change(stored: Option<&Run>, change: &RunChange, context: RunContext<'_>)
     let least = values.map(|value| length(value.as_str().len())).sum();
     check_limit("record bytes", least, context.limits.record_bytes)?;
     let mut run = match stored {
-        Some(run) => changed(run, change, context)?,
-        None => made(change, context)?,
+        Some(run) => apply_change(run, change, context)?,
+        None => new_run(change, context)?,
     };
     for range in change.input.iter().chain(&change.output) {
         if range.from == 0 || range.from > range.to || range.to > context.log_length {
             return Err(Error::invalid("run", "a range is not within the log"));
         }
     }
-    extend(&mut run.input, &change.input);
-    extend(&mut run.output, &change.output);
+    add_ranges(&mut run.input, &change.input);
+    add_ranges(&mut run.output, &change.output);
     if let Some(dispatch) = &change.dispatch
         && run.dispatches.last() != Some(dispatch)
     {
@@ -65,7 +65,7 @@ pub fn change(stored: Option<&Run>, change: &RunChange, context: RunContext<'_>)
             None => run.state.remove(key),
         };
     }
-    run.status = cut_texts(change.status.clone(), context.limits);
+    run.status = shorten_error(change.status.clone(), context.limits);
     let now = context.now;
     run.updated_at = run.updated_at.max(now);
     if run.status.phase() == RunPhase::Running {
@@ -78,7 +78,7 @@ pub fn change(stored: Option<&Run>, change: &RunChange, context: RunContext<'_>)
     Ok(run)
 }
 
-fn made(change: &RunChange, context: RunContext<'_>) -> Result<Run> {
+fn new_run(change: &RunChange, context: RunContext<'_>) -> Result<Run> {
     let agent = change.agent.clone().ok_or_else(|| Error::invalid("run", "a new run needs an `agent`"))?;
     Ok(Run {
         id: change.id.clone(),
@@ -103,7 +103,7 @@ fn made(change: &RunChange, context: RunContext<'_>) -> Result<Run> {
     })
 }
 
-fn changed(run: &Run, change: &RunChange, context: RunContext<'_>) -> Result<Run> {
+fn apply_change(run: &Run, change: &RunChange, context: RunContext<'_>) -> Result<Run> {
     if run.thread != *context.thread {
         return Err(Error::already_exists("run", &run.id));
     }
@@ -151,7 +151,7 @@ fn check_transition(id: &RunId, from: RunPhase, to: RunPhase) -> Result<()> {
 }
 
 /// Adds ranges. A range that continues the last one is merged with it.
-fn extend(ranges: &mut Vec<EntryRange>, more: &[EntryRange]) {
+fn add_ranges(ranges: &mut Vec<EntryRange>, more: &[EntryRange]) {
     for range in more {
         match ranges.last_mut() {
             Some(last) if last.to + 1 == range.from => last.to = range.to,
@@ -161,7 +161,7 @@ fn extend(ranges: &mut Vec<EntryRange>, more: &[EntryRange]) {
 }
 
 /// Cuts the text of an error at its limit (ER-10).
-fn cut_texts(mut status: RunStatus, limits: &Limits) -> RunStatus {
+fn shorten_error(mut status: RunStatus, limits: &Limits) -> RunStatus {
     if let RunStatus::Done(completion) = &mut status
         && let RunOutcome::Failed { error } = &mut completion.outcome
     {
@@ -283,8 +283,8 @@ mod tests {
     fn adjacent_ranges_are_merged() {
         let range = |from, to| EntryRange { from, to };
         let mut ranges = Vec::new();
-        super::extend(&mut ranges, &[range(1, 3), range(4, 4), range(6, 7)]);
-        super::extend(&mut ranges, &[range(8, 9)]);
+        super::add_ranges(&mut ranges, &[range(1, 3), range(4, 4), range(6, 7)]);
+        super::add_ranges(&mut ranges, &[range(8, 9)]);
         assert_eq!(ranges, [range(1, 4), range(6, 9)]);
     }
 

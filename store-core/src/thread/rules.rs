@@ -26,7 +26,7 @@ pub const REMEMBERED_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Returns the thread that `new` describes, or the error with which it is refused (TH-1, TH-2, TH-24, TH-29).
 ///
-/// This function does not check whether the parent exists; [`check_parent`] does. `moment` is store
+/// This function does not check whether the parent exists; [`check_parent`] does. `time_and_incarnation` is store
 /// time and the incarnation of the store.
 ///
 /// # Errors
@@ -36,9 +36,9 @@ pub fn create(
     id: &IdRecord,
     new: &NewThread,
     limits: &Limits,
-    moment: (Timestamp, u64),
+    time_and_incarnation: (Timestamp, u64),
 ) -> Result<StoredThread> {
-    let (now, incarnation) = moment;
+    let (now, incarnation) = time_and_incarnation;
     check_fields(&new.fields, limits)?;
     if new.at.is_some_and(|at| at > now) {
         return Err(Error::invalid("at", "it is after the store's time"));
@@ -105,7 +105,7 @@ pub fn update(
     before: (Option<StoredThread>, &mut IdRecord),
     claims: Option<&dyn MailboxView>,
     lineage: impl FnOnce(&ThreadId) -> Result<Vec<ThreadId>>,
-    judge: (&Limits, Timestamp),
+    limits_and_time: (&Limits, Timestamp),
 ) -> Result<ThreadChange> {
     let ((id, patch, expect), (stored, record)) = (request, before);
     let stored = stored.ok_or_else(|| Error::not_found("thread", id))?;
@@ -114,15 +114,19 @@ pub fn update(
     }
     record.check_fence(patch.fence.as_ref())?;
     expect.check("revision", Some(stored.thread.revision))?;
-    let change = patched(stored, patch, judge)?;
+    let change = apply_patch(stored, patch, limits_and_time)?;
     if let Some(parent) = patch.new_parent() {
         check_parent(id, parent, &lineage(parent)?)?;
     }
     Ok(change)
 }
 
-fn patched(mut stored: StoredThread, patch: &ThreadPatch, judge: (&Limits, Timestamp)) -> Result<ThreadChange> {
-    let (limits, now) = judge;
+fn apply_patch(
+    mut stored: StoredThread,
+    patch: &ThreadPatch,
+    limits_and_time: (&Limits, Timestamp),
+) -> Result<ThreadChange> {
+    let (limits, now) = limits_and_time;
     let thread = &mut stored.thread;
     let mut fields = ThreadFields {
         resource_id: thread.resource_id.clone(),
@@ -233,7 +237,7 @@ pub(super) fn check_deletion(
 /// The time of the deletion is never before the last write, even if the clock went back. The id is therefore not
 /// forgotten too early (PR-22).
 #[must_use]
-pub fn deleted_id(id: &IdRecord, stored: &StoredThread, now: Timestamp) -> IdRecord {
+pub fn id_record_after_deletion(id: &IdRecord, stored: &StoredThread, now: Timestamp) -> IdRecord {
     IdRecord { deleted_at: Some(now.max(stored.last_time)), ..id.clone() }
 }
 
@@ -259,7 +263,7 @@ pub(super) fn is_idle(stored: &StoredThread, idle: Duration, now: Timestamp) -> 
 
 /// Returns whether the record of a deleted id need no longer be kept (TH-25).
 #[must_use]
-pub fn is_forgotten(id: &IdRecord, now: Timestamp) -> bool {
+pub fn can_be_forgotten(id: &IdRecord, now: Timestamp) -> bool {
     id.deleted_at.is_some_and(|at| at < now.saturating_sub(REMEMBERED_FOR))
 }
 
@@ -336,7 +340,7 @@ impl ThreadQuery {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{REMEMBERED_FOR, ThreadChange, check_parent, create, is_forgotten, is_idle, update};
+    use super::{REMEMBERED_FOR, ThreadChange, can_be_forgotten, check_parent, create, is_idle, update};
     use crate::{
         ClaimNumber, ClaimToken, Direction, DispatchId, ErrorKind, Expect, Fence, Json, Limits, NewThread,
         ParentFilter, ResourceId, ThreadFilter, ThreadId, ThreadOrder, ThreadPatch, ThreadQuery, Timestamp, Version,
@@ -351,43 +355,43 @@ mod tests {
         ThreadId::new(text).unwrap()
     }
 
-    fn made(generation: u64) -> StoredThread {
+    fn new_thread(generation: u64) -> StoredThread {
         let id_record = IdRecord { generation, ..IdRecord::default() };
         create(None, &id_record, &NewThread::new(id("t")), &Limits::default(), (at(10), 0)).unwrap()
     }
 
     #[test]
     fn a_recreated_thread_is_one_generation_higher() {
-        assert_eq!(made(0).thread.version, Version::new(0, 1, 0));
-        assert_eq!(made(3).thread.version, Version::new(0, 4, 0));
+        assert_eq!(new_thread(0).thread.version, Version::new(0, 1, 0));
+        assert_eq!(new_thread(3).thread.version, Version::new(0, 4, 0));
     }
 
-    fn updated(patch: &ThreadPatch, expect: Expect) -> Result<ThreadChange, ErrorKind> {
+    fn try_update(patch: &ThreadPatch, expect: Expect) -> Result<ThreadChange, ErrorKind> {
         let (request, mut record) = ((&id("t"), patch, expect), IdRecord::default());
-        let before = (Some(made(0)), &mut record);
+        let before = (Some(new_thread(0)), &mut record);
         update(request, before, None, |_| Ok(Vec::new()), (&Limits::default(), at(5))).map_err(|e| e.kind())
     }
 
     #[test]
     fn an_update_without_effect_raises_no_revision() {
-        let ThreadChange::Unchanged(same) = updated(&ThreadPatch::default(), Expect::Any).unwrap() else {
+        let ThreadChange::Unchanged(same) = try_update(&ThreadPatch::default(), Expect::Any).unwrap() else {
             panic!("changed")
         };
-        assert_eq!(same, made(0));
+        assert_eq!(same, new_thread(0));
     }
 
     #[test]
     fn an_update_raises_the_revision_and_never_turns_time_back() {
         let patch = ThreadPatch::default().with_title("x").with_metadata("k", Json::null());
-        let ThreadChange::Changed(new) = updated(&patch, Expect::Version(Version::new(1, 1, 0))).unwrap() else {
+        let ThreadChange::Changed(new) = try_update(&patch, Expect::Version(Version::new(1, 1, 0))).unwrap() else {
             panic!("unchanged")
         };
         assert_eq!((new.thread.revision.number(), new.thread.version.number()), (2, 0));
         assert_eq!(new.thread.updated_at, at(10));
-        assert_eq!(updated(&patch, Expect::Absent).unwrap_err(), ErrorKind::Conflict);
-        assert_eq!(updated(&patch, Expect::Version(Version::new(2, 1, 0))).unwrap_err(), ErrorKind::Conflict);
+        assert_eq!(try_update(&patch, Expect::Absent).unwrap_err(), ErrorKind::Conflict);
+        assert_eq!(try_update(&patch, Expect::Version(Version::new(2, 1, 0))).unwrap_err(), ErrorKind::Conflict);
         let long = ThreadPatch::default().with_title("x".repeat(1025));
-        assert_eq!(updated(&long, Expect::Any).unwrap_err(), ErrorKind::LimitExceeded);
+        assert_eq!(try_update(&long, Expect::Any).unwrap_err(), ErrorKind::LimitExceeded);
     }
 
     #[test]
@@ -398,7 +402,7 @@ mod tests {
             let dispatch = DispatchId::new("d").unwrap();
             let fence = Fence::new(dispatch, ClaimToken::new("token"), 0, number(claim));
             let patch = ThreadPatch { fence: Some(fence), ..ThreadPatch::default().with_parent(Some(id("p"))) };
-            let (request, before) = ((&id("t"), &patch, expect), (Some(made(0)), &mut record));
+            let (request, before) = ((&id("t"), &patch, expect), (Some(new_thread(0)), &mut record));
             update(request, before, None, |_| Ok(Vec::new()), (&Limits::default(), at(5))).unwrap_err().kind()
         };
         assert_eq!(refused(6, Expect::Absent), ErrorKind::StaleEpoch);
@@ -417,7 +421,7 @@ mod tests {
 
     #[test]
     fn a_thread_is_idle_after_its_time() {
-        let mut thread = made(0);
+        let mut thread = new_thread(0);
         let idle = std::time::Duration::from_millis(5);
         assert!(!is_idle(&thread, idle, at(15)));
         assert!(is_idle(&thread, idle, at(16)));
@@ -428,13 +432,13 @@ mod tests {
     #[test]
     fn a_deleted_id_is_remembered_for_thirty_days_th_25() {
         let now = at(100).saturating_add(REMEMBERED_FOR);
-        let forgotten = |deleted_at| is_forgotten(&IdRecord { deleted_at, ..IdRecord::default() }, now);
+        let forgotten = |deleted_at| can_be_forgotten(&IdRecord { deleted_at, ..IdRecord::default() }, now);
         assert!(!forgotten(None) && !forgotten(Some(at(100))) && forgotten(Some(at(99))));
     }
 
     #[test]
     fn a_thread_filter_admits_only_matching_threads_th_14() {
-        let mut thread = made(0).thread;
+        let mut thread = new_thread(0).thread;
         thread.resource_id = ResourceId::new("r").ok();
         let admits = |change: &dyn Fn(&mut ThreadFilter)| {
             let mut filter = ThreadFilter::default();

@@ -3,7 +3,7 @@
 use super::Thread;
 use crate::{
     claim::ClaimNumber,
-    codec::{Codec, DecodeError, Extra, Fields, Object, record, serde_by_codec},
+    codec::{Codec, DecodeError, Extra, Fields, ObjectWriter, record, serde_by_codec},
     pending::QueueState,
     run::Run,
     time::Timestamp,
@@ -74,7 +74,7 @@ record!(IdRecord { generation: def, fence: opt, deleted_at: opt });
 /// Their generation and incarnation are fields of their own.
 impl Codec for Thread {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         object
             .field("id", &self.id)
             .maybe("resource_id", self.resource_id.as_ref())

@@ -35,7 +35,7 @@ fn event(staged: &mut Staged<'_>, owner: &Owner, what: (&StoredEvent, Span), tim
     let (stored, span) = what;
     let Owner { tenant, log, .. } = owner;
     let id = &stored.event.id;
-    for (scope, seq) in stored.places() {
+    for (scope, seq) in stored.scope_numbers() {
         let mut state = staged.scope_state(tenant, &scope)?;
         state.count = state.count.max(seq);
         state.last_time = state.last_time.max(Some(time.max(stored.event.created_at)));
@@ -44,7 +44,7 @@ fn event(staged: &mut Staged<'_>, owner: &Owner, what: (&StoredEvent, Span), tim
     }
     let former = staged.event_row(tenant, id)?;
     let key = former.as_ref().and_then(|former| former.key.clone());
-    let row = EventRow { log: *log, span, places: stored.places().collect(), key };
+    let row = EventRow { log: *log, span, places: stored.scope_numbers().collect(), key };
     if !staged.is_in_scope(tenant, &row)? {
         return Ok(());
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use store_core::{
     DispatchId, Result, TenantId, ThreadId, Timestamp,
     codec::Codec,
-    mailbox::{self, DispatchScope, QueueEnds, StoredMailbox, in_queue},
+    mailbox::{self, DispatchScope, QueueSummary, StoredMailbox, queue_position},
 };
 
 use super::Owner;
@@ -99,7 +99,7 @@ fn put(staged: &mut Staged<'_>, tenant: &TenantId, old: Option<&DispatchRow>, ne
         staged.put(Key::from_bytes(&key), value);
     }
     let thread = &new.body.thread;
-    if let Some(at) = in_queue(&new.stored()) {
+    if let Some(at) = queue_position(&new.stored()) {
         // What an interrupt superseded has given its key up.
         let epoch = staged.mailbox_row(tenant, thread)?.map_or(0, |row| row.mailbox.epoch);
         if let Some(name) = new.body.dedupe_key.as_ref().filter(|_| at.epoch >= epoch) {
@@ -122,7 +122,7 @@ fn places(tenant: &TenantId, row: &DispatchRow) -> BTreeMap<Vec<u8>, Vec<u8>> {
         scopes.map(|scope| (table::dispatch_place(tenant, MailboxList::Created(scope), created, id), Vec::new()));
     let ended = row.state.finished_at;
     let ended = ended.map(|end| (table::dispatch_place(tenant, MailboxList::Ended, end, id), Vec::new()));
-    let queued = in_queue(&row.stored()).into_iter().flat_map(|at| {
+    let queued = queue_position(&row.stored()).into_iter().flat_map(|at| {
         let list = |list| table::mailbox_list(tenant, list);
         let queue = list(MailboxList::Queue(thread, at.epoch));
         [
@@ -135,7 +135,7 @@ fn places(tenant: &TenantId, row: &DispatchRow) -> BTreeMap<Vec<u8>, Vec<u8>> {
 }
 
 fn take_available(staged: &mut Staged<'_>, tenant: &TenantId, row: &DispatchRow) {
-    if let Some(at) = in_queue(&row.stored()) {
+    if let Some(at) = queue_position(&row.stored()) {
         let list = table::mailbox_list(tenant, MailboxList::Available(&row.body.thread, at.epoch));
         staged.delete(table::queue_place(list, at.priority, at.number));
     }
@@ -143,20 +143,20 @@ fn take_available(staged: &mut Staged<'_>, tenant: &TenantId, row: &DispatchRow)
 
 fn interrupt(staged: &mut Staged<'_>, tenant: &TenantId, line: &InterruptLine) -> Result<()> {
     let InterruptLine { thread, epoch, interrupt } = line;
-    let place = |lot: mailbox::Lot| {
+    let place = |lot: mailbox::SupersededBatch| {
         let list = table::mailbox_list(tenant, MailboxList::Lots);
         table::thread_place(list, lot.at, thread).number(lot.epoch)
     };
     let key = table::interrupt(tenant, thread, *epoch);
     if let Some(old) = staged.interrupt_row(tenant, thread, *epoch)? {
-        staged.delete(place(mailbox::lot(&old)));
+        staged.delete(place(mailbox::superseded_batch(&old)));
     }
     let Some(new) = interrupt else {
         staged.delete(key);
         return Ok(());
     };
     if new.holds > 0 {
-        staged.put(place(mailbox::lot(new)), []);
+        staged.put(place(mailbox::superseded_batch(new)), []);
     }
     staged.put(key, new.encode());
     Ok(())
@@ -175,11 +175,11 @@ fn record(staged: &mut Staged<'_>, owner: &Owner, line: &MailboxLine) -> Result<
 /// Makes available what of a thread is due at `now`, and puts the thread where it stands then.
 pub(crate) fn turn(staged: &mut Staged<'_>, tenant: &TenantId, thread: &ThreadId, now: Timestamp) -> Result<()> {
     let Some(MailboxRow { mailbox, .. }) = staged.mailbox_row(tenant, thread)? else { return Ok(()) };
-    let now = mailbox::time(Some(&mailbox), now);
+    let now = mailbox::decision_time(Some(&mailbox), now);
     let old = staged.placed_row(tenant, thread)?;
     let moved = move_due(staged, tenant, (thread, mailbox.epoch), (old.until, now))?;
     let ends = ends(staged, tenant, (thread, &mailbox), now)?;
-    let new = PlacedRow { until: now, places: mailbox::places(&mailbox, ends) };
+    let new = PlacedRow { until: now, places: mailbox::thread_positions(&mailbox, ends) };
     if !moved && new.places == old.places {
         return Ok(());
     }
@@ -226,7 +226,12 @@ fn move_due(
 }
 
 /// What the queue of a thread holds of its epoch, with what is due at `now` made available.
-fn ends(staged: &Staged<'_>, tenant: &TenantId, of: (&ThreadId, &StoredMailbox), now: Timestamp) -> Result<QueueEnds> {
+fn ends(
+    staged: &Staged<'_>,
+    tenant: &TenantId,
+    of: (&ThreadId, &StoredMailbox),
+    now: Timestamp,
+) -> Result<QueueSummary> {
     let (thread, epoch) = (of.0, of.1.epoch);
     let available = table::mailbox_list(tenant, MailboxList::Available(thread, epoch));
     let by_due = table::mailbox_list(tenant, MailboxList::ByDue(thread, epoch));
@@ -237,7 +242,7 @@ fn ends(staged: &Staged<'_>, tenant: &TenantId, of: (&ThreadId, &StoredMailbox),
     };
     let first = staged.next(&available, None, Direction::Forward)?;
     let first = first.map(|key| table::read_queue_place(&available, &key).ok_or_else(|| damaged("queue")));
-    Ok(QueueEnds {
+    Ok(QueueSummary {
         first: first.transpose()?.map(|(priority, _)| priority),
         earliest: due(None)?,
         next: due(Some(table::behind_due(by_due.clone(), now).into_bytes()))?,

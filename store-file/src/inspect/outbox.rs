@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use store_core::{
     ErrorKind, OutboxId, Result, TenantId,
-    outbox::{self, StoredOutboxRow, places},
+    outbox::{self, StoredOutboxRow, positions},
 };
 
 use crate::{
@@ -77,7 +77,7 @@ impl Rows {
             };
             let is_newer = found.revision > stored.revision;
             let mut is_whole = is_newer || found == *stored;
-            for (list, place) in places(&found) {
+            for (list, place) in positions(&found) {
                 let place = table::outbox_place(table::outbox_list(tenant, &list), &place);
                 is_whole &= snapshot.get(place.as_bytes())?.is_some();
             }
@@ -109,7 +109,7 @@ impl Rows {
             }
             // Its places are written again, whatever the index says of them.
             if let Some(found) = staged.outbox_row(tenant, id)? {
-                for (list, place) in places(&found) {
+                for (list, place) in positions(&found) {
                     staged.put(table::outbox_place(table::outbox_list(tenant, &list), &place), []);
                 }
             }

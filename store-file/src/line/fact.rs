@@ -2,7 +2,7 @@
 
 use store_core::{
     ClaimNumber, TenantId, ThreadId, Timestamp,
-    codec::{Codec, DecodeError, Fields, Object},
+    codec::{Codec, DecodeError, Fields, ObjectWriter},
 };
 
 use super::tagged;
@@ -20,7 +20,7 @@ pub(crate) struct Named {
 
 impl Codec for Named {
     fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         object.field("thread", &self.thread).field("generation", &self.generation).field("revision", &self.revision);
         object.maybe("fence", self.fence.as_ref());
         object.close();

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use store_core::{
     ClaimNumber, CommitKey, DispatchId, Entry, EntryId, EventKey, Json, JsonMap, OutboxId, Receipt, ResourceId, Run,
     RunId, Scope, TenantId, ThreadId, Timestamp, WriterId,
-    codec::{Codec, DecodeError, Extra, Fields, Object},
+    codec::{Codec, DecodeError, Extra, Fields, ObjectWriter},
     commit::StateWrite,
     event::{EventKeyRecord, EventPlan, StoredEvent},
     log::Node,
@@ -39,7 +39,7 @@ pub(crate) struct ThreadHeader {
 impl ThreadHeader {
     pub(crate) fn encode(&self) -> String {
         let mut out = String::new();
-        let mut object = Object::open(&mut out);
+        let mut object = ObjectWriter::open(&mut out);
         object.field("log", &"thread".to_owned()).field("v", &1_u64);
         object.field("tenant", &self.tenant).field("thread", &self.thread);
         object.field("generation", &self.generation).field("at", &self.at);
@@ -262,7 +262,7 @@ pub(crate) fn queue(line: &QueueLine) -> String {
     tagged("queue", |object| {
         object.field("queue", &line.state).unless_default("removed", &line.removed);
         if !line.ranks.is_empty() {
-            let mut ranks = Object::open(object.key("ranks"));
+            let mut ranks = ObjectWriter::open(object.key("ranks"));
             for (id, rank) in &line.ranks {
                 ranks.field(id.as_str(), rank);
             }
@@ -281,9 +281,9 @@ pub(crate) fn queue_lines(state: &QueueState, write: QueueWrite) -> Vec<Line> {
     inputs.chain([Line::Queue(QueueLine { state: state.clone(), removed, ranks })]).collect()
 }
 
-fn tagged(kind: &str, fields: impl FnOnce(&mut Object<'_>)) -> String {
+fn tagged(kind: &str, fields: impl FnOnce(&mut ObjectWriter<'_>)) -> String {
     let mut out = String::new();
-    let mut object = Object::open(&mut out);
+    let mut object = ObjectWriter::open(&mut out);
     object.field("t", &kind.to_owned());
     fields(&mut object);
     object.close();
@@ -381,7 +381,7 @@ pub(crate) fn decode_entry(raw: &str) -> Result<(Entry, Node), DecodeError> {
     fields.take_raw("t");
     let node = fields.take("ix")?;
     let mut text = String::with_capacity(raw.len());
-    let mut object = Object::open(&mut text);
+    let mut object = ObjectWriter::open(&mut text);
     for (name, value) in fields.into_pairs() {
         object.key(&name).push_str(value);
     }
@@ -413,7 +413,7 @@ impl CommitLine {
     /// The fields as an object.
     pub(crate) fn encode(&self) -> String {
         let mut out = String::new();
-        let mut object = Object::open(&mut out);
+        let mut object = ObjectWriter::open(&mut out);
         object.field("time", &self.time).field("updated_at", &self.updated_at);
         object.maybe("fence", self.fence.as_ref()).maybe("run", self.run.as_ref());
         if let Some((key, digest, receipt)) = &self.key {

@@ -179,7 +179,7 @@ pub(crate) fn dead_letters(
     for place in by_creation(rows, tenant, &filter, (None, Direction::Forward)) {
         let (_, id) = place?;
         let row = rows.dispatch_row(tenant, &id)?.ok_or_else(|| damaged("dispatch"))?;
-        if filter.admits(&mailbox::seen(&table, &row.stored())?) {
+        if filter.admits(&mailbox::visible_dispatch(&table, &row.stored())?) {
             found.push(id);
         }
         if found.len() == limit {

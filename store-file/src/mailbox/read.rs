@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use store_core::{
     CursorScope, Dispatch, DispatchCounts, DispatchId, DispatchOrder, DispatchQuery, Error, MailboxReader, Page,
     PageBuilder, PageRequest, Position, ReadyThread, Result, TenantId, ThreadId, Timestamp,
-    commit::Setting,
+    commit::DecisionContext,
     length,
     mailbox::{self, MailboxView},
 };
@@ -33,7 +33,7 @@ impl MailboxReader for Tenant {
             check(shared, tenant)?;
             let snapshot = shared.index.snapshot();
             let table = MailboxTable::new(&snapshot, shared, tenant).with_payloads();
-            table.dispatch(&id)?.map(|stored| mailbox::seen(&table, &stored)).transpose()
+            table.dispatch(&id)?.map(|stored| mailbox::visible_dispatch(&table, &stored)).transpose()
         })
         .await
     }
@@ -149,7 +149,7 @@ impl Listed<'_> {
     /// Offers a dispatch to a page, if the filter lets it through. Returns whether to go on.
     fn offer(&self, id: &DispatchId, position: Position, page: &mut Found) -> Result<bool> {
         let row = self.snapshot.dispatch_row(self.tenant, id)?.ok_or_else(|| damaged("dispatch"))?;
-        let mut seen = mailbox::seen(&self.table, &row.stored())?;
+        let mut seen = mailbox::visible_dispatch(&self.table, &row.stored())?;
         if !self.query.filter.admits(&seen) {
             return Ok(page.offer(position, 0, None));
         }
@@ -174,7 +174,7 @@ fn ready(shared: &Shared, tenant: &TenantId, page: &PageRequest) -> Result<Page<
     check(shared, tenant)?;
     let scope = CursorScope::new(tenant, "list_ready_threads", "");
     let after = Position::open(&shared.cursor_key, &scope, page.cursor.as_ref())?;
-    let setting = Setting::new(shared.time.now(), &shared.limits, &*shared.config.ids);
+    let setting = DecisionContext::new(shared.time.now(), &shared.limits, &*shared.config.ids);
     let snapshot = shared.index.snapshot();
     let mut staged = Staged::over(&snapshot);
     turn_all(&mut staged, tenant, setting.now, |_| true)?;
@@ -208,7 +208,7 @@ fn ready(shared: &Shared, tenant: &TenantId, page: &PageRequest) -> Result<Page<
         if shared.check_damage(tenant, &thread).is_err() {
             continue;
         }
-        let item = mailbox::ready(&table, &thread, setting)?;
+        let item = mailbox::ready_thread(&table, &thread, setting)?;
         let mut position = Position::new(time.as_millis(), thread.as_str());
         position.bound = bound;
         if !found.offer(position, 0, item) {

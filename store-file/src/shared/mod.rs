@@ -358,7 +358,7 @@ impl Shared {
         if !groups.is_empty() {
             staged.forget_found();
         }
-        let settle = |(tenant, group)| outbox::ready_again(&mut OutboxTable::new(staged, &tenant), &group);
+        let settle = |(tenant, group)| outbox::update_ready_row(&mut OutboxTable::new(staged, &tenant), &group);
         groups.into_iter().try_for_each(settle)
     }
 

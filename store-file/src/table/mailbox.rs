@@ -2,7 +2,7 @@
 
 use store_core::{
     DedupeKey, DispatchId, TenantId, ThreadId, Timestamp,
-    mailbox::{DispatchScope, InQueue},
+    mailbox::{DispatchScope, QueuePosition},
 };
 
 use super::{DISPATCH, DISPATCH_KEY, INTERRUPT, LOG_MAILBOX, MAILBOX, MAILBOX_FACT, MAILBOX_PLACE, PLACED, of_log};
@@ -135,7 +135,7 @@ pub(crate) fn read_queue_place(list: &Key, key: &[u8]) -> Option<(u8, u64)> {
 }
 
 /// Its place by the time when it can be given out.
-pub(crate) fn due_place(list: Key, at: InQueue) -> Key {
+pub(crate) fn due_place(list: Key, at: QueuePosition) -> Key {
     list.number(at.due.as_millis()).mark(at.priority).number(at.number)
 }
 

@@ -2,7 +2,7 @@
 
 use store_core::{
     OutboxId, TenantId,
-    outbox::{OrderGroup, OutboxList, OutboxPlace, OutboxScope},
+    outbox::{OrderGroup, OutboxList, OutboxPosition, OutboxScope},
 };
 
 use super::{LOG_OUTBOX, OUTBOX, OUTBOX_PAYLOAD, OUTBOX_PLACE, of_log};
@@ -77,15 +77,15 @@ fn grouped(key: Key, group: &OrderGroup) -> Key {
 }
 
 /// A place in a list.
-pub(crate) fn outbox_place(list: Key, place: &OutboxPlace) -> Key {
+pub(crate) fn outbox_place(list: Key, place: &OutboxPosition) -> Key {
     list.number(place.rank.0).number(place.rank.1).text(place.id.as_str())
 }
 
 /// The place of a key below `list`.
-pub(crate) fn read_outbox_place(list: &Key, key: &[u8]) -> Option<OutboxPlace> {
+pub(crate) fn read_outbox_place(list: &Key, key: &[u8]) -> Option<OutboxPosition> {
     let rest = key.strip_prefix(list.as_bytes())?;
     let mut reader = KeyReader::rest(rest);
-    Some(OutboxPlace { rank: (reader.number()?, reader.number()?), id: OutboxId::new(reader.text()?).ok()? })
+    Some(OutboxPosition { rank: (reader.number()?, reader.number()?), id: OutboxId::new(reader.text()?).ok()? })
 }
 
 /// Everything about the outbox that stands under the name of a tenant.

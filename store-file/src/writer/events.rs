@@ -3,7 +3,7 @@
 use store_core::{
     AppendEvents, Detail, Error, EventId, Result, Timestamp, TrimRequest, Trimmed,
     commit::CommitView,
-    event::{self, Appending, EventView, StoredEvent},
+    event::{self, AppendOptions, EventView, StoredEvent},
     length,
 };
 
@@ -37,7 +37,7 @@ impl Round<'_> {
         let mut id = self.told.id.clone();
         let view = self.view();
         let (id_of, claims) = if request.fence.is_some() { (Some(&mut id), view.claims()) } else { (None, None) };
-        let how = Appending { id: id_of, claims, ..Appending::default() };
+        let how = AppendOptions { id: id_of, claims, ..AppendOptions::default() };
         let change = event::append(&view, request, self.setting(now), how)?;
         let answer = Answer::Emitted(Box::new(change.answer));
         let Some(plan) = change.plan else { return Ok(answer) };

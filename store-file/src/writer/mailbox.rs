@@ -10,9 +10,9 @@ use store_core::{
     ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, Enqueued, Error, ErrorKind, InstanceId,
     Interrupt, Interrupted, Missed, NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled,
     Settlement, TenantId, ThreadId, Timestamp,
-    commit::{Plan, Setting},
+    commit::{DecisionContext, Plan},
     length,
-    mailbox::{self, ClaimOne, MailboxChange, MailboxPlan, Unreadable},
+    mailbox::{self, MailboxChange, MailboxPlan, SingleClaim, Unreadable},
 };
 
 use super::{Answer, BATCH_BYTES, How, Round};
@@ -170,7 +170,7 @@ impl Round<'_> {
     fn change<T>(
         &mut self,
         now: Timestamp,
-        decide: impl FnOnce(&MailboxTable<'_, Staged<'_>>, Setting<'_>) -> Result<MailboxChange<T>>,
+        decide: impl FnOnce(&MailboxTable<'_, Staged<'_>>, DecisionContext<'_>) -> Result<MailboxChange<T>>,
     ) -> Result<Result<T>> {
         let decided = decide(&self.table(now)?, self.setting(now));
         self.put_change(decided, now)
@@ -180,7 +180,7 @@ impl Round<'_> {
     fn change_whole<T>(
         &mut self,
         now: Timestamp,
-        decide: impl FnOnce(&MailboxTable<'_, Staged<'_>>, Setting<'_>) -> Result<MailboxChange<T>>,
+        decide: impl FnOnce(&MailboxTable<'_, Staged<'_>>, DecisionContext<'_>) -> Result<MailboxChange<T>>,
     ) -> Result<Result<T>> {
         let decided = decide(&self.table(now)?.with_payloads(), self.setting(now));
         self.put_change(decided, now)
@@ -254,7 +254,7 @@ impl Round<'_> {
     }
 
     fn claim(&mut self, request: &ClaimRequest, held: &mut Held<'_>, now: Timestamp) -> Result<Claims> {
-        let one = ClaimOne::of(request)?;
+        let one = SingleClaim::of(request)?;
         let named = match (&request.dispatch, &request.thread) {
             (_, Some(thread)) => Some(thread.clone()),
             (Some(id), None) => match self.staged.dispatch_row(&self.key.0, id)? {
@@ -269,13 +269,13 @@ impl Round<'_> {
         }
     }
 
-    fn claim_of(&mut self, thread: &ThreadId, one: ClaimOne<'_>, now: Timestamp) -> Result<Result<Claims>> {
+    fn claim_of(&mut self, thread: &ThreadId, one: SingleClaim<'_>, now: Timestamp) -> Result<Result<Claims>> {
         turn(&mut self.staged, &self.key.0, thread, now)?;
         self.change_whole(now, |view, setting| mailbox::claim(view, thread, one, setting))
     }
 
     /// Claims from ready threads, in their order. One that somebody commits to under a claim is passed over (MB-22).
-    fn claim_any(&mut self, what: (u32, ClaimOne<'_>), held: &mut Held<'_>, now: Timestamp) -> Result<Claims> {
+    fn claim_any(&mut self, what: (u32, SingleClaim<'_>), held: &mut Held<'_>, now: Timestamp) -> Result<Claims> {
         let (mut claims, (limit, one)) = (Claims::default(), what);
         let tenant = self.key.0.clone();
         let mut may = |thread: &ThreadId| held.take(Resource::Mailbox(thread.clone()), false);

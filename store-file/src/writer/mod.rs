@@ -16,7 +16,7 @@ use std::{
 
 use store_core::{
     ClaimNumber, Commit, Error, ErrorKind, Expect, NewThread, Result, Thread, ThreadId, ThreadPatch, Timestamp,
-    commit::{self, CommitChange, CommitView, Plan, Setting},
+    commit::{self, CommitChange, CommitView, DecisionContext, Plan},
     mailbox::MailboxPlan,
     thread::{self, StoredThread, ThreadChange},
 };
@@ -241,8 +241,8 @@ impl<'a> Round<'a> {
         }
     }
 
-    fn setting(&self, now: Timestamp) -> Setting<'a> {
-        Setting::new(now, &self.shared.limits, &*self.shared.config.ids)
+    fn setting(&self, now: Timestamp) -> DecisionContext<'a> {
+        DecisionContext::new(now, &self.shared.limits, &*self.shared.config.ids)
     }
 
     fn commit(&mut self, commit: &Commit, now: Timestamp) -> Result<Answer> {

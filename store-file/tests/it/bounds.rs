@@ -1,7 +1,7 @@
 //! What is at the limits is kept, what is above is refused, and refusing takes little memory.
 
 use conformance_tests::history::{RefusedBounds, default_sizes, run};
-use test_servers::{Process, say};
+use test_servers::{Process, send_line};
 
 /// Set for the child of the test below.
 const TASK: &str = "AGENTSTORE_TEST_BOUNDS";
@@ -29,9 +29,9 @@ fn a_child_refuses() {
     }
     let refused = async { Ok(RefusedBounds::default().run(crate::fixture()).await) };
     match run(refused) {
-        Ok(figures) => say(figures),
+        Ok(figures) => send_line(figures),
         Err(failure) => {
-            say(&failure);
+            send_line(&failure);
             panic!("{failure}");
         }
     }

@@ -18,7 +18,7 @@ use store_core::{
     StateOp, Store, TenantId, TenantStores, Thread, ThreadId,
 };
 use store_file::{Durability, FileConfig, FileStore};
-use test_servers::{Disk, Process, can_fail_syncs, listen, say};
+use test_servers::{Disk, Process, can_fail_syncs, send_line, wait_for_parent};
 
 /// What a child of these tests is to do, and where.
 const TASK: &str = "AGENTSTORE_TEST_CHILD";
@@ -135,7 +135,7 @@ fn write_until_killed(root: &Path, round: &str, durability: Durability) {
         for writer in 0..THREADS {
             mailbox.interrupt(Interrupt::new(thread(round, writer))).await.unwrap();
         }
-        say("open");
+        send_line("open");
         let writers = (0..WRITERS).map(|writer| {
             let (commits, mailbox, round) = (Arc::clone(&commits), Arc::clone(&mailbox), round.to_owned());
             tokio::spawn(async move {
@@ -144,7 +144,7 @@ fn write_until_killed(root: &Path, round: &str, durability: Durability) {
                     let queued = commits.pending().append_pending(input(&round, writer, number)).await.unwrap();
                     let revision = queued.inputs[0].revision;
                     let receipt = commits.commit(commit(&round, writer, number, revision, claim)).await.unwrap();
-                    say(format_args!("ack {writer} {number} {} {revision}", receipt.first_seq.unwrap()));
+                    send_line(format_args!("ack {writer} {number} {} {revision}", receipt.first_seq.unwrap()));
                 }
             })
         });
@@ -171,7 +171,7 @@ fn write_until_it_fails(root: &Path, round: &str) {
                 Ok::<_, store_core::Error>(format!("ack {writer} {number} {} {revision}", receipt.first_seq.unwrap()))
             };
             match done.await {
-                Ok(line) => say(line),
+                Ok(line) => send_line(line),
                 Err(error) => kinds.push(error.kind().name()),
             }
             if kinds.len() == 2 {
@@ -179,17 +179,17 @@ fn write_until_it_fails(root: &Path, round: &str) {
             }
         }
         assert!(threads.load_thread(&thread(round, writer)).await.unwrap().is_some());
-        say(format_args!("failed {}", kinds.join(" ")));
+        send_line(format_args!("failed {}", kinds.join(" ")));
     });
 }
 
 fn open_and_hold(root: &Path) {
     match FileStore::open(root, FileConfig::default()) {
         Ok(_store) => {
-            say("held");
-            listen();
+            send_line("held");
+            wait_for_parent();
         }
-        Err(error) => say(format_args!("refused {} {error}", error.kind().name())),
+        Err(error) => send_line(format_args!("refused {} {error}", error.kind().name())),
     }
 }
 
@@ -213,11 +213,11 @@ impl Random {
 /// what it acknowledged in all. In every other round the time counts from its first acknowledgement.
 fn stopped_writer(task: &str, root: &Path, round: u64, after: Duration, stop: impl FnOnce()) -> [Vec<String>; 2] {
     let mut writer = begin(task, root, round);
-    assert_eq!(writer.hear().as_deref(), Some("open"), "the writer did not open the store");
-    let first = if round % 2 == 1 { writer.hear() } else { None };
-    let writer = writer.heard();
+    assert_eq!(writer.next_line().as_deref(), Some("open"), "the writer did not open the store");
+    let first = if round % 2 == 1 { writer.next_line() } else { None };
+    let writer = writer.with_reader();
     std::thread::sleep(after);
-    let before = writer.said();
+    let before = writer.lines_so_far();
     stop();
     [before, writer.kill()].map(|said| acknowledged(first.iter().cloned().chain(said)))
 }
@@ -297,7 +297,7 @@ fn cut_off(disk: &Disk, task: &str, round: u64, after: Duration) -> Vec<String> 
 /// What a writer acknowledged before the power of its disk goes is there, whole (CM-1, PR-9, FI-6, PR-21).
 #[test]
 fn a_power_cut_loses_nothing_that_was_acknowledged() {
-    let Some(disk) = Disk::for_a_test("file-power", 512) else { return };
+    let Some(disk) = Disk::new_or_skip("file-power", 512) else { return };
     let (root, rounds) = (disk.folder().join("root"), Length::choose(2, 6, 200));
     let acknowledged = nothing_is_lost(&root, rounds, |round, after| cut_off(&disk, "write", round, after));
     println!("{rounds} power cuts, {acknowledged} acknowledged commits, none lost, none half there");
@@ -306,7 +306,7 @@ fn a_power_cut_loses_nothing_that_was_acknowledged() {
 /// The control: without syncs acknowledged commits are lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_syncs_a_power_cut_loses_acknowledged_commits() {
-    let Some(disk) = Disk::for_a_test("file-control", 512) else { return };
+    let Some(disk) = Disk::new_or_skip("file-control", 512) else { return };
     for round in 0..20 {
         let said = cut_off(&disk, "write unsafely", round, Duration::from_millis(80));
         let store = FileStore::open(disk.folder().join("root"), FileConfig::default()).unwrap();
@@ -390,7 +390,7 @@ fn one_of_two_concurrent_openers_gets_the_root() {
     let (folder, mut longest) = (tempfile::tempdir().unwrap(), Duration::ZERO);
     for round in 0..100 {
         let mut openers = [begin("open", folder.path(), round), begin("open", folder.path(), round)];
-        let words: Vec<String> = openers.iter_mut().map(|opener| opener.hear().unwrap()).collect();
+        let words: Vec<String> = openers.iter_mut().map(|opener| opener.next_line().unwrap()).collect();
         let at = words.iter().position(|word| word == "held").expect("nobody holds it");
         let [first, second] = openers;
         let (holder, other) = if at == 0 { (first, second) } else { (second, first) };

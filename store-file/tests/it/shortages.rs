@@ -2,7 +2,7 @@
 
 use store_core::{Commit, EntryQuery, ErrorKind, Message, NewEntry, Silent, Store, TenantId, ThreadId};
 use store_file::{FileConfig, FileStore};
-use test_servers::{Disk, Process, say};
+use test_servers::{Disk, Process, send_line};
 
 /// Where a child of these tests is to write.
 const ROOT: &str = "AGENTSTORE_TEST_SHORTAGE";
@@ -25,19 +25,19 @@ fn a_child_writes_to_many_threads() {
     runtime.block_on(async {
         let store = match FileStore::open(root, FileConfig::default()) {
             Ok(store) => store,
-            Err(error) => return say(format_args!("refused {}", error.kind().name())),
+            Err(error) => return send_line(format_args!("refused {}", error.kind().name())),
         };
         let stores = store.tenant(&TenantId::default_tenant()).unwrap();
         let (commits, threads) = (stores.commits.unwrap(), stores.threads.unwrap());
         for number in 0..MANY {
             match commits.commit(of_many(number)).await {
-                Ok(_) => say(format_args!("ack {number}")),
-                Err(error) => say(format_args!("{:?} {number} {}", error.outcome(), error.kind().name())),
+                Ok(_) => send_line(format_args!("ack {number}")),
+                Err(error) => send_line(format_args!("{:?} {number} {}", error.outcome(), error.kind().name())),
             }
         }
         for number in 0..MANY {
             let read = threads.list_entries(&of_many(number).thread, EntryQuery::all()).await;
-            say(format_args!("read {}", read.map_or_else(|error| error.kind().name(), |_| "ok")));
+            send_line(format_args!("read {}", read.map_or_else(|error| error.kind().name(), |_| "ok")));
         }
     });
 }
@@ -55,7 +55,7 @@ async fn with_few_open_files_nothing_is_lost() {
             "shortages::a_child_writes_to_many_threads",
             &[(ROOT, folder.path().to_str().unwrap())],
         )
-        .rest();
+        .remaining_lines();
         let (mut acknowledged, mut refused, mut unread) = (0, 0, 0);
         let store = FileStore::open(folder.path(), FileConfig::default()).unwrap();
         let commits = store.tenant(&TenantId::default_tenant()).unwrap().commits.unwrap();
@@ -91,7 +91,7 @@ async fn with_few_open_files_nothing_is_lost() {
 /// opens the root to read, and nobody opens it to write (F9).
 #[tokio::test]
 async fn a_read_only_disk_refuses_writes_and_loses_nothing() {
-    let Some(disk) = Disk::for_a_test("file-read-only", 128) else { return };
+    let Some(disk) = Disk::new_or_skip("file-read-only", 128) else { return };
     let root = disk.folder().join("root");
     let store = FileStore::open(&root, FileConfig::default()).unwrap();
     let commits = store.tenant(&TenantId::default_tenant()).unwrap().commits.unwrap();

@@ -15,7 +15,7 @@ const STRIDE: u64 = 64;
 type Seqs<'a> = Box<dyn Iterator<Item = Result<u64>> + 'a>;
 
 /// Offers to a page the entries that `query` asks for, beginning after the sequence number `after`.
-pub(super) fn fill(
+pub(super) fn add_entries(
     page: &mut PageBuilder<Arc<Entry>>,
     contents: &Contents,
     query: &EntryQuery,
@@ -24,9 +24,9 @@ pub(super) fn fill(
     let Some(window) = Window::of(contents, query, after) else { return Ok(()) };
     let Some(seqs) = candidates(contents, query, window)? else { return Ok(()) };
     for seq in seqs {
-        let logged = contents.logged(seq?)?;
-        let item = query.admits(&logged.entry).then(|| Arc::clone(&logged.entry));
-        if !page.offer(Position::new(logged.node.seq, ""), logged.bytes, item) {
+        let log_entry = contents.log_entry(seq?)?;
+        let item = query.admits(&log_entry.entry).then(|| Arc::clone(&log_entry.entry));
+        if !page.offer(Position::new(log_entry.node.seq, ""), log_entry.bytes, item) {
             break;
         }
     }
@@ -65,11 +65,11 @@ impl Window {
 /// Returns the sequence numbers in the part of the log that `query` selects: the whole log, a path, or the children of
 /// an entry. They are in the order of the query. Returns `None` if `query` names an entry that does not exist.
 fn candidates<'a>(contents: &'a Contents, query: &EntryQuery, window: Window) -> Result<Option<Seqs<'a>>> {
-    let named = |id| contents.derived.seq(id);
+    let seq_of = |id| contents.derived.seq(id);
     let leaf = match &query.path_of {
         None => None,
         Some(id) => {
-            let Some(seq) = named(id) else { return Ok(None) };
+            let Some(seq) = seq_of(id) else { return Ok(None) };
             let node = contents.node(seq)?;
             // A side entry is on no path. The path of its parent is used instead.
             let Some(leaf) = node::ancestor(contents, &node, node.depth)? else { return Ok(None) };
@@ -82,7 +82,7 @@ fn candidates<'a>(contents: &'a Contents, query: &EntryQuery, window: Window) ->
             None => window.directed(window.first..=window.last),
         }));
     };
-    let Some(parent) = named(parent) else { return Ok(None) };
+    let Some(parent) = seq_of(parent) else { return Ok(None) };
     let children = window.directed(contents.derived.children(parent, window.first, window.last));
     let Some(leaf) = leaf else { return Ok(Some(children)) };
     let is_on_path = move |seq: &Result<u64>| {

@@ -11,19 +11,19 @@ use store_core::{
 };
 
 use crate::{
-    slot::{Contents, Logged, Slot},
+    slot::{Contents, LogEntry, Slot},
     tenant::Tenant,
     threads::MemoryThreads,
 };
 
 /// A list of a thread while it is read: what its cursors are bound to, and where reading continues.
-struct List {
+struct OpenedList {
     scope: CursorScope,
     limit: usize,
     after: Option<Position>,
 }
 
-impl List {
+impl OpenedList {
     /// Opens a list. Its cursors are also bound to the generation, so that a cursor no longer works after its thread
     /// was deleted, even if the id is used again (TH-24).
     fn open(tenant: &Tenant, slot: &Slot, name: (&'static str, &ThreadId, &str), page: &PageRequest) -> Result<Self> {
@@ -50,17 +50,17 @@ impl LogReader for MemoryThreads {
         self.tenant()?.slots.read(thread, |slot| {
             let Some(contents) = &slot.contents else { return Ok(None) };
             let seq = contents.derived.seq(entry);
-            seq.map(|seq| contents.logged(seq).map(|logged| Arc::clone(&logged.entry))).transpose()
+            seq.map(|seq| contents.log_entry(seq).map(|log_entry| Arc::clone(&log_entry.entry))).transpose()
         })
     }
 
     async fn list_entries(&self, thread: &ThreadId, query: EntryQuery) -> Result<Page<Arc<Entry>>> {
         let tenant = self.tenant()?;
         tenant.slots.read(thread, |slot| {
-            let list = List::open(tenant, slot, ("list_entries", thread, &query.binding()), &query.page)?;
+            let list = OpenedList::open(tenant, slot, ("list_entries", thread, &query.binding()), &query.page)?;
             let mut page = PageBuilder::new(list.limit);
             if let Some(contents) = &slot.contents {
-                entries::fill(&mut page, contents, &query, list.after_seq())?;
+                entries::add_entries(&mut page, contents, &query, list.after_seq())?;
             }
             Ok(list.finish(tenant, page))
         })
@@ -69,11 +69,11 @@ impl LogReader for MemoryThreads {
     async fn list_leaves(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<Leaf>> {
         let tenant = self.tenant()?;
         tenant.slots.read(thread, |slot| {
-            let list = List::open(tenant, slot, ("list_leaves", thread, ""), &page)?;
+            let list = OpenedList::open(tenant, slot, ("list_leaves", thread, ""), &page)?;
             let mut page = PageBuilder::new(list.limit);
             let Some(contents) = &slot.contents else { return Ok(Page::empty()) };
             for seq in contents.derived.leaves_after(list.after_seq().unwrap_or_default()) {
-                if !page.offer(Position::new(seq, ""), 0, Some(leaf(contents.logged(seq)?))) {
+                if !page.offer(Position::new(seq, ""), 0, Some(leaf(contents.log_entry(seq)?))) {
                     break;
                 }
             }
@@ -84,15 +84,15 @@ impl LogReader for MemoryThreads {
     async fn list_branch_points(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<BranchPoint>> {
         let tenant = self.tenant()?;
         tenant.slots.read(thread, |slot| {
-            let list = List::open(tenant, slot, ("list_branch_points", thread, ""), &page)?;
+            let list = OpenedList::open(tenant, slot, ("list_branch_points", thread, ""), &page)?;
             let mut page = PageBuilder::new(list.limit);
             let Some(contents) = &slot.contents else { return Ok(Page::empty()) };
             for seq in contents.derived.branches_from(list.after_seq().map_or(0, |seq| seq.saturating_add(1))) {
                 let point = match seq {
                     0 => BranchPoint::new(None, contents.thread.roots),
                     seq => {
-                        let logged = contents.logged(seq)?;
-                        BranchPoint::new(Some(logged.entry.id.clone()), logged.marks.children)
+                        let log_entry = contents.log_entry(seq)?;
+                        BranchPoint::new(Some(log_entry.entry.id.clone()), log_entry.marks.children)
                     }
                 };
                 if !page.offer(Position::new(seq, ""), 0, Some(point)) {
@@ -106,14 +106,14 @@ impl LogReader for MemoryThreads {
     async fn list_snapshots(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<Snapshot>> {
         let tenant = self.tenant()?;
         tenant.slots.read(thread, |slot| {
-            let list = List::open(tenant, slot, ("list_snapshots", thread, ""), &page)?;
+            let list = OpenedList::open(tenant, slot, ("list_snapshots", thread, ""), &page)?;
             let mut page = PageBuilder::new(list.limit);
             let Some(contents) = &slot.contents else { return Ok(Page::empty()) };
-            let after = list.after.as_ref().map(|after| named(contents, after)).transpose()?;
+            let after = list.after.as_ref().map(|after| decode_snapshot_position(contents, after)).transpose()?;
             for (name, seq, giver) in contents.derived.snapshots_after(after) {
-                let logged = contents.logged(seq)?;
-                let number = logged.node.checkpoint_number.unwrap_or_default();
-                let snapshot = Snapshot::new(name.to_owned(), number, leaf(logged));
+                let log_entry = contents.log_entry(seq)?;
+                let number = log_entry.node.checkpoint_number.unwrap_or_default();
+                let snapshot = Snapshot::new(name.to_owned(), number, leaf(log_entry));
                 if !page.offer(Position { bound: giver, ..Position::new(seq, "") }, 0, Some(snapshot)) {
                     break;
                 }
@@ -125,7 +125,7 @@ impl LogReader for MemoryThreads {
     async fn load_context(&self, thread: &ThreadId, request: ContextRequest) -> Result<ThreadContext> {
         let (mut found, parts) = self.tenant()?.slots.read(thread, |slot| {
             let contents = slot.contents.as_ref().ok_or_else(|| Error::not_found("thread", thread))?;
-            gather(contents, &request)
+            load_context_parts(contents, &request)
         })?;
         found.context = context::build(parts, &request);
         Ok(found)
@@ -134,23 +134,23 @@ impl LogReader for MemoryThreads {
 
 /// Returns the name and checkpoint after which a list of snapshots continues. A name may be too long for a cursor, so
 /// the cursor contains the sequence number of the entry that gave the name.
-fn named(contents: &Contents, after: &Position) -> Result<(String, u64)> {
+fn decode_snapshot_position(contents: &Contents, after: &Position) -> Result<(String, u64)> {
     // Such a cursor comes from a tenant that was deleted and created again.
     if after.bound > contents.last_seq() {
         return Err(Error::invalid_cursor("its entry does not exist"));
     }
-    let giver = contents.logged(after.bound)?;
+    let giver = contents.log_entry(after.bound)?;
     Ok((given_name(&giver.entry).unwrap_or_default().to_owned(), after.rank))
 }
 
-fn leaf(logged: &Logged) -> Leaf {
-    Leaf::new(logged.entry.id.clone(), logged.node.seq, logged.node.depth, logged.entry.timestamp)
+fn leaf(log_entry: &LogEntry) -> Leaf {
+    Leaf::new(log_entry.entry.id.clone(), log_entry.node.seq, log_entry.node.depth, log_entry.entry.timestamp)
 }
 
-type Parts = Vec<(context::Piece, Arc<Entry>)>;
+type ContextParts = Vec<(context::Piece, Arc<Entry>)>;
 
 /// Loads all data of a context as of one moment, and the entries from which its messages are built.
-fn gather(contents: &Contents, request: &ContextRequest) -> Result<(ThreadContext, Parts)> {
+fn load_context_parts(contents: &Contents, request: &ContextRequest) -> Result<(ThreadContext, ContextParts)> {
     let thread = &contents.thread.thread;
     let mut found = ThreadContext::empty(thread.clone());
     let run = |id: &RunId| contents.runs.get(id).map(|run| Run::clone(run));
@@ -161,13 +161,13 @@ fn gather(contents: &Contents, request: &ContextRequest) -> Result<(ThreadContex
         Some(id) => Some(contents.derived.seq(id).ok_or_else(|| Error::not_found("entry", id))?),
         None => contents.thread.head_seq,
     };
-    let Some(seq) = seq else { return Ok((found, Parts::new())) };
-    let logged = contents.logged(seq)?;
-    found.at = Some(logged.entry.id.clone());
-    found.context_size = context::context_size(&logged.node, &logged.marks);
-    found.next_checkpoint = context::next_checkpoint(&logged.node);
-    let pieces = context::pieces(contents, &logged.node)?;
-    let part = |piece: context::Piece| Ok((piece, Arc::clone(&contents.logged(piece.seq())?.entry)));
-    let parts = pieces.into_iter().map(part).collect::<Result<Parts>>()?;
+    let Some(seq) = seq else { return Ok((found, ContextParts::new())) };
+    let log_entry = contents.log_entry(seq)?;
+    found.at = Some(log_entry.entry.id.clone());
+    found.context_size = context::context_size(&log_entry.node, &log_entry.marks);
+    found.next_checkpoint = context::next_checkpoint(&log_entry.node);
+    let pieces = context::pieces(contents, &log_entry.node)?;
+    let part = |piece: context::Piece| Ok((piece, Arc::clone(&contents.log_entry(piece.seq())?.entry)));
+    let parts = pieces.into_iter().map(part).collect::<Result<ContextParts>>()?;
     Ok((found, parts))
 }

@@ -10,9 +10,9 @@ use store_core::{
     ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, Enqueued, InstanceId, Interrupt, Interrupted,
     MailboxConsumer, MailboxMaintenance, MailboxProducer, Missed, NewDispatch, Purge, Purged, Reclaimed, Requeue,
     RequeueChoice, Result, Settled, Settlement, ThreadId,
-    commit::Setting,
+    commit::DecisionContext,
     length,
-    mailbox::{self, ClaimOne, MailboxChange, MailboxMap},
+    mailbox::{self, MailboxChange, MailboxMap, SingleClaim},
 };
 
 use crate::tenant::Tenant;
@@ -32,7 +32,7 @@ impl MemoryMailbox {
     }
 
     /// Changes the mailbox under its exclusive lock. Then wakes the waiting workers if a dispatch has become claimable.
-    fn change<T>(&self, change: impl FnOnce(&mut MailboxMap, Setting<'_>) -> Result<T>) -> Result<T> {
+    fn change<T>(&self, change: impl FnOnce(&mut MailboxMap, DecisionContext<'_>) -> Result<T>) -> Result<T> {
         let tenant = self.tenant.check_open()?;
         let mut mailbox = tenant.mailbox.write();
         let changed = change(&mut mailbox, tenant.setting());
@@ -45,7 +45,10 @@ impl MemoryMailbox {
     }
 
     /// Makes one decision and applies it.
-    fn decide<T>(&self, decide: impl FnOnce(&MailboxMap, Setting<'_>) -> Result<MailboxChange<T>>) -> Result<T> {
+    fn decide<T>(
+        &self,
+        decide: impl FnOnce(&MailboxMap, DecisionContext<'_>) -> Result<MailboxChange<T>>,
+    ) -> Result<T> {
         self.change(|mailbox, setting| mailbox.change(|view| decide(view, setting)))
     }
 }
@@ -72,7 +75,7 @@ impl MailboxProducer for MemoryMailbox {
 #[async_trait]
 impl MailboxConsumer for MemoryMailbox {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
-        let one = ClaimOne::of(&request)?;
+        let one = SingleClaim::of(&request)?;
         self.change(|mailbox, setting| {
             let thread = match (&request.thread, &request.dispatch) {
                 (None, None) => return claim_any(mailbox, &request, one, setting),
@@ -81,7 +84,7 @@ impl MailboxConsumer for MemoryMailbox {
             };
             thread.map_or_else(
                 || Ok(Claims::none(Some(Missed::Unknown))),
-                |thread| claim_of(mailbox, &thread, one, setting),
+                |thread| claim_of_thread(mailbox, &thread, one, setting),
             )
         })
     }
@@ -106,7 +109,12 @@ impl MailboxConsumer for MemoryMailbox {
 }
 
 /// Claims a dispatch of one thread.
-fn claim_of(mailbox: &mut MailboxMap, thread: &ThreadId, one: ClaimOne<'_>, setting: Setting<'_>) -> Result<Claims> {
+fn claim_of_thread(
+    mailbox: &mut MailboxMap,
+    thread: &ThreadId,
+    one: SingleClaim<'_>,
+    setting: DecisionContext<'_>,
+) -> Result<Claims> {
     mailbox.promote_due_of(thread, setting.now);
     mailbox.change(|view| mailbox::claim(view, thread, one, setting))
 }
@@ -116,22 +124,22 @@ fn claim_of(mailbox: &mut MailboxMap, thread: &ThreadId, one: ClaimOne<'_>, sett
 fn claim_any(
     mailbox: &mut MailboxMap,
     request: &ClaimRequest,
-    one: ClaimOne<'_>,
-    setting: Setting<'_>,
+    one: SingleClaim<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<Claims> {
     lapse(mailbox, MAX_EXPIRED, setting)?;
     mailbox.promote_due(setting.now);
     let (mut claims, mut after) = (Claims::default(), None);
     while length(claims.claimed.len()) < u64::from(request.limit) {
         let Some(place) = mailbox.free(after.as_ref()).next().cloned() else { break };
-        claims.claimed.extend(claim_of(mailbox, &place.2, one, setting)?.claimed);
+        claims.claimed.extend(claim_of_thread(mailbox, &place.2, one, setting)?.claimed);
         after = Some(place);
     }
     Ok(claims)
 }
 
 /// Ends up to `most` expired leases.
-fn lapse(mailbox: &mut MailboxMap, most: usize, setting: Setting<'_>) -> Result<Reclaimed> {
+fn lapse(mailbox: &mut MailboxMap, most: usize, setting: DecisionContext<'_>) -> Result<Reclaimed> {
     let mut reclaimed = Reclaimed::default();
     for thread in mailbox.lapsed(setting.now, most) {
         reclaimed.extend(mailbox.change(|view| mailbox::lapse(view, &thread, setting))?);

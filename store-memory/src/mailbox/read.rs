@@ -12,7 +12,7 @@ use super::MemoryMailbox;
 impl MailboxReader for MemoryMailbox {
     async fn load_dispatch(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
         let mailbox = self.tenant.check_open()?.mailbox.read();
-        mailbox.get(id).map(|stored| mailbox::seen(&*mailbox, stored)).transpose()
+        mailbox.get(id).map(|stored| mailbox::visible_dispatch(&*mailbox, stored)).transpose()
     }
 
     async fn list_dispatches(&self, query: DispatchQuery) -> Result<Page<Dispatch>> {

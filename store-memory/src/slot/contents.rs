@@ -14,7 +14,7 @@ use super::{Derived, Queue};
 
 /// An entry of the log, its node, which is derived once, and its marks, which later entries determine.
 #[derive(Debug, Clone)]
-pub(crate) struct Logged {
+pub(crate) struct LogEntry {
     pub(crate) entry: Arc<Entry>,
     pub(crate) node: Node,
     pub(crate) marks: Marks,
@@ -25,7 +25,7 @@ pub(crate) struct Logged {
 #[derive(Debug)]
 pub(crate) struct Contents {
     pub(crate) thread: Arc<StoredThread>,
-    pub(crate) log: Vec<Logged>,
+    pub(crate) log: Vec<LogEntry>,
     pub(crate) derived: Derived,
     pub(crate) state: ThreadState,
     pub(crate) runs: BTreeMap<RunId, Arc<Run>>,
@@ -47,9 +47,9 @@ impl Contents {
     }
 
     /// Returns the record of the entry with this sequence number.
-    pub(crate) fn logged(&self, seq: u64) -> Result<&Logged> {
+    pub(crate) fn log_entry(&self, seq: u64) -> Result<&LogEntry> {
         let missing = || Error::corrupt(format!("entry {seq} of the log does not exist"));
-        at(&self.log, seq).ok_or_else(missing)
+        entry_at(&self.log, seq).ok_or_else(missing)
     }
 
     pub(crate) fn last_seq(&self) -> u64 {
@@ -65,13 +65,14 @@ impl Contents {
         self.thread = thread;
         for planned in plan.entries {
             let bytes = length(planned.text.len());
-            let logged = Logged { entry: Arc::new(planned.entry), node: planned.node, marks: Marks::default(), bytes };
-            self.derived.append(&self.log, &logged);
-            self.log.push(logged);
+            let log_entry =
+                LogEntry { entry: Arc::new(planned.entry), node: planned.node, marks: Marks::default(), bytes };
+            self.derived.append(&self.log, &log_entry);
+            self.log.push(log_entry);
         }
         for (seq, marks) in plan.marks {
-            if let Some(logged) = at_mut(&mut self.log, seq) {
-                logged.marks = marks;
+            if let Some(log_entry) = entry_at_mut(&mut self.log, seq) {
+                log_entry.marks = marks;
             }
         }
         if plan.state.clear {
@@ -96,8 +97,8 @@ impl Contents {
     /// Drops up to `most` entries, keys and inputs of a deleted thread, last ones first. Returns how many were dropped.
     pub(crate) fn shrink(&mut self, most: usize) -> usize {
         let before = self.size();
-        for logged in self.log.drain(self.log.len().saturating_sub(most)..) {
-            self.derived.forget(&logged);
+        for log_entry in self.log.drain(self.log.len().saturating_sub(most)..) {
+            self.derived.forget(&log_entry);
         }
         while before - self.size() < most && (self.keys.pop_last().is_some() || self.queue.pop()) {}
         before - self.size()
@@ -105,23 +106,23 @@ impl Contents {
 }
 
 /// Returns the element of a log with this sequence number. Sequence numbers count from 1.
-pub(super) fn at(log: &[Logged], seq: u64) -> Option<&Logged> {
+pub(super) fn entry_at(log: &[LogEntry], seq: u64) -> Option<&LogEntry> {
     log.get(usize::try_from(seq.checked_sub(1)?).ok()?)
 }
 
-fn at_mut(log: &mut [Logged], seq: u64) -> Option<&mut Logged> {
+fn entry_at_mut(log: &mut [LogEntry], seq: u64) -> Option<&mut LogEntry> {
     log.get_mut(usize::try_from(seq.checked_sub(1)?).ok()?)
 }
 
 impl Nodes for Contents {
     fn node(&self, seq: u64) -> Result<Node> {
-        self.logged(seq).map(|logged| logged.node.clone())
+        self.log_entry(seq).map(|log_entry| log_entry.node.clone())
     }
 }
 
 impl MarkSource for Contents {
     fn marks(&self, seq: u64) -> Result<Marks> {
-        self.logged(seq).map(|logged| logged.marks.clone())
+        self.log_entry(seq).map(|log_entry| log_entry.marks.clone())
     }
 }
 
@@ -131,7 +132,7 @@ impl LogView for Contents {
     }
 
     fn entry_id(&self, seq: u64) -> Result<EntryId> {
-        self.logged(seq).map(|logged| logged.entry.id.clone())
+        self.log_entry(seq).map(|log_entry| log_entry.entry.id.clone())
     }
 
     fn snapshot(&self, name: &str) -> Result<Option<u64>> {
@@ -160,13 +161,14 @@ mod tests {
         let commits = tenant.commits.unwrap();
         for (key, status) in ["a", "b"].into_iter().zip(status) {
             let change = RunChange::new(run.clone(), status).with_agent(AgentId::new("a").unwrap());
-            let said = |name: &str| NewEntry::new(Message::user(name)).with_id(EntryId::new(name).unwrap());
+            let user_entry = |name: &str| NewEntry::new(Message::user(name)).with_id(EntryId::new(name).unwrap());
             let commit = Commit::new(thread.clone()).with_key(CommitKey::new(key).unwrap()).with_run(change);
-            let entries = if key == "a" { vec![said("1"), said("2")] } else { vec![said("3")] };
+            let entries = if key == "a" { vec![user_entry("1"), user_entry("2")] } else { vec![user_entry("3")] };
             let _ = commits.commit(commit.entries(entries)).await.unwrap();
         }
-        let decided = |ticket: &str| NewInput::decision(Decision::new(run.clone(), ticket, DecisionAction::Resume));
-        let inputs = AppendPending::new(thread.clone(), [decided("k"), decided("l")]);
+        let decision_input =
+            |ticket: &str| NewInput::decision(Decision::new(run.clone(), ticket, DecisionAction::Resume));
+        let inputs = AppendPending::new(thread.clone(), [decision_input("k"), decision_input("l")]);
         tenant.pending.unwrap().append_pending(inputs).await.unwrap();
         store.tenants().unwrap()[0].slots.write(&thread, |slot| slot.contents.take()).unwrap()
     }

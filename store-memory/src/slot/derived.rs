@@ -7,7 +7,7 @@ use std::{
 
 use store_core::{Body, BodyKind, EntryId, log::given_name};
 
-use super::{Logged, contents::at};
+use super::{LogEntry, contents::entry_at};
 
 /// Maps and ordered sets derived from a log. With them, the cost of a page of any list depends only on the page.
 ///
@@ -30,17 +30,17 @@ pub(crate) struct Derived {
 
 impl Derived {
     /// Derives everything from a log.
-    pub(crate) fn of(log: &[Logged]) -> Self {
+    pub(crate) fn of(log: &[LogEntry]) -> Self {
         let mut derived = Self::default();
-        for logged in log {
-            derived.append(log, logged);
+        for log_entry in log {
+            derived.append(log, log_entry);
         }
         derived
     }
 
     /// Adds an entry. `log` holds at least all earlier entries.
-    pub(crate) fn append(&mut self, log: &[Logged], logged: &Logged) {
-        let (entry, node) = (&logged.entry, &logged.node);
+    pub(crate) fn append(&mut self, log: &[LogEntry], log_entry: &LogEntry) {
+        let (entry, node) = (&log_entry.entry, &log_entry.node);
         self.ids.insert(entry.id.clone(), node.seq);
         self.children.extend(node.parent.map(|parent| (parent, node.seq)));
         if !node.side {
@@ -55,17 +55,17 @@ impl Derived {
         }
         let target = match &*entry.body {
             Body::Checkpoint(_) => Some(node.seq),
-            Body::Label(_) => node
-                .target
-                .filter(|&target| at(log, target).is_some_and(|logged| logged.entry.kind() == BodyKind::Checkpoint)),
+            Body::Label(_) => node.target.filter(|&target| {
+                entry_at(log, target).is_some_and(|log_entry| log_entry.entry.kind() == BodyKind::Checkpoint)
+            }),
             _ => None,
         };
         if let Some(target) = target {
-            self.name(target, given_name(entry), node.seq);
+            self.set_name(target, given_name(entry), node.seq);
         }
     }
 
-    fn name(&mut self, checkpoint: u64, name: Option<&str>, giver: u64) {
+    fn set_name(&mut self, checkpoint: u64, name: Option<&str>, giver: u64) {
         if let Some(old) = self.names.remove(&checkpoint) {
             self.snapshots.remove(&(old, checkpoint));
         }
@@ -108,12 +108,12 @@ impl Derived {
     }
 
     /// Removes the data of an entry. Its thread was deleted, and the entries of the thread are removed in batches.
-    pub(crate) fn forget(&mut self, logged: &Logged) {
-        let (seq, parent) = (logged.node.seq, logged.node.parent);
-        self.ids.remove(&logged.entry.id);
+    pub(crate) fn forget(&mut self, log_entry: &LogEntry) {
+        let (seq, parent) = (log_entry.node.seq, log_entry.node.parent);
+        self.ids.remove(&log_entry.entry.id);
         self.children.remove(&(parent.unwrap_or_default(), seq));
         self.leaves.remove(&seq);
         self.branches.remove(&seq);
-        self.name(seq, None, seq);
+        self.set_name(seq, None, seq);
     }
 }

@@ -7,7 +7,7 @@ mod queue;
 use store_core::thread::IdRecord;
 
 pub(crate) use self::{
-    contents::{Contents, Logged},
+    contents::{Contents, LogEntry},
     derived::Derived,
     queue::Queue,
 };

@@ -13,7 +13,7 @@ type Key = (WriterId, EventKey);
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     rows: HashMap<EventId, Row>,
-    scopes: HashMap<Scope, Log>,
+    scopes: HashMap<Scope, ScopeEvents>,
     keys: HashMap<Key, EventKeyRecord>,
     pub(crate) followers: Followers,
 }
@@ -28,14 +28,14 @@ struct Row {
 
 /// A scope, and the ids of its events that are not trimmed.
 #[derive(Debug, Default)]
-struct Log {
+struct ScopeEvents {
     state: ScopeState,
     ids: VecDeque<EventId>,
 }
 
-impl Log {
+impl ScopeEvents {
     /// Returns the index in `ids` of the event that follows this sequence number.
-    fn behind(&self, seq: u64) -> usize {
+    fn index_after(&self, seq: u64) -> usize {
         usize::try_from(seq.saturating_sub(self.state.floor)).unwrap_or(usize::MAX).min(self.ids.len())
     }
 }
@@ -47,7 +47,7 @@ impl Events {
     }
 
     pub(crate) fn scope(&self, scope: &Scope) -> ScopeState {
-        self.scopes.get(scope).map(|log| log.state.clone()).unwrap_or_default()
+        self.scopes.get(scope).map(|scope_events| scope_events.state.clone()).unwrap_or_default()
     }
 
     pub(crate) fn key(&self, writer: &WriterId, key: &EventKey) -> Option<&EventKeyRecord> {
@@ -66,15 +66,19 @@ impl Events {
         after: Option<u64>,
         direction: Direction,
     ) -> Box<dyn Iterator<Item = (u64, &StoredEvent)> + '_> {
-        let Some(log) = self.scopes.get(scope) else { return Box::new(std::iter::empty()) };
+        let Some(scope_events) = self.scopes.get(scope) else { return Box::new(std::iter::empty()) };
         let found = |(seq, id)| Some((seq, self.get(id)?));
-        let numbered = |from: usize| (log.state.floor + 1 + from as u64..).zip(log.ids.iter().skip(from));
+        let numbered =
+            |from: usize| (scope_events.state.floor + 1 + from as u64..).zip(scope_events.ids.iter().skip(from));
         match direction {
-            Direction::Forward => Box::new(numbered(after.map_or(0, |after| log.behind(after))).filter_map(found)),
+            Direction::Forward => {
+                Box::new(numbered(after.map_or(0, |after| scope_events.index_after(after))).filter_map(found))
+            }
             Direction::Backward => {
-                let len = after.map_or(log.ids.len(), |after| log.behind(after.saturating_sub(1)));
-                let first = log.state.floor + 1;
-                let back = log.ids.iter().take(len).enumerate().rev();
+                let len =
+                    after.map_or(scope_events.ids.len(), |after| scope_events.index_after(after.saturating_sub(1)));
+                let first = scope_events.state.floor + 1;
+                let back = scope_events.ids.iter().take(len).enumerate().rev();
                 Box::new(back.map(move |(at, id)| (first + at as u64, id)).filter_map(found))
             }
         }
@@ -88,8 +92,8 @@ impl Events {
         });
         for stored in plan.events {
             let id = stored.event.id.clone();
-            let scopes = stored.places().count();
-            for (scope, _) in stored.places() {
+            let scopes = stored.scope_numbers().count();
+            for (scope, _) in stored.scope_numbers() {
                 self.scopes.entry(scope).or_default().ids.push_back(id.clone());
             }
             self.rows.insert(id, Row { stored, key: key.clone(), scopes });
@@ -102,9 +106,9 @@ impl Events {
 
     /// Removes the events of a scope up to a sequence number. Returns how many were removed.
     pub(crate) fn trim(&mut self, scope: &Scope, floor: u64, now: Timestamp) -> u64 {
-        let Some(log) = self.scopes.get_mut(scope) else { return 0 };
-        let gone: Vec<_> = log.ids.drain(..log.behind(floor)).collect();
-        log.state = std::mem::take(&mut log.state).trimmed(floor);
+        let Some(scope_events) = self.scopes.get_mut(scope) else { return 0 };
+        let gone: Vec<_> = scope_events.ids.drain(..scope_events.index_after(floor)).collect();
+        scope_events.state = std::mem::take(&mut scope_events.state).trimmed(floor);
         for id in &gone {
             self.release(id, now);
         }

@@ -98,7 +98,7 @@ impl From<run::RunScope<'_>> for RunScope {
 
 impl Index {
     /// Returns whether the index contains no events and no outbox rows. Threads are not considered.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(crate) fn has_no_events_or_outbox(&self) -> bool {
         self.events.is_empty() && self.outbox.is_empty()
     }
 
@@ -204,9 +204,9 @@ impl Index {
     }
 
     /// Returns whether each run that the plan looked up still belongs to the same thread, or still does not exist.
-    pub(crate) fn is_unchanged(&self, needs: &Needs, seen: &ExternalRecords) -> bool {
+    pub(crate) fn is_unchanged(&self, needs: &Needs, planned_with: &ExternalRecords) -> bool {
         let owner = |run: &Arc<Run>| run.thread.clone();
-        needs.runs.iter().all(|id| self.runs.get(id).map(owner) == seen.runs.get(id).map(owner))
+        needs.runs.iter().all(|id| self.runs.get(id).map(owner) == planned_with.runs.get(id).map(owner))
     }
 
     /// Returns a thread and all its ancestors, nearest first. The list is empty if the thread does not exist.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use store_core::{
     CursorKey, Error, Result, TenantId, Timestamp,
-    commit::Setting,
+    commit::DecisionContext,
     live::{LiveHub, Notifier},
     mailbox::MailboxMap,
 };
@@ -24,7 +24,7 @@ pub(crate) use self::{
 };
 use crate::{
     config::MemoryConfig,
-    locks::{Flag, Lock, Shared},
+    locks::{Flag, Lock, ReadWriteLock},
 };
 
 /// What all tenants of a store share.
@@ -54,8 +54,8 @@ pub(crate) struct Tenant {
     /// Held by a writer that sets a parent or deletes a thread.
     pub(crate) family: Lock<()>,
     pub(crate) slots: Slots,
-    pub(crate) mailbox: Shared<MailboxMap>,
-    pub(crate) index: Shared<Index>,
+    pub(crate) mailbox: ReadWriteLock<MailboxMap>,
+    pub(crate) index: ReadWriteLock<Index>,
     pub(crate) trash: Trash,
     pub(crate) live: Arc<LiveHub>,
     /// Notified when a dispatch may have become claimable. The caller holds no lock of the tenant meanwhile.
@@ -65,14 +65,14 @@ pub(crate) struct Tenant {
 
 impl Tenant {
     pub(crate) fn new(name: TenantId, common: Arc<Common>) -> Self {
-        let mailbox = Shared::new(MailboxMap::new(common.next_incarnation()));
+        let mailbox = ReadWriteLock::new(MailboxMap::new(common.next_incarnation()));
         Self {
             name,
             common,
             family: Lock::default(),
             slots: Slots::default(),
             mailbox,
-            index: Shared::default(),
+            index: ReadWriteLock::default(),
             trash: Trash::default(),
             live: Arc::default(),
             notifier: Notifier::default(),
@@ -111,14 +111,14 @@ impl Tenant {
         (&self.name, &self.common.cursors)
     }
 
-    pub(crate) fn setting(&self) -> Setting<'_> {
+    pub(crate) fn setting(&self) -> DecisionContext<'_> {
         let config = &self.common.config;
-        Setting::new(self.now(), &config.limits, &*config.ids)
+        DecisionContext::new(self.now(), &config.limits, &*config.ids)
     }
 
     /// Returns whether nothing is stored for the tenant, not even an id.
     pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty() && self.mailbox.read().is_empty() && self.index.read().is_empty()
+        self.slots.is_empty() && self.mailbox.read().is_empty() && self.index.read().has_no_events_or_outbox()
     }
 
     /// Removes all data of the tenant.

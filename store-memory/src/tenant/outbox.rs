@@ -7,7 +7,7 @@ use std::{
 
 use store_core::{
     Direction, Error, Json, OutboxId, OutboxRow, Result, length,
-    outbox::{OutboxList, OutboxPlace, OutboxPlan, OutboxRows, OutboxTable, StoredOutboxRow, put},
+    outbox::{OutboxList, OutboxPlan, OutboxPosition, OutboxRows, OutboxTable, StoredOutboxRow, put},
 };
 
 /// Rows and their lists. Both change together, under the lock of the index.
@@ -15,7 +15,7 @@ use store_core::{
 pub(crate) struct Outbox {
     rows: HashMap<OutboxId, StoredOutboxRow>,
     payloads: HashMap<OutboxId, Json>,
-    lists: HashMap<OutboxList, BTreeSet<OutboxPlace>>,
+    lists: HashMap<OutboxList, BTreeSet<OutboxPosition>>,
 }
 
 impl Outbox {
@@ -49,9 +49,9 @@ impl Outbox {
     pub(crate) fn walk(
         &self,
         list: &OutboxList,
-        after: Option<&OutboxPlace>,
+        after: Option<&OutboxPosition>,
         direction: Direction,
-    ) -> Box<dyn Iterator<Item = &OutboxPlace> + '_> {
+    ) -> Box<dyn Iterator<Item = &OutboxPosition> + '_> {
         let Some(places) = self.lists.get(list) else { return Box::new(std::iter::empty()) };
         let after = after.cloned().map_or(Bound::Unbounded, Bound::Excluded);
         match direction {
@@ -66,11 +66,11 @@ impl OutboxRows for Outbox {
         Ok(self.rows.get(id).cloned())
     }
 
-    fn next(&self, list: &OutboxList, after: Option<&OutboxPlace>) -> Result<Option<OutboxPlace>> {
+    fn next(&self, list: &OutboxList, after: Option<&OutboxPosition>) -> Result<Option<OutboxPosition>> {
         Ok(self.walk(list, after, Direction::Forward).next().cloned())
     }
 
-    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPlace>> {
+    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPosition>> {
         Ok(self.walk(list, None, Direction::Backward).next().cloned())
     }
 }
@@ -94,8 +94,8 @@ impl OutboxTable for Outbox {
         }
     }
 
-    fn set_place(&mut self, list: &OutboxList, place: &OutboxPlace, stands: bool) {
-        if stands {
+    fn set_position(&mut self, list: &OutboxList, place: &OutboxPosition, is_listed: bool) {
+        if is_listed {
             self.lists.entry(list.clone()).or_default().insert(place.clone());
         } else if let Some(places) = self.lists.get_mut(list) {
             places.remove(place);

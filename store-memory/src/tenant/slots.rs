@@ -9,18 +9,18 @@ use std::{
 use store_core::ThreadId;
 
 use crate::{
-    locks::{Hashing, Shared},
+    locks::{HasherBuilder, ReadWriteLock},
     slot::Slot,
 };
 
 const SHARDS: usize = 16;
 
-type Shard = Shared<HashMap<ThreadId, Arc<Shared<Slot>>>>;
+type Shard = ReadWriteLock<HashMap<ThreadId, Arc<ReadWriteLock<Slot>>>>;
 
 /// Slots, spread over several maps so that look-ups of different threads rarely contend for a lock.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    hasher: Hashing,
+    hasher: HasherBuilder,
     shards: [Shard; SHARDS - 1],
     /// The last shard. It is a field of its own, so that choosing a shard cannot fail.
     last: Shard,
@@ -51,10 +51,10 @@ impl Slots {
     }
 
     /// Returns the slots of several threads, in the order in which they must be locked.
-    pub(crate) fn several<'a>(
+    pub(crate) fn slots_in_lock_order<'a>(
         &self,
         ids: impl IntoIterator<Item = &'a ThreadId>,
-    ) -> BTreeMap<ThreadId, Arc<Shared<Slot>>> {
+    ) -> BTreeMap<ThreadId, Arc<ReadWriteLock<Slot>>> {
         ids.into_iter().map(|id| (id.clone(), self.open(id))).collect()
     }
 
@@ -88,7 +88,7 @@ impl Slots {
         }
     }
 
-    fn open(&self, id: &ThreadId) -> Arc<Shared<Slot>> {
+    fn open(&self, id: &ThreadId) -> Arc<ReadWriteLock<Slot>> {
         let shard = self.shard(id);
         if let Some(slot) = shard.read().get(id) {
             return Arc::clone(slot);

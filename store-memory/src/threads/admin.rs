@@ -69,16 +69,16 @@ impl ThreadAdmin for MemoryThreads {
 
 fn create(tenant: &Tenant, slot: &mut Slot, new: &NewThread) -> Result<Thread> {
     let stored = slot.contents.as_ref().map(|contents| &*contents.thread);
-    let made = thread::create(stored, &slot.id, new, &tenant.common.config.limits, (tenant.now(), 0))?;
+    let created = thread::create(stored, &slot.id, new, &tenant.common.config.limits, (tenant.now(), 0))?;
     if let Some(parent) = &new.fields.parent_thread_id {
         thread::check_parent(&new.id, parent, &tenant.index.read().lineage(parent))?;
     }
-    let made = Arc::new(made);
+    let created = Arc::new(created);
     let mut id = slot.id.clone();
-    id.generation = made.thread.generation();
+    id.generation = created.thread.generation();
     id.deleted_at = None;
-    put(tenant, slot, &made, id);
-    Ok(made.thread.clone())
+    put(tenant, slot, &created, id);
+    Ok(created.thread.clone())
 }
 
 fn update(tenant: &Tenant, slot: &mut Slot, request: (&ThreadId, &ThreadPatch, Expect)) -> Result<Thread> {
@@ -89,8 +89,8 @@ fn update(tenant: &Tenant, slot: &mut Slot, request: (&ThreadId, &ThreadPatch, E
     let claims = held.as_deref().map(|claims| claims as &dyn MailboxView);
     // Parents do not change while the caller holds the `family` lock.
     let lineage = |parent: &ThreadId| Ok(tenant.index.read().lineage(parent));
-    let judge = (&tenant.common.config.limits, tenant.now());
-    match thread::update(request, (stored, &mut record), claims, lineage, judge)? {
+    let limits_and_time = (&tenant.common.config.limits, tenant.now());
+    match thread::update(request, (stored, &mut record), claims, lineage, limits_and_time)? {
         ThreadChange::Unchanged(stored) => {
             slot.id = record;
             Ok(stored.thread)

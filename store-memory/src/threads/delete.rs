@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use store_core::{
     ChildStrategy, DeleteRequest, Deletion, Result, ThreadId, Timestamp,
-    thread::{self, Family, StoredThread},
+    thread::{self, DeletionSet, StoredThread},
 };
 
 use crate::{
@@ -14,14 +14,14 @@ use crate::{
 };
 
 /// The locked slots of all threads that a deletion changes.
-pub(super) type Locked<'a> = BTreeMap<&'a ThreadId, WriteGuard<'a, Slot>>;
+pub(super) type LockedSlots<'a> = BTreeMap<&'a ThreadId, WriteGuard<'a, Slot>>;
 
 /// Returns the threads that a deletion changes.
-fn family(index: &Index, id: &ThreadId, strategy: ChildStrategy, most: u64) -> Family {
+fn family(index: &Index, id: &ThreadId, strategy: ChildStrategy, most: u64) -> DeletionSet {
     let children = |of: &ThreadId| index.children(of).cloned().collect();
-    let mut family = Family::of(id.clone(), children(id), strategy);
-    while let Some(thread) = family.next(most) {
-        family.add(children(&thread));
+    let mut family = DeletionSet::of(id.clone(), children(id), strategy);
+    while let Some(thread) = family.next_deleted(most) {
+        family.add_children(children(&thread));
     }
     family
 }
@@ -36,8 +36,8 @@ pub(super) fn delete(tenant: &Tenant, id: &ThreadId, request: DeleteRequest) -> 
     };
     // This check does not depend on the other threads, so a request that it refuses does not lock them.
     tenant.slots.read(id, check)?;
-    let slots = tenant.slots.several(family.all());
-    let mut locked: Locked<'_> = slots.iter().map(|(id, slot)| (id, slot.write())).collect();
+    let slots = tenant.slots.slots_in_lock_order(family.all());
+    let mut locked: LockedSlots<'_> = slots.iter().map(|(id, slot)| (id, slot.write())).collect();
     if let Some(slot) = locked.get(id) {
         check(slot)?;
     }
@@ -46,14 +46,14 @@ pub(super) fn delete(tenant: &Tenant, id: &ThreadId, request: DeleteRequest) -> 
 }
 
 /// Deletes and detaches locked threads. Readers see all of these changes at once.
-pub(super) fn apply(tenant: &Tenant, locked: &mut Locked<'_>, deleted: &[ThreadId], detached: &[ThreadId]) {
+pub(super) fn apply(tenant: &Tenant, locked: &mut LockedSlots<'_>, deleted: &[ThreadId], detached: &[ThreadId]) {
     let now = tenant.now();
     let mut gone = Vec::new();
     let mut index = tenant.index.write();
     for id in deleted {
         let Some(slot) = locked.get_mut(id) else { continue };
         if let Some(contents) = slot.contents.take() {
-            let record = thread::deleted_id(&slot.id, &contents.thread, now);
+            let record = thread::id_record_after_deletion(&slot.id, &contents.thread, now);
             index.put_id(id, slot, record);
             index.remove_thread(id);
             for run in contents.runs.keys() {

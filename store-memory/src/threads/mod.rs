@@ -96,8 +96,8 @@ fn walk(query: &ThreadQuery, after: Option<&Position>) -> Result<Walk<ThreadId>>
         ThreadOrder::Creation => (filter.created_after, filter.created_before),
     };
     let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
-    let place = |at: &Position| Ok((Timestamp::from_millis(at.rank)?, ThreadId::new(&at.id)?));
-    let after = after.map(place).transpose().map_err(malformed)?;
+    let decode_position = |at: &Position| Ok((Timestamp::from_millis(at.rank)?, ThreadId::new(&at.id)?));
+    let after = after.map(decode_position).transpose().map_err(malformed)?;
     Ok(Walk { direction: query.direction, after, from, before })
 }
 

@@ -7,7 +7,7 @@ use store_core::{
     thread::{self, IdRecord, PruneSelection},
 };
 
-use super::delete::{self, Locked};
+use super::delete::{self, LockedSlots};
 use crate::tenant::{Index, Tenant, ThreadScope};
 
 /// The maximum number of ids that one batch forgets.
@@ -20,8 +20,8 @@ pub(super) fn prune(tenant: &Tenant, request: PruneRequest) -> Result<Pruned> {
     choose(&tenant.index.read(), &mut choice);
     let mut chosen = choice.chosen().to_vec();
     if !request.dry_run {
-        let slots = tenant.slots.several(&chosen);
-        let mut locked: Locked<'_> = slots.iter().map(|(id, slot)| (id, slot.write())).collect();
+        let slots = tenant.slots.slots_in_lock_order(&chosen);
+        let mut locked: LockedSlots<'_> = slots.iter().map(|(id, slot)| (id, slot.write())).collect();
         // A thread that was written to after it was chosen and before it was locked is no longer idle (TH-27). It
         // stays, and so do its ancestors.
         let index = tenant.index.read();
@@ -38,12 +38,12 @@ pub(super) fn prune(tenant: &Tenant, request: PruneRequest) -> Result<Pruned> {
 }
 
 fn choose(index: &Index, choice: &mut PruneSelection) {
-    let walk = Walk::over(None, Some(choice.until()));
+    let walk = Walk::over(None, Some(choice.idle_before()));
     for (_, row) in index.walk_threads(&ThreadScope::All, ThreadOrder::LastActivity, &walk) {
         let mut next = Some(&row.thread).filter(|stored| index.count_children(&stored.thread.id) == 0);
         while let Some(stored) = next {
             let parent = choice.offer(stored);
-            let childless = |parent: &ThreadId| choice.is_childless(parent, length(index.count_children(parent)));
+            let childless = |parent: &ThreadId| choice.count_chosen_child(parent, length(index.count_children(parent)));
             next = parent.filter(childless).and_then(|parent| Some(&index.thread(&parent)?.thread));
         }
         if choice.is_full() {
@@ -62,7 +62,7 @@ pub(super) fn forget(tenant: &Tenant) -> bool {
     };
     for id in &old {
         tenant.slots.write(id, |slot| {
-            if slot.contents.is_none() && thread::is_forgotten(&slot.id, now) {
+            if slot.contents.is_none() && thread::can_be_forgotten(&slot.id, now) {
                 tenant.index.write().put_id(id, slot, IdRecord::default());
             }
         });
@@ -89,7 +89,7 @@ mod tests {
         (MemoryStore::open(config).unwrap(), clock)
     }
 
-    const fn idle(dry_run: bool) -> PruneRequest {
+    const fn prune_request(dry_run: bool) -> PruneRequest {
         PruneRequest { idle: MONTH, limit: 10, dry_run }
     }
 
@@ -105,12 +105,12 @@ mod tests {
         let tenant = Arc::clone(&store.tenants().unwrap()[0]);
         let left = || tenant.slots.ids().len();
         clock.advance(MONTH);
-        threads.prune_threads(idle(false)).await.unwrap();
+        threads.prune_threads(prune_request(false)).await.unwrap();
         assert_eq!(left(), 2);
         clock.advance(Duration::from_millis(1));
-        threads.prune_threads(idle(true)).await.unwrap();
+        threads.prune_threads(prune_request(true)).await.unwrap();
         assert_eq!(left(), 2);
-        threads.prune_threads(idle(false)).await.unwrap();
+        threads.prune_threads(prune_request(false)).await.unwrap();
         assert_eq!(left(), 0);
         assert!(tenant.is_empty());
     }
@@ -124,7 +124,7 @@ mod tests {
         let _ = tenant.commits.unwrap().commit(Commit::new(id.clone()).with_outbox([row])).await.unwrap();
         threads.delete_thread(&id, DeleteRequest::default()).await.unwrap();
         clock.advance(2 * MONTH);
-        threads.prune_threads(idle(false)).await.unwrap();
+        threads.prune_threads(prune_request(false)).await.unwrap();
         assert_eq!(store.list_tenants(PageRequest::default()).await.unwrap().items, [TenantId::default_tenant()]);
     }
 }

@@ -1,10 +1,10 @@
 //! Records at the limits are kept, records above them are refused, and a refusal takes little memory.
 
 use conformance_tests::history::{RefusedBounds, default_sizes, run};
-use test_servers::{Process, say};
+use test_servers::{Process, send_line};
 
 /// The environment variable that is set for the child process of the test below.
-const TASK: &str = "AGENTSTORE_TEST_BOUNDS";
+const CHILD_VARIABLE: &str = "AGENTSTORE_TEST_BOUNDS";
 
 /// MT4. Shows ER-9 with the default limits.
 #[test]
@@ -16,22 +16,22 @@ fn every_size_up_to_the_default_limits_is_kept() {
 /// which no other test uses memory.
 #[test]
 fn a_refusal_takes_little_memory() {
-    let said = Process::begin(&[], "bounds::a_child_refuses", &[(TASK, "1")]).end();
-    println!("{}", said.join("\n"));
-    assert_eq!(said.len(), 1, "the child process did not print one line");
+    let printed_lines = Process::begin(&[], "bounds::a_child_refuses", &[(CHILD_VARIABLE, "1")]).end();
+    println!("{}", printed_lines.join("\n"));
+    assert_eq!(printed_lines.len(), 1, "the child process did not print one line");
 }
 
 /// The child process of the test above. Without the environment variable it does nothing.
 #[test]
 fn a_child_refuses() {
-    if std::env::var_os(TASK).is_none() {
+    if std::env::var_os(CHILD_VARIABLE).is_none() {
         return;
     }
     let refused = async { Ok(RefusedBounds::default().run(crate::fixture()).await) };
     match run(refused) {
-        Ok(figures) => say(figures),
+        Ok(figures) => send_line(figures),
         Err(failure) => {
-            say(&failure);
+            send_line(&failure);
             panic!("{failure}");
         }
     }

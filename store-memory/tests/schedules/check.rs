@@ -37,7 +37,7 @@ impl Tally {
 
     /// Returns the counts as text. Panics if one of the situations in `wanted` never occurred, because the scenario
     /// then shows nothing about it.
-    fn text(&self, wanted: &[&'static str]) -> String {
+    fn checked_text(&self, wanted: &[&'static str]) -> String {
         let counts = self.0.lock().unwrap();
         let missing: Vec<_> = wanted.iter().filter(|what| !counts.contains_key(*what)).collect();
         assert!(missing.is_empty(), "these situations occurred in no schedule: {missing:?}");
@@ -48,7 +48,7 @@ impl Tally {
 /// Checks that a scenario succeeds under every schedule, and that each situation in `wanted` occurs in at least one of
 /// them.
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "the test prints its figures")]
-pub(crate) fn holds<F>(
+pub(crate) fn check_all_schedules<F>(
     name: &str,
     wanted: &[&'static str],
     scenario: impl Fn(Tally) -> F + Copy + Send + Sync + 'static,
@@ -57,15 +57,15 @@ pub(crate) fn holds<F>(
 {
     let (seed, tally) = (seed(), Tally::default());
     let counting = tally.clone();
-    match search(PctScheduler::new_from_seed(seed, DEPTH, schedules()), move || scenario(counting.clone())) {
-        Ok(ran) => println!("{SEED}={seed}: {name}: {ran} schedules, none failed{}", tally.text(wanted)),
+    match run_schedules(PctScheduler::new_from_seed(seed, DEPTH, schedules()), move || scenario(counting.clone())) {
+        Ok(ran) => println!("{SEED}={seed}: {name}: {ran} schedules, none failed{}", tally.checked_text(wanted)),
         Err((at, panic)) => {
             eprintln!("{SEED}={seed}: {name}: schedule {at} failed");
             resume_unwind(panic);
         }
     }
     let again = UncontrolledNondeterminismCheckScheduler::new(PctScheduler::new_from_seed(seed, DEPTH, REPEATED));
-    if let Err((_, panic)) = search(again, move || scenario(Tally::default())) {
+    if let Err((_, panic)) = run_schedules(again, move || scenario(Tally::default())) {
         eprintln!("{SEED}={seed}: {name}: a schedule ran differently when it was repeated");
         resume_unwind(panic);
     }
@@ -73,12 +73,12 @@ pub(crate) fn holds<F>(
 
 /// Checks that the checker finds the fault in a scenario, and that the panic contains `message`.
 #[expect(clippy::print_stdout, reason = "the test prints its figures")]
-pub(crate) fn finds<F>(name: &str, message: &str, scenario: impl Fn() -> F + Send + Sync + 'static)
+pub(crate) fn check_fault_is_found<F>(name: &str, message: &str, scenario: impl Fn() -> F + Send + Sync + 'static)
 where
     F: Future<Output = ()> + 'static,
 {
     let (seed, schedules) = (seed(), schedules());
-    let found = quietly(|| search(PctScheduler::new_from_seed(seed, DEPTH, schedules), scenario));
+    let found = quietly(|| run_schedules(PctScheduler::new_from_seed(seed, DEPTH, schedules), scenario));
     let Err((at, panic)) = found else { panic!("{name}: not found in {schedules} schedules of seed {seed}") };
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     assert!(text.is_some_and(|text| text.contains(message)), "{text:?}");
@@ -97,7 +97,7 @@ fn schedules() -> usize {
 
 /// Runs a scenario under the schedules of a scheduler. Returns their number, or the number of the schedule that failed,
 /// and its panic.
-fn search<F>(
+fn run_schedules<F>(
     scheduler: impl Scheduler + 'static,
     scenario: impl Fn() -> F + Send + Sync + 'static,
 ) -> Result<usize, (usize, Box<dyn Any + Send>)>
@@ -130,7 +130,7 @@ fn quietly<T>(run: impl FnOnce() -> T) -> T {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         // The checker sets its own panic hook in its first run. So that run must come before the hook below is set.
-        search(RoundRobinScheduler::new(1), || std::future::ready(())).ok();
+        run_schedules(RoundRobinScheduler::new(1), || std::future::ready(())).ok();
         let hook = take_hook();
         set_hook(Box::new(move |panic| {
             if !IS_QUIET.get() {

@@ -10,14 +10,14 @@ use shuttle::{future::spawn, sync::Mutex};
 use store_core::{Commit, ThreadId, event::Followers};
 
 use crate::{
-    check::finds,
-    given::{Given, id, said},
+    check::check_fault_is_found,
+    given::{Given, id, user_entry},
 };
 
 /// Each task releases the lock between its read and its write.
 #[test]
 fn a_counter_that_loses_an_update_is_found() {
-    finds("a counter that loses an update", "an update is lost", || async {
+    check_fault_is_found("a counter that loses an update", "an update is lost", || async {
         let counter = Arc::new(Mutex::new(0));
         let tasks = [Arc::clone(&counter), Arc::clone(&counter)].map(|counter| {
             spawn(async move {
@@ -36,14 +36,14 @@ fn a_counter_that_loses_an_update_is_found() {
 /// between.
 #[test]
 fn a_writer_without_a_guard_is_found() {
-    finds("a writer that expects nothing", "another writer was faster", || async {
+    check_fault_is_found("a writer that expects nothing", "another writer was faster", || async {
         let given = Arc::new(Given::new());
         let tasks = ["x", "y"].map(|text| {
             let given = Arc::clone(&given);
             spawn(async move {
                 let thread: ThreadId = id("t");
                 let seen = given.version(&thread).await;
-                let commit = Commit::new(thread).with_key(id(text)).entry(said(text));
+                let commit = Commit::new(thread).with_key(id(text)).entry(user_entry(text));
                 let receipt = given.commits.commit(commit).await.unwrap();
                 assert!(receipt.version.number() == seen + 1, "another writer was faster");
             })
@@ -57,16 +57,16 @@ fn a_writer_without_a_guard_is_found() {
 /// The main task reads the flag before it follows. At a lock of store-core, the other task can run in between.
 #[test]
 fn a_wake_up_that_is_lost_is_found() {
-    finds("a wake-up that is lost", "deadlock", || async {
-        let (followers, is_there) = (Arc::new(Followers::<u8>::default()), Arc::new(AtomicBool::new(false)));
-        let (telling, there) = (Arc::clone(&followers), Arc::clone(&is_there));
-        let teller = spawn(async move {
-            there.store(true, Ordering::SeqCst);
-            telling.notify([&1]);
+    check_fault_is_found("a wake-up that is lost", "deadlock", || async {
+        let (followers, flag) = (Arc::new(Followers::<u8>::default()), Arc::new(AtomicBool::new(false)));
+        let (task_followers, task_flag) = (Arc::clone(&followers), Arc::clone(&flag));
+        let notifier = spawn(async move {
+            task_flag.store(true, Ordering::SeqCst);
+            task_followers.notify([&1]);
         });
-        if !is_there.load(Ordering::SeqCst) {
+        if !flag.load(Ordering::SeqCst) {
             followers.follow(&1).next().await.unwrap();
         }
-        teller.await.unwrap();
+        notifier.await.unwrap();
     });
 }

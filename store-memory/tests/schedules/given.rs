@@ -25,7 +25,7 @@ use store_memory::{MemoryConfig, MemoryStore};
 /// The lease of every claim.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 /// A timeout so long that only a wake-up is expected to end the wait.
-pub(crate) const LONG: Duration = Duration::from_hours(1);
+pub(crate) const LONG_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// The store of one schedule.
 pub(crate) struct Given {
@@ -40,7 +40,8 @@ pub(crate) struct Given {
 impl Given {
     pub(crate) fn new() -> Self {
         let clock = ManualClock::new(Timestamp::from_millis(1_763_700_000_000).unwrap());
-        let config = MemoryConfig::default().with_clock(Arc::new(clock.clone())).with_ids(Arc::<Numbers>::default());
+        let config =
+            MemoryConfig::default().with_clock(Arc::new(clock.clone())).with_ids(Arc::<CountingIds>::default());
         let store = MemoryStore::open(config).unwrap();
         let stores = store.tenant(&TenantId::default_tenant()).unwrap();
         Self {
@@ -83,9 +84,9 @@ impl Given {
 /// A source of ids that are the same in each run of a schedule. The counter is not an atomic of the checker, so no
 /// other task runs at this point.
 #[derive(Debug, Default)]
-struct Numbers(AtomicU64);
+struct CountingIds(AtomicU64);
 
-impl IdSource for Numbers {
+impl IdSource for CountingIds {
     fn next_id(&self) -> String {
         format!("id-{:06}", self.0.fetch_add(1, Ordering::Relaxed))
     }
@@ -97,15 +98,15 @@ pub(crate) fn id<T: FromStr<Err = Error>>(text: &str) -> T {
 }
 
 /// Returns a dispatch with this name as its id, for a thread.
-pub(crate) fn work(thread: &str, name: &str) -> NewDispatch {
+pub(crate) fn new_dispatch(thread: &str, name: &str) -> NewDispatch {
     NewDispatch::new(id(thread), id("r")).with_id(id(name))
 }
 
-pub(crate) fn claim() -> ClaimRequest {
+pub(crate) fn claim_request() -> ClaimRequest {
     ClaimRequest::new(id("w"), LEASE)
 }
 
-pub(crate) fn said(text: &str) -> NewEntry {
+pub(crate) fn user_entry(text: &str) -> NewEntry {
     NewEntry::new(Message::user(text))
 }
 
@@ -114,17 +115,17 @@ pub(crate) const fn ack() -> Settlement {
 }
 
 /// Returns a random number below `bound`. It is the same in each run of a schedule.
-pub(crate) fn below(bound: usize) -> usize {
+pub(crate) fn random_below(bound: usize) -> usize {
     thread_rng().gen_range(0..bound)
 }
 
 /// Polls a future at most `times` times, lets other tasks run in between, and drops the future. Returns its output if
 /// it has ended.
-pub(crate) async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
+pub(crate) async fn poll_at_most<F: Future>(future: F, times: usize) -> Option<F::Output> {
     let mut future = pin!(future);
     for _ in 0..times {
-        let polled = std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;
-        if let Poll::Ready(output) = polled {
+        let poll = std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;
+        if let Poll::Ready(output) = poll {
             return Some(output);
         }
         yield_now().await;

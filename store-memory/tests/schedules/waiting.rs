@@ -21,8 +21,8 @@ use store_core::{
 };
 
 use crate::{
-    check::{Tally, holds},
-    given::{Given, LONG, ack, below, claim, id, polled, said, work},
+    check::{Tally, check_all_schedules},
+    given::{Given, LONG_TIMEOUT, ack, claim_request, id, new_dispatch, poll_at_most, random_below, user_entry},
 };
 
 const WRITERS: usize = 2;
@@ -32,7 +32,7 @@ const END: &str = "end";
 
 #[test]
 fn a_subscriber_sees_each_event_once() {
-    holds("a subscriber sees each event once", &["began after some", "gone"], events);
+    check_all_schedules("a subscriber sees each event once", &["began after some", "gone"], events);
 }
 
 async fn events(tally: Tally) {
@@ -55,8 +55,8 @@ async fn events(tally: Tally) {
         }
         names
     });
-    let times = below(2 * EVENTS);
-    let (first, gone) = (spawn(first), spawn(polled(gone, times)));
+    let times = random_below(2 * EVENTS);
+    let (first, gone) = (spawn(first), spawn(poll_at_most(gone, times)));
     let (subscribed, is_subscribed) = channel();
     let late = spawn(follow_from_now(Arc::clone(&given), subscribed));
     // Until here no event comes after the last one of the writers. So nothing else would wake a subscriber that missed
@@ -89,7 +89,8 @@ fn scope() -> Scope {
 
 async fn write(given: &Given, name: &str) {
     let event = NewEvent::new(id("fact"), [scope()]).with_payload(Json::of(name).unwrap());
-    let commit = Commit::new(id("t")).with_key(id(name)).entry(said(name)).with_events(AppendEvents::new([event]));
+    let commit =
+        Commit::new(id("t")).with_key(id(name)).entry(user_entry(name)).with_events(AppendEvents::new([event]));
     let _ = given.commits.commit(commit).await.unwrap();
 }
 
@@ -123,7 +124,7 @@ const WORKERS: usize = 2;
 
 #[test]
 fn a_worker_misses_no_work() {
-    holds("a worker misses no work", &["waits", "gone"], workers);
+    check_all_schedules("a worker misses no work", &["waits", "gone"], workers);
 }
 
 /// Each dispatch is enqueued after the previous one has ended, so nothing else would wake a worker that missed it.
@@ -131,21 +132,21 @@ async fn workers(tally: Tally) {
     let given = Arc::new(Given::new());
     let (done, is_done) = channel();
     let workers: Vec<_> = (0..WORKERS).map(|_| spawn(serve(Arc::clone(&given), done.clone(), tally.clone()))).collect();
-    let times = below(4);
+    let times = random_below(4);
     let gone = {
         let given = Arc::clone(&given);
-        spawn(async move { polled(given.wake_ups.wait(LONG), times).await.is_none() })
+        spawn(async move { poll_at_most(given.wake_ups.wait(LONG_TIMEOUT), times).await.is_none() })
     };
     let later = Duration::from_secs(1);
     for (number, available) in [When::Now, When::In(later), When::Now].into_iter().enumerate() {
-        given.enqueue(work(&format!("t{number}"), &format!("d{number}")).available(available)).await;
+        given.enqueue(new_dispatch(&format!("t{number}"), &format!("d{number}")).available(available)).await;
         if available != When::Now {
             given.clock.advance(later);
         }
         is_done.recv().unwrap();
     }
     for number in 0..WORKERS {
-        given.enqueue(work(&format!("stop{number}"), &format!("stop{number}"))).await;
+        given.enqueue(new_dispatch(&format!("stop{number}"), &format!("stop{number}"))).await;
     }
     for worker in workers {
         worker.await.unwrap();
@@ -159,9 +160,9 @@ async fn workers(tally: Tally) {
 /// Claims and acknowledges dispatches until one tells the worker to stop. Waits while there is nothing to claim.
 async fn serve(given: Arc<Given>, done: Sender<()>, tally: Tally) {
     loop {
-        let Some(held) = given.mailbox.claim(claim()).await.unwrap().claimed.pop() else {
+        let Some(held) = given.mailbox.claim(claim_request()).await.unwrap().claimed.pop() else {
             tally.count("waits");
-            given.wake_ups.wait(LONG).await.unwrap();
+            given.wake_ups.wait(LONG_TIMEOUT).await.unwrap();
             continue;
         };
         let _ = given.mailbox.settle(vec![(held.claim(), ack())]).await.unwrap().remove(0).unwrap();
@@ -174,7 +175,7 @@ async fn serve(given: Arc<Given>, done: Sender<()>, tally: Tally) {
 
 #[test]
 fn a_sender_learns_the_outcome_of_a_command() {
-    holds("a sender learns what became of a command", &["accepted", "dropped", "gone"], commands);
+    check_all_schedules("a sender learns what became of a command", &["accepted", "dropped", "gone"], commands);
 }
 
 async fn commands(tally: Tally) {
@@ -185,10 +186,10 @@ async fn commands(tally: Tally) {
         let given = Arc::clone(&given);
         spawn(async move { given.live.deliver(DeliverLive::new(target, LiveCommand::Cancel)).await.unwrap() })
     };
-    let times = below(4);
-    let received = polled(receiver.next(), times).await.map(|received| received.unwrap().unwrap());
+    let times = random_below(4);
+    let received = poll_at_most(receiver.next(), times).await.map(|received| received.unwrap().unwrap());
     let (what, expected) = match received {
-        Some(command) if below(2) == 0 => {
+        Some(command) if random_below(2) == 0 => {
             assert_eq!(command.accept(), Some(LiveCommand::Cancel));
             ("accepted", LiveDelivery::Delivered)
         }
@@ -205,7 +206,7 @@ async fn commands(tally: Tally) {
 
 #[test]
 fn a_call_after_an_abandoned_call_sees_its_effect() {
-    holds("a call after an abandoned call sees its effect", &["waits", "waits for nothing"], abandoned);
+    check_all_schedules("a call after an abandoned call sees its effect", &["waits", "waits for nothing"], abandoned);
 }
 
 async fn abandoned(tally: Tally) {

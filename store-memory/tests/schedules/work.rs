@@ -17,8 +17,8 @@ use store_core::{
 };
 
 use crate::{
-    check::{Tally, holds},
-    given::{Given, LEASE, LONG, ack, below, claim, id, polled, said, work},
+    check::{Tally, check_all_schedules},
+    given::{Given, LEASE, LONG_TIMEOUT, ack, claim_request, id, new_dispatch, poll_at_most, random_below, user_entry},
 };
 
 const THREADS: [&str; 2] = ["a", "b"];
@@ -43,7 +43,7 @@ fn each_dispatch_ends_once() {
         "too late to cancel",
         "waits",
     ];
-    holds("each dispatch ends once", &wanted, dispatches);
+    check_all_schedules("each dispatch ends once", &wanted, dispatches);
 }
 
 async fn dispatches(tally: Tally) {
@@ -52,14 +52,14 @@ async fn dispatches(tally: Tally) {
         scene.enqueue(&name).await;
     }
     let workers: Vec<_> = (0..WORKERS).map(|_| spawn(Arc::clone(&scene).serve())).collect();
-    let meddler = spawn(Arc::clone(&scene).meddle());
-    let (times, going) = (below(6), Arc::clone(&scene));
+    let interrupter = spawn(Arc::clone(&scene).interrupt_or_cancel());
+    let (times, going) = (random_below(6), Arc::clone(&scene));
     let gone = spawn(async move {
         let serving = async {
-            let _woken = going.given.wake_ups.wait(LONG).await.unwrap();
+            let _woken = going.given.wake_ups.wait(LONG_TIMEOUT).await.unwrap();
             going.serve_once().await
         };
-        if polled(serving, times).await.is_none() {
+        if poll_at_most(serving, times).await.is_none() {
             going.tally.count("gone");
         }
     });
@@ -67,25 +67,25 @@ async fn dispatches(tally: Tally) {
     // From now on the dispatch that the dropped worker held can be claimed again. Workers that hold a claim may lose
     // it, too.
     scene.given.clock.advance(LEASE);
-    scene.look().await;
-    meddler.await.unwrap();
+    scene.check_single_claims().await;
+    interrupter.await.unwrap();
     scene.stop_if_done().await;
     for worker in workers {
         worker.await.unwrap();
     }
-    scene.judge().await;
+    scene.check_results().await;
 }
 
 struct Scene {
     given: Given,
     tally: Tally,
-    is_meddling: AtomicBool,
-    book: Mutex<Book>,
+    may_interrupt: AtomicBool,
+    observations: Mutex<Observations>,
 }
 
 /// What the tasks have observed. It is locked only between two calls of the store.
 #[derive(Default)]
-struct Book {
+struct Observations {
     enqueued: Vec<DispatchId>,
     /// The claims of each thread whose holders have not begun to settle them.
     holders: HashMap<ThreadId, Vec<ClaimedDispatch>>,
@@ -98,17 +98,17 @@ struct Book {
 
 impl Scene {
     fn new(tally: Tally) -> Self {
-        Self { given: Given::new(), tally, is_meddling: AtomicBool::new(true), book: Mutex::default() }
+        Self { given: Given::new(), tally, may_interrupt: AtomicBool::new(true), observations: Mutex::default() }
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap()
+    fn observations(&self) -> MutexGuard<'_, Observations> {
+        self.observations.lock().unwrap()
     }
 
     /// Enqueues a dispatch. The first letter of its name is the id of its thread.
     async fn enqueue(&self, name: &str) {
-        self.book().enqueued.push(id(name));
-        self.given.enqueue(work(&name[..1], name)).await;
+        self.observations().enqueued.push(id(name));
+        self.given.enqueue(new_dispatch(&name[..1], name)).await;
     }
 
     async fn serve(self: Arc<Self>) {
@@ -116,7 +116,7 @@ impl Scene {
             self.stop_if_done().await;
             if is_idle {
                 self.tally.count("waits");
-                self.given.wake_ups.wait(LONG).await.unwrap();
+                self.given.wake_ups.wait(LONG_TIMEOUT).await.unwrap();
             }
         }
     }
@@ -124,14 +124,16 @@ impl Scene {
     /// Claims a dispatch and works on it. Returns whether there was no dispatch, or `None` if the dispatch tells the
     /// worker to stop.
     async fn serve_once(&self) -> Option<bool> {
-        let Some(held) = self.given.mailbox.claim(claim()).await.unwrap().claimed.pop() else { return Some(true) };
+        let Some(held) = self.given.mailbox.claim(claim_request()).await.unwrap().claimed.pop() else {
+            return Some(true);
+        };
         if held.dispatch.id.as_str().starts_with("stop") {
             // The settlement may be too late. Then the next holder of the dispatch stops as well.
             let _answer = self.given.mailbox.settle(vec![(held.claim(), ack())]).await.unwrap();
             return None;
         }
         self.tally.count("claims");
-        self.take(&held);
+        self.record_claim(&held);
         yield_now().await;
         self.finish(held).await;
         Some(false)
@@ -141,23 +143,24 @@ impl Scene {
     async fn finish(&self, held: ClaimedDispatch) {
         let name = held.dispatch.id.as_str();
         let key: CommitKey = id(name);
-        let mut commit = Commit::new(held.dispatch.thread.clone()).with_key(key).fenced(held.fence()).entry(said(name));
+        let mut commit =
+            Commit::new(held.dispatch.thread.clone()).with_key(key).fenced(held.fence()).entry(user_entry(name));
         let settles = name.ends_with('2');
         if settles {
             commit = commit.settling(ack());
-            self.give(&held);
+            self.record_release(&held);
         }
         let committed = self.given.commits.commit(commit).await;
         match &committed {
             Ok(receipt) if receipt.deduplicated => self.tally.count("commits repeated"),
-            Ok(_) => self.committed(name, held.number),
-            Err(error) => self.lost(error),
+            Ok(_) => self.record_commit(name, held.number),
+            Err(error) => self.record_refusal(error),
         }
         let settlement = match committed {
             Ok(receipt) if settles => {
                 if !receipt.deduplicated {
                     self.tally.count("acked by a commit");
-                    self.end(&held.dispatch.id, DispatchStatus::Acked);
+                    self.record_end(&held.dispatch.id, DispatchStatus::Acked);
                 }
                 return;
             }
@@ -166,28 +169,28 @@ impl Scene {
             Err(_) => Settlement::Release,
         };
         yield_now().await;
-        self.give(&held);
+        self.record_release(&held);
         let is_done = settlement == ack();
         match self.given.mailbox.settle(vec![(held.claim(), settlement)]).await.unwrap().remove(0) {
             Ok(settled) => {
                 assert!(is_done && !settled.deduplicated, "{settled:?}");
                 self.tally.count("acked");
-                self.end(&held.dispatch.id, DispatchStatus::Acked);
+                self.record_end(&held.dispatch.id, DispatchStatus::Acked);
             }
-            Err(error) => self.lost(&error),
+            Err(error) => self.record_refusal(&error),
         }
     }
 
     /// Interrupts a thread, with or without taking over, or cancels a dispatch.
-    async fn meddle(self: Arc<Self>) {
-        let thread: ThreadId = id(THREADS[below(THREADS.len())]);
-        match below(3) {
+    async fn interrupt_or_cancel(self: Arc<Self>) {
+        let thread: ThreadId = id(THREADS[random_below(THREADS.len())]);
+        match random_below(3) {
             0 => {
-                let dispatch: DispatchId = id(&format!("{thread}{}", 1 + below(DISPATCHES)));
+                let dispatch: DispatchId = id(&format!("{thread}{}", 1 + random_below(DISPATCHES)));
                 match self.given.mailbox.cancel(&dispatch).await {
                     Ok(_) => {
                         self.tally.count("cancelled");
-                        self.end(&dispatch, DispatchStatus::Cancelled);
+                        self.record_end(&dispatch, DispatchStatus::Cancelled);
                     }
                     Err(error) => {
                         assert_eq!(error.kind(), ErrorKind::InvalidTransition);
@@ -201,23 +204,24 @@ impl Scene {
                 self.enqueue(&format!("{thread}3")).await;
             }
             _ => {
-                self.book().taken_over.push(thread.clone());
+                self.observations().taken_over.push(thread.clone());
                 let taken = self.given.mailbox.interrupt(Interrupt::new(thread.clone()).taking_over()).await.unwrap();
                 let fence = taken.fence.unwrap();
                 let (name, number) = (format!("{thread} taken over"), fence.claim);
-                let commit = Commit::new(thread.clone()).with_key(id("taken over")).fenced(fence).entry(said(&name));
+                let commit =
+                    Commit::new(thread.clone()).with_key(id("taken over")).fenced(fence).entry(user_entry(&name));
                 let _ = self.given.commits.commit(commit).await.unwrap();
-                self.committed(&name, number);
+                self.record_commit(&name, number);
                 self.tally.count("taken over");
                 self.enqueue(&format!("{thread}3")).await;
             }
         }
-        self.look().await;
-        self.is_meddling.store(false, Ordering::SeqCst);
+        self.check_single_claims().await;
+        self.may_interrupt.store(false, Ordering::SeqCst);
     }
 
     /// Checks that no thread has two claims.
-    async fn look(&self) {
+    async fn check_single_claims(&self) {
         for thread in THREADS {
             let filter = DispatchFilter::of_thread(id(thread)).in_status([DispatchStatus::Claimed]);
             let claimed = self.given.mailbox.list_dispatches(DispatchQuery::new(filter)).await.unwrap().items;
@@ -229,7 +233,7 @@ impl Scene {
     /// dispatch calls this function afterwards, and a dispatch that has ended stays so. So the last of these calls
     /// finds that all have ended.
     async fn stop_if_done(&self) {
-        if self.is_meddling.load(Ordering::SeqCst) {
+        if self.may_interrupt.load(Ordering::SeqCst) {
             return;
         }
         for thread in THREADS {
@@ -241,43 +245,47 @@ impl Scene {
         // The workers need one dispatch each. There is one more, because the worker that is dropped may claim one.
         for number in 0..=WORKERS {
             let name = format!("stop{number}");
-            self.given.enqueue(work(&name, &name)).await;
+            self.given.enqueue(new_dispatch(&name, &name)).await;
         }
     }
 
     /// Records a claim. Checks that each earlier claim of its thread had ended before: its lease had expired, or an
     /// interrupt had taken the thread over.
-    fn take(&self, held: &ClaimedDispatch) {
-        let mut book = self.book();
-        let is_taken_over = book.taken_over.contains(&held.dispatch.thread);
-        let holders = book.holders.entry(held.dispatch.thread.clone()).or_default();
+    fn record_claim(&self, held: &ClaimedDispatch) {
+        let mut observations = self.observations();
+        let is_taken_over = observations.taken_over.contains(&held.dispatch.thread);
+        let holders = observations.holders.entry(held.dispatch.thread.clone()).or_default();
         for other in &*holders {
             let (one, next) = if other.number < held.number { (other, held) } else { (held, other) };
             let (until, since) = (one.dispatch.claim.as_ref().unwrap(), next.dispatch.claim.as_ref().unwrap());
-            let is_over = until.lease_until <= since.claimed_at;
+            let is_expired = until.lease_until <= since.claimed_at;
             let is_ended = is_taken_over && one.dispatch.epoch < next.dispatch.epoch;
-            assert!(one.number < next.number && (is_over || is_ended), "{one:?} is claimed, and so is {next:?}");
+            assert!(one.number < next.number && (is_expired || is_ended), "{one:?} is claimed, and so is {next:?}");
         }
         holders.push(held.clone());
     }
 
     /// Records that a claim is about to be settled. From now on another worker may claim the thread.
-    fn give(&self, held: &ClaimedDispatch) {
-        let mut book = self.book();
-        book.holders.entry(held.dispatch.thread.clone()).or_default().retain(|other| other.number != held.number);
+    fn record_release(&self, held: &ClaimedDispatch) {
+        let mut observations = self.observations();
+        observations
+            .holders
+            .entry(held.dispatch.thread.clone())
+            .or_default()
+            .retain(|other| other.number != held.number);
     }
 
-    fn committed(&self, name: &str, number: ClaimNumber) {
+    fn record_commit(&self, name: &str, number: ClaimNumber) {
         self.tally.count("commits");
-        let earlier = self.book().committed.insert(name.to_owned(), number);
+        let earlier = self.observations().committed.insert(name.to_owned(), number);
         assert!(earlier.is_none(), "{name} was committed under {earlier:?} and {number:?}");
     }
 
-    fn end(&self, dispatch: &DispatchId, status: DispatchStatus) {
-        self.book().ended.entry(dispatch.clone()).or_default().push(status);
+    fn record_end(&self, dispatch: &DispatchId, status: DispatchStatus) {
+        self.observations().ended.entry(dispatch.clone()).or_default().push(status);
     }
 
-    fn lost(&self, error: &Error) {
+    fn record_refusal(&self, error: &Error) {
         match error.kind() {
             ErrorKind::ClaimLost => self.tally.count("claims lost"),
             ErrorKind::StaleEpoch => self.tally.count("superseded"),
@@ -285,8 +293,8 @@ impl Scene {
         }
     }
 
-    async fn judge(&self) {
-        let Book { enqueued, committed, mut ended, .. } = std::mem::take(&mut *self.book());
+    async fn check_results(&self) {
+        let Observations { enqueued, committed, mut ended, .. } = std::mem::take(&mut *self.observations());
         for name in &enqueued {
             let dispatch = self.given.mailbox.load_dispatch(name).await.unwrap().unwrap();
             let ended = ended.remove(name).unwrap_or_default();
@@ -306,13 +314,13 @@ impl Scene {
             assert!(claims.is_sorted(), "{claims:?}");
         }
         for thread in THREADS {
-            self.judge_log(thread, &committed).await;
+            self.check_log(thread, &committed).await;
         }
     }
 
     /// Checks that each accepted commit is in the log once, and that no entry of a holder is behind an entry of a later
     /// holder.
-    async fn judge_log(&self, thread: &str, committed: &HashMap<String, ClaimNumber>) {
+    async fn check_log(&self, thread: &str, committed: &HashMap<String, ClaimNumber>) {
         let texts = self.given.texts(&id(thread)).await;
         let accepted = committed.keys().filter(|name| name.starts_with(thread)).count();
         assert_eq!((texts.len(), self.given.version(&id(thread)).await), (accepted, accepted as u64));

@@ -6,8 +6,8 @@ use shuttle::future::spawn;
 use store_core::{Commit, ErrorKind, Expect, Receipt, RunChange, RunId, RunStatus, ThreadId, Version};
 
 use crate::{
-    check::{Tally, holds},
-    given::{Given, id, said},
+    check::{Tally, check_all_schedules},
+    given::{Given, id, user_entry},
 };
 
 const WRITERS: usize = 3;
@@ -15,7 +15,7 @@ const COMMITS: usize = 2;
 
 #[test]
 fn each_version_has_one_commit() {
-    holds("each version has one commit", &["conflicts", "refusals"], versions);
+    check_all_schedules("each version has one commit", &["conflicts", "refusals"], versions);
 }
 
 /// Writers expect the version that they read. Another writer expects a version that never exists. While the thread does
@@ -35,12 +35,12 @@ async fn versions(tally: Tally) {
             })
         })
         .collect();
-    let stranger = {
+    let conflicting_writer = {
         let (given, thread) = (Arc::clone(&given), thread.clone());
         spawn(async move {
             for _ in 0..COMMITS {
                 let foreign = Expect::Version(Version::new(1, 7, 0));
-                let commit = Commit::new(thread.clone()).expecting(foreign).entry(said("never"));
+                let commit = Commit::new(thread.clone()).expecting(foreign).entry(user_entry("never"));
                 assert_eq!(given.commits.commit(commit).await.unwrap_err().kind(), ErrorKind::Conflict);
                 tally.count("refusals");
             }
@@ -49,7 +49,7 @@ async fn versions(tally: Tally) {
     for writer in writers {
         writer.await.unwrap();
     }
-    stranger.await.unwrap();
+    conflicting_writer.await.unwrap();
     let mut won = std::mem::take(&mut *won.lock().unwrap());
     won.sort_unstable();
     let all = (WRITERS * COMMITS) as u64;
@@ -70,7 +70,7 @@ async fn write(given: &Given, thread: &ThreadId, text: &str, tally: &Tally) -> u
             None => (Expect::Absent, 0),
             Some(thread) => (Expect::Version(thread.version), thread.version.number()),
         };
-        match given.commits.commit(Commit::new(thread.clone()).expecting(expect).entry(said(text))).await {
+        match given.commits.commit(Commit::new(thread.clone()).expecting(expect).entry(user_entry(text))).await {
             Ok(receipt) => {
                 assert_eq!(receipt.version.number(), seen + 1);
                 return receipt.version.number();
@@ -83,14 +83,15 @@ async fn write(given: &Given, thread: &ThreadId, text: &str, tally: &Tally) -> u
 
 #[test]
 fn a_key_has_one_effect() {
-    holds("a key has one effect", &["first task first", "second task first"], keys);
+    check_all_schedules("a key has one effect", &["first task first", "second task first"], keys);
 }
 
 async fn keys(tally: Tally) {
     let given = Arc::new(Given::new());
     let thread: ThreadId = id("t");
     let commit = |text: &str| {
-        let (given, commit) = (Arc::clone(&given), Commit::new(thread.clone()).with_key(id(text)).entry(said(text)));
+        let (given, commit) =
+            (Arc::clone(&given), Commit::new(thread.clone()).with_key(id(text)).entry(user_entry(text)));
         spawn(async move { given.commits.commit(commit).await.unwrap() })
     };
     let both = [commit("keyed"), commit("keyed")];
@@ -112,7 +113,7 @@ async fn keys(tally: Tally) {
 
 #[test]
 fn a_new_run_belongs_to_one_thread() {
-    holds("a new run belongs to one thread", &["thread 0", "thread 1", "thread 2"], runs);
+    check_all_schedules("a new run belongs to one thread", &["thread 0", "thread 1", "thread 2"], runs);
 }
 
 /// Writers of different threads create the same run. None of them holds a lock on another writer's thread while it
@@ -124,7 +125,7 @@ async fn runs(tally: Tally) {
     let tasks = NAMES.map(|name| {
         let change = RunChange::new(run.clone(), RunStatus::Running).with_agent(id("a"));
         let (given, commit) =
-            (Arc::clone(&given), Commit::new(id(name)).with_key(id("k")).with_run(change).entry(said(name)));
+            (Arc::clone(&given), Commit::new(id(name)).with_key(id("k")).with_run(change).entry(user_entry(name)));
         spawn(async move { given.commits.commit(commit).await })
     });
     let mut winners = Vec::new();

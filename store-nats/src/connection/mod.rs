@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use crate::{
-    clock::{Clock, since_epoch},
+    clock::{Clock, parse_server_time},
     config::NatsConfig,
     error::{self, Effect, Refusal},
     key::Keys,
@@ -28,7 +28,7 @@ const NO_LOG: &str = "the log no longer exists on the servers: open the mailbox 
 const OTHER_LOG: &str = "the log on the servers was created again after it was read: open the mailbox again";
 
 /// The oldest server version that reports its time with the state of a stream.
-const OLDEST: (u64, u64) = (2, 10);
+const OLDEST_SERVER_VERSION: (u64, u64) = (2, 10);
 
 /// A connection. Whenever it is lost, the client restores it.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(crate) struct Connection {
     /// The number of lost connections.
     lost: watch::Sender<u64>,
     /// The time at which the log was created, as the leader first reported it to this connection.
-    log_made: OnceLock<String>,
+    log_created_at: OnceLock<String>,
 }
 
 /// The answer of a server.
@@ -82,7 +82,7 @@ struct StoredMessage {
 
 /// The answer of a stream to a message.
 #[derive(Debug)]
-pub(crate) enum Written {
+pub(crate) enum WriteResult {
     /// The message was stored under this sequence number.
     Accepted(u64),
     /// Another message was written to the subject. This message is not stored and never will be.
@@ -102,8 +102,8 @@ impl Connection {
         }
         let largest = u64::try_from(client.server_info().max_payload).unwrap_or_default();
         check_max_payload(largest)?;
-        let (keys, clock, log_made) = (Keys::new(&config.prefix), Clock::new(), OnceLock::new());
-        Ok(Self { client, keys, clock, deadline: config.deadline, lost, log_made })
+        let (keys, clock, log_created_at) = (Keys::new(&config.prefix), Clock::new(), OnceLock::new());
+        Ok(Self { client, keys, clock, deadline: config.deadline, lost, log_created_at })
     }
 
     /// Returns the size in bytes of the largest record that fits into one message together with everything else in it.
@@ -113,7 +113,7 @@ impl Connection {
     }
 
     /// Waits for a connection. Without one the client would accept a message and send it at any later time.
-    async fn connected(&self) -> Result<()> {
+    async fn wait_until_connected(&self) -> Result<()> {
         let begun = Instant::now();
         while self.client.connection_state() != State::Connected {
             if begun.elapsed() > self.deadline {
@@ -125,14 +125,14 @@ impl Connection {
     }
 
     async fn request(&self, subject: String, request: Request, effect: Effect) -> Result<Bytes> {
-        self.connected().await?;
+        self.wait_until_connected().await?;
         let mut lost = self.lost.subscribe();
-        let answered = self.client.send_request(subject, request.timeout(Some(ATTEMPT.min(self.deadline))));
+        let answered = self.client.send_request(subject, request.timeout(Some(REQUEST_TIMEOUT.min(self.deadline))));
         tokio::select! {
             biased;
-            answered = answered => answered.map(|message| message.payload).map_err(|e| error::request(e, effect)),
+            answered = answered => answered.map(|message| message.payload).map_err(|e| error::request_failed(e, effect)),
             // The answer would have come over the lost connection.
-            _ = lost.changed() => Err(error::lost(effect)),
+            _ = lost.changed() => Err(error::connection_lost(effect)),
         }
     }
 
@@ -151,7 +151,7 @@ impl Connection {
                 Err(error) if effect == Effect::None && error.is_retryable() && begun.elapsed() < self.deadline => {
                     sleep(RETRY_DELAY).await;
                 }
-                answer => return read(&answer?),
+                answer => return parse_answer(&answer?),
             }
         }
     }
@@ -160,8 +160,8 @@ impl Connection {
     pub(crate) async fn stream_info(&self, stream: &str) -> Result<Result<(u64, StreamInfo), Refusal>> {
         let found = self.ask::<StreamInfo>(&format!("STREAM.INFO.{stream}"), &Value::Null, Effect::None).await?;
         Ok(found.map(|info| {
-            if let Some(time) = since_epoch(&info.ts) {
-                self.clock.heard(time);
+            if let Some(time) = parse_server_time(&info.ts) {
+                self.clock.set_leader_time(time);
             }
             (info.state.last_seq, info)
         }))
@@ -170,15 +170,15 @@ impl Connection {
     /// Returns the sequence number of the last message of the log. The request is repeated until the deadline.
     ///
     /// A missing log, or another log than before, is `Corrupt` (NA-7).
-    pub(crate) async fn last(&self) -> Result<u64> {
-        let (log, begun) = (self.keys.log(), Instant::now());
+    pub(crate) async fn last_sequence(&self) -> Result<u64> {
+        let (log, begun) = (self.keys.log_stream(), Instant::now());
         loop {
             let failed = match self.stream_info(&log).await {
-                Ok(Ok((last, info))) if *self.log_made.get_or_init(|| info.created.clone()) == info.created => {
+                Ok(Ok((last, info))) if *self.log_created_at.get_or_init(|| info.created.clone()) == info.created => {
                     return Ok(last);
                 }
                 Ok(Ok(_)) => return Err(Error::corrupt(OTHER_LOG)),
-                Ok(Err(refusal)) if refusal.is_no_stream() && self.log_made.get().is_some() => {
+                Ok(Err(refusal)) if refusal.is_stream_not_found() && self.log_created_at.get().is_some() => {
                     // In a cluster, a new leader may not know the log yet.
                     if self.client.server_info().cluster.is_none() || begun.elapsed() > self.deadline {
                         return Err(Error::corrupt(NO_LOG).with_source(refusal));
@@ -196,11 +196,11 @@ impl Connection {
     }
 
     /// Writes a message if `last` is still the last message on its subject. `last` is 0 if there is none.
-    pub(crate) async fn write_behind(&self, subject: String, last: u64, text: String) -> Result<Written> {
-        self.write_with(subject, expecting(last), text).await
+    pub(crate) async fn write_if_last(&self, subject: String, last: u64, text: String) -> Result<WriteResult> {
+        self.write_with(subject, headers_expecting(last), text).await
     }
 
-    /// Writes a message as `write_behind` does, with the time until which it must be in the stream. A message that is
+    /// Writes a message as `write_if_last` does, with the time until which it must be in the stream. A message that is
     /// stored later has no effect.
     pub(crate) async fn write_in_time(
         &self,
@@ -208,21 +208,21 @@ impl Connection {
         last: u64,
         text: String,
         until: Timestamp,
-    ) -> Result<Written> {
-        let mut headers = expecting(last);
+    ) -> Result<WriteResult> {
+        let mut headers = headers_expecting(last);
         headers.insert(DEADLINE_HEADER, until.as_millis().to_string());
         self.write_with(subject, headers, text).await
     }
 
-    async fn write_with(&self, subject: String, headers: HeaderMap, text: String) -> Result<Written> {
+    async fn write_with(&self, subject: String, headers: HeaderMap, text: String) -> Result<WriteResult> {
         let request = Request::new().headers(headers).payload(text.into());
         let answer = self.request(subject, request, Effect::Perhaps).await?;
-        match read::<Acknowledged>(&answer)? {
-            Ok(acknowledged) => Ok(Written::Accepted(acknowledged.seq)),
-            Err(refusal) if refusal.is_conflict() => Ok(Written::Conflict),
+        match parse_answer::<Acknowledged>(&answer)? {
+            Ok(acknowledged) => Ok(WriteResult::Accepted(acknowledged.seq)),
+            Err(refusal) if refusal.is_conflict() => Ok(WriteResult::Conflict),
             Err(refusal) if refusal.is_busy() => {
                 sleep(RETRY_DELAY).await;
-                Ok(Written::Busy)
+                Ok(WriteResult::Busy)
             }
             Err(refusal) => Err(refusal.into()),
         }
@@ -231,7 +231,7 @@ impl Connection {
     /// Writes a message unconditionally.
     pub(crate) async fn write(&self, subject: String, text: String) -> Result<u64> {
         let answer = self.request(subject, Request::new().payload(text.into()), Effect::Perhaps).await?;
-        Ok(read::<Acknowledged>(&answer)??.seq)
+        Ok(parse_answer::<Acknowledged>(&answer)??.seq)
     }
 
     /// Returns the message of a stream with this sequence number, or `None` if it no longer exists.
@@ -276,7 +276,7 @@ impl Connection {
 
 /// The time after which a server that does not answer counts as unreachable. Another server may lead by then, so the
 /// request is sent again.
-pub(crate) const ATTEMPT: Duration = Duration::from_secs(1);
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Refuses a server whose messages are too small for a record of useful size and the other content of a message.
 fn check_max_payload(bytes: u64) -> Result<()> {
@@ -299,13 +299,13 @@ const LEAST_RECORD: u64 = 64 << 10;
 pub(crate) const DEADLINE_HEADER: &str = "Agentstore-Until";
 
 /// Returns headers with the sequence number of the message that must be the last one on the subject.
-fn expecting(last: u64) -> HeaderMap {
+fn headers_expecting(last: u64) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert("Nats-Expected-Last-Subject-Sequence", last.to_string());
     headers
 }
 
-fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<Result<T, Refusal>> {
+fn parse_answer<T: DeserializeOwned>(answer: &[u8]) -> Result<Result<T, Refusal>> {
     let unreadable =
         |e: serde_json::Error| Error::server_unavailable("the answer of the server cannot be read").with_source(e);
     if let Some(refusal) = serde_json::from_slice::<Answer>(answer).map_err(unreadable)?.error {
@@ -317,7 +317,7 @@ fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<Result<T, Refusal>> {
 fn is_supported(version: &str) -> bool {
     let mut parts = version.split('.').map(str::parse::<u64>);
     let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) else { return false };
-    (major, minor) >= OLDEST
+    (major, minor) >= OLDEST_SERVER_VERSION
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-pub(crate) use self::ids::free;
+pub(crate) use self::ids::free_ids;
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use store_core::{
@@ -18,9 +18,9 @@ use store_core::{
     Error, ErrorKind, InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer,
     MailboxReader, Missed, NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement,
     ThreadId, Unreadable,
-    commit::Setting,
+    commit::DecisionContext,
     length,
-    mailbox::{self, ClaimOne, MailboxChange},
+    mailbox::{self, MailboxChange, SingleClaim},
 };
 
 use crate::{
@@ -35,7 +35,7 @@ const MAX_EXPIRED: usize = 1_000;
 /// The largest number of threads about which one call makes decisions at the same time.
 const MAX_CONCURRENCY: usize = 16;
 /// The largest number of rounds of a claim. A further round is needed if other callers change the ready threads first.
-const TRIES: u32 = 50;
+const MAX_ROUNDS: u32 = 50;
 
 /// The mailbox of a tenant.
 #[derive(Debug, Clone)]
@@ -49,14 +49,17 @@ impl NatsMailbox {
     }
 
     /// Makes one decision about a dispatch.
-    async fn about<T: Answer + 'static>(
+    async fn decide_one<T: Answer + 'static>(
         &self,
         id: &DispatchId,
-        rule: impl Fn(&MailboxDraft<'_>, &DispatchId, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync + 'static,
+        rule: impl Fn(&MailboxDraft<'_>, &DispatchId, DecisionContext<'_>) -> Result<MailboxChange<T>>
+        + Send
+        + Sync
+        + 'static,
     ) -> Result<T> {
         let items = vec![id.clone()];
         let call = |tenant: Arc<Tenant>| async move {
-            let answers = by_dispatch(&tenant, &items, DispatchId::clone, rule).await?;
+            let answers = decide_by_dispatch(&tenant, &items, DispatchId::clone, rule).await?;
             answers.into_iter().next().unwrap_or_else(|| Err(Error::closed()))
         };
         self.tenant.write(None, call).await
@@ -65,21 +68,21 @@ impl NatsMailbox {
 
 /// Makes a decision about each item, with one call for each thread and several calls at the same time. The answers are
 /// in the order of the items.
-async fn grouped<I: Clone + Send + Sync, T: Answer>(
+async fn decide_by_thread<I: Clone + Send + Sync, T: Answer>(
     tenant: &Tenant,
     items: &[I],
     (thread, prepare): (impl Fn(&I) -> Option<ThreadId> + Send, &impl Prepare<I>),
-    rule: impl Fn(&MailboxDraft<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
+    rule: impl Fn(&MailboxDraft<'_>, &I, DecisionContext<'_>) -> Result<MailboxChange<T>> + Send + Sync,
 ) -> Vec<Result<T>> {
     let mut groups: Vec<(Option<ThreadId>, Vec<usize>)> = Vec::new();
-    let mut places: HashMap<Option<ThreadId>, usize> = HashMap::new();
+    let mut group_indexes: HashMap<Option<ThreadId>, usize> = HashMap::new();
     for (at, item) in items.iter().enumerate() {
         let thread = thread(item);
-        let place = *places.entry(thread.clone()).or_insert_with(|| {
+        let group_index = *group_indexes.entry(thread.clone()).or_insert_with(|| {
             groups.push((thread, Vec::new()));
             groups.len() - 1
         });
-        groups.iter_mut().skip(place).take(1).for_each(|(_, members)| members.push(at));
+        groups.iter_mut().skip(group_index).take(1).for_each(|(_, members)| members.push(at));
     }
     let rule = &rule;
     let decide = |(thread, members): (Option<ThreadId>, Vec<usize>)| async move {
@@ -95,11 +98,11 @@ async fn grouped<I: Clone + Send + Sync, T: Answer>(
 }
 
 /// Makes a decision about each item, which names a dispatch. The thread of the dispatch is looked up first.
-async fn by_dispatch<I: Clone + Send + Sync, T: Answer>(
+async fn decide_by_dispatch<I: Clone + Send + Sync, T: Answer>(
     tenant: &Tenant,
     items: &[I],
     id: impl Fn(&I) -> DispatchId + Send + Sync,
-    rule: impl Fn(&MailboxDraft<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
+    rule: impl Fn(&MailboxDraft<'_>, &I, DecisionContext<'_>) -> Result<MailboxChange<T>> + Send + Sync,
 ) -> Result<Vec<Result<T>>> {
     tenant.log().catch_up().await?;
     let threads: HashMap<DispatchId, ThreadId> = {
@@ -111,11 +114,11 @@ async fn by_dispatch<I: Clone + Send + Sync, T: Answer>(
         });
         rows.collect()
     };
-    Ok(grouped(tenant, items, (|item: &I| threads.get(&id(item)).cloned(), &CatchUp), rule).await)
+    Ok(decide_by_thread(tenant, items, (|item: &I| threads.get(&id(item)).cloned(), &CatchUp), rule).await)
 }
 
 async fn settle(tenant: &Tenant, settlements: &[(ClaimRef, Settlement)]) -> Result<Vec<Result<Settled>>> {
-    by_dispatch(
+    decide_by_dispatch(
         tenant,
         settlements,
         |(claim, _)| claim.dispatch.clone(),
@@ -132,17 +135,17 @@ impl MailboxProducer for NatsMailbox {
     }
 
     async fn cancel(&self, id: &DispatchId) -> Result<Dispatch> {
-        let rule = |view: &MailboxDraft<'_>, id: &DispatchId, setting: Setting<'_>| {
+        let rule = |view: &MailboxDraft<'_>, id: &DispatchId, setting: DecisionContext<'_>| {
             mailbox::cancel(view, id, setting).map(|change| change.map(Cancelled))
         };
-        self.about(id, rule).await.map(|Cancelled(dispatch)| dispatch)
+        self.decide_one(id, rule).await.map(|Cancelled(dispatch)| dispatch)
     }
 
     async fn interrupt(&self, request: Interrupt) -> Result<Interrupted> {
         let about = Some(request.thread.clone());
         let call = |tenant: Arc<Tenant>| async move {
             let items = [request];
-            let rule = |view: &MailboxDraft<'_>, request: &Interrupt, setting: Setting<'_>| {
+            let rule = |view: &MailboxDraft<'_>, request: &Interrupt, setting: DecisionContext<'_>| {
                 mailbox::interrupt(view, request, setting)
             };
             let thread = items.first().map(|request| &request.thread);
@@ -156,7 +159,7 @@ impl MailboxProducer for NatsMailbox {
 #[async_trait]
 impl MailboxConsumer for NatsMailbox {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
-        ClaimOne::of(&request)?;
+        SingleClaim::of(&request)?;
         let call = |tenant: Arc<Tenant>| async move { claim(&tenant, &request).await };
         let release = |tenant: Arc<Tenant>, claims: Claims| async move {
             let ends: Vec<_> = claims.claimed.iter().map(|held| (held.claim(), Settlement::Release)).collect();
@@ -169,12 +172,12 @@ impl MailboxConsumer for NatsMailbox {
 
     async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
         let held = claim.clone();
-        self.about(&claim.dispatch, move |view, _, setting| mailbox::extend(view, &held, by, setting)).await
+        self.decide_one(&claim.dispatch, move |view, _, setting| mailbox::extend(view, &held, by, setting)).await
     }
 
     async fn start(&self, claim: &ClaimRef, instance: InstanceId) -> Result<DispatchClaim> {
         let held = claim.clone();
-        self.about(&claim.dispatch, move |view, _, setting| mailbox::start(view, &held, &instance, setting)).await
+        self.decide_one(&claim.dispatch, move |view, _, setting| mailbox::start(view, &held, &instance, setting)).await
     }
 
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
@@ -196,8 +199,8 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
         (None, None) => None,
     };
     let Some(thread) = named else { return claim_any(tenant, request).await };
-    let rule = |view: &MailboxDraft<'_>, request: &ClaimRequest, setting: Setting<'_>| {
-        mailbox::claim(view, &thread, ClaimOne::of(request)?, setting)
+    let rule = |view: &MailboxDraft<'_>, request: &ClaimRequest, setting: DecisionContext<'_>| {
+        mailbox::claim(view, &thread, SingleClaim::of(request)?, setting)
     };
     let items = std::slice::from_ref(request);
     let answers = Call { tenant, thread: Some(&thread), items, rule, prepare: &CatchUp }.decide().await;
@@ -212,9 +215,9 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
         tenant.log().catch_up().await?;
     }
     let (mut tried, mut left_out) = (HashSet::new(), HashSet::new());
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ROUNDS {
         let wanted = request.limit as usize - claims.claimed.len();
-        let ready = ready(tenant, wanted, |thread| !tried.contains(thread) && !left_out.contains(thread))?;
+        let ready = ready_threads(tenant, wanted, |thread| !tried.contains(thread) && !left_out.contains(thread))?;
         if ready.is_empty() && (tried.is_empty() || !claims.claimed.is_empty()) {
             break;
         }
@@ -256,7 +259,7 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
 }
 
 /// Returns the first ready threads that are wanted.
-fn ready(tenant: &Tenant, wanted: usize, is_wanted: impl Fn(&ThreadId) -> bool) -> Result<Vec<ThreadId>> {
+fn ready_threads(tenant: &Tenant, wanted: usize, is_wanted: impl Fn(&ThreadId) -> bool) -> Result<Vec<ThreadId>> {
     let now = tenant.log().now()?;
     let Some(incarnation) =
         tenant.tenant_state(&tenant.log().view())?.map(|tenant_state| tenant_state.record.incarnation)
@@ -278,10 +281,10 @@ async fn claim_each(
     threads: Vec<ThreadId>,
 ) -> Vec<(ThreadId, Result<Option<Claims>>)> {
     let one = |thread: ThreadId| async move {
-        let lock = tenant.deciding(&thread);
+        let lock = tenant.decision_lock(&thread);
         let Ok(_alone) = lock.try_lock() else { return (thread, Ok(None)) };
-        let rule = |view: &MailboxDraft<'_>, request: &ClaimRequest, setting: Setting<'_>| {
-            mailbox::claim(view, &thread, ClaimOne::of(request)?, setting)
+        let rule = |view: &MailboxDraft<'_>, request: &ClaimRequest, setting: DecisionContext<'_>| {
+            mailbox::claim(view, &thread, SingleClaim::of(request)?, setting)
         };
         let items = std::slice::from_ref(request);
         let found = Call { tenant, thread: Some(&thread), items, rule, prepare: &CatchUp }.decide_once().await;
@@ -298,10 +301,11 @@ async fn lapse(tenant: &Tenant, most: usize) -> Result<Reclaimed> {
         tenant.tenant_state(&view)?.map(|tenant_state| tenant_state.mailbox.map.lapsed(now, most)).unwrap_or_default()
     };
     let one = |thread: ThreadId| async move {
-        let lock = tenant.deciding(&thread);
+        let lock = tenant.decision_lock(&thread);
         let _alone = lock.lock().await;
-        let rule =
-            |view: &MailboxDraft<'_>, thread: &ThreadId, setting: Setting<'_>| mailbox::lapse(view, thread, setting);
+        let rule = |view: &MailboxDraft<'_>, thread: &ThreadId, setting: DecisionContext<'_>| {
+            mailbox::lapse(view, thread, setting)
+        };
         let items = std::slice::from_ref(&thread);
         Call { tenant, thread: Some(&thread), items, rule, prepare: &CatchUp }.decide_once().await
     };
@@ -343,11 +347,11 @@ impl MailboxMaintenance for NatsMailbox {
                 return Ok(Purged::new(length(ids.len())));
             }
             let before = request.before;
-            let rule = |view: &MailboxDraft<'_>, id: &DispatchId, setting: Setting<'_>| {
+            let rule = |view: &MailboxDraft<'_>, id: &DispatchId, setting: DecisionContext<'_>| {
                 mailbox::purge(view, id, before, setting)
             };
             let (mut removed, mut failed) = (0, None);
-            for gone in by_dispatch(&tenant, &ids, DispatchId::clone, rule).await? {
+            for gone in decide_by_dispatch(&tenant, &ids, DispatchId::clone, rule).await? {
                 match gone {
                     Ok(gone) => removed += u64::from(gone),
                     Err(error) => failed = Some(error),
@@ -373,9 +377,10 @@ impl MailboxMaintenance for NatsMailbox {
             }
         };
         let call = |tenant: Arc<Tenant>| async move {
-            let rule =
-                |view: &MailboxDraft<'_>, id: &DispatchId, setting: Setting<'_>| mailbox::requeue(view, id, setting);
-            let answers = by_dispatch(&tenant, &ids, DispatchId::clone, rule).await?;
+            let rule = |view: &MailboxDraft<'_>, id: &DispatchId, setting: DecisionContext<'_>| {
+                mailbox::requeue(view, id, setting)
+            };
+            let answers = decide_by_dispatch(&tenant, &ids, DispatchId::clone, rule).await?;
             Ok(ids.into_iter().zip(answers).collect())
         };
         self.tenant.write(None, call).await

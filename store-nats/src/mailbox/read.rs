@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use store_core::{
     CursorScope, Dispatch, DispatchCounts, DispatchId, DispatchQuery, Error, MailboxReader, Page, PageBuilder,
-    PageRequest, Position, Purge, ReadyThread, Result, ThreadId, commit::Setting, mailbox,
+    PageRequest, Position, Purge, ReadyThread, Result, ThreadId, commit::DecisionContext, mailbox,
 };
 
 use super::NatsMailbox;
@@ -26,10 +26,12 @@ impl MailboxReader for NatsMailbox {
         let call = |tenant: Arc<Tenant>| async move {
             let found = read(&tenant, |mailbox| {
                 let stored = mailbox.map.get(&id);
-                stored.map(|stored| Ok((mailbox::seen(&mailbox.map, stored)?, mailbox.large_parts(&id)))).transpose()
+                stored
+                    .map(|stored| Ok((mailbox::visible_dispatch(&mailbox.map, stored)?, mailbox.large_parts(&id))))
+                    .transpose()
             });
             let Some((mut dispatch, large_parts)) = found.await? else { return Ok(None) };
-            large_parts.fill(&tenant, &mut dispatch).await?;
+            large_parts.load_into(&tenant, &mut dispatch).await?;
             Ok(Some(dispatch))
         };
         self.tenant.read(call).await
@@ -47,7 +49,7 @@ impl MailboxReader for NatsMailbox {
     }
 
     async fn list_ready_threads(&self, page: PageRequest) -> Result<Page<ReadyThread>> {
-        self.tenant.read(|tenant: Arc<Tenant>| async move { ready(&tenant, &page).await }).await
+        self.tenant.read(|tenant: Arc<Tenant>| async move { list_ready(&tenant, &page).await }).await
     }
 
     async fn load_epoch(&self, thread: &ThreadId) -> Result<u64> {
@@ -62,29 +64,29 @@ async fn list(tenant: &Tenant, query: &DispatchQuery) -> Result<Page<Dispatch>> 
     query.check()?;
     let limit = query.page.checked_limit()?;
     let scope = CursorScope::new(&tenant.name, "list_dispatches", &query.binding());
-    let after = Position::open(&tenant.common.cursors, &scope, query.page.cursor.as_ref())?;
+    let after = Position::open(&tenant.common.cursor_key, &scope, query.page.cursor.as_ref())?;
     let listed = read(tenant, |mailbox| {
         let mut page = PageBuilder::new(limit);
         let item = |dispatch: Dispatch| {
             let large_parts = mailbox.large_parts(&dispatch.id);
-            ((dispatch, large_parts), large_parts.data().map(|datum| datum.bytes).sum())
+            ((dispatch, large_parts), large_parts.data().map(|data_ref| data_ref.bytes).sum())
         };
         mailbox.map.list(query, after.as_ref(), &mut page, item)?;
-        Ok(Some(page.finish(|at| at.seal(&tenant.common.cursors, &scope))))
+        Ok(Some(page.finish(|at| at.seal(&tenant.common.cursor_key, &scope))))
     });
     let Page { items: found, next } = listed.await?.unwrap_or_else(Page::empty);
     let mut items = Vec::with_capacity(found.len());
     for (mut dispatch, large_parts) in found {
-        large_parts.fill(tenant, &mut dispatch).await?;
+        large_parts.load_into(tenant, &mut dispatch).await?;
         items.push(dispatch);
     }
     Ok(Page { items, next })
 }
 
-async fn ready(tenant: &Tenant, request: &PageRequest) -> Result<Page<ReadyThread>> {
+async fn list_ready(tenant: &Tenant, request: &PageRequest) -> Result<Page<ReadyThread>> {
     let mut page = PageBuilder::new(request.checked_limit()?);
     let scope = CursorScope::new(&tenant.name, "list_ready_threads", "");
-    let after = Position::open(&tenant.common.cursors, &scope, request.cursor.as_ref())?;
+    let after = Position::open(&tenant.common.cursor_key, &scope, request.cursor.as_ref())?;
     tenant.log().catch_up().await?;
     let now = tenant.log().now()?;
     let Some(incarnation) =
@@ -95,8 +97,12 @@ async fn ready(tenant: &Tenant, request: &PageRequest) -> Result<Page<ReadyThrea
     let mut view = tenant.log().view_mut();
     let tenant_state = view.tenant_state_mut(&tenant.name, incarnation).ok_or_else(Error::closed)?;
     let config = &tenant.common.config;
-    tenant_state.mailbox.map.list_ready(after.as_ref(), &mut page, Setting::new(now, &config.limits, &*config.ids))?;
-    Ok(page.finish(|at| at.seal(&tenant.common.cursors, &scope)))
+    tenant_state.mailbox.map.list_ready(
+        after.as_ref(),
+        &mut page,
+        DecisionContext::new(now, &config.limits, &*config.ids),
+    )?;
+    Ok(page.finish(|at| at.seal(&tenant.common.cursor_key, &scope)))
 }
 
 /// Returns the dispatches that ended before a given time, oldest first.

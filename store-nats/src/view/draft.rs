@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use store_core::{
     DedupeKey, DispatchId, Result, ThreadId, Timestamp,
     codec::Codec,
-    mailbox::{MailboxChange, MailboxPlan, MailboxView, StoredDispatch, StoredInterrupt, StoredMailbox, in_queue},
+    mailbox::{
+        MailboxChange, MailboxPlan, MailboxView, StoredDispatch, StoredInterrupt, StoredMailbox, queue_position,
+    },
 };
 
 use super::Mailbox;
-use crate::codec::{DecisionMessage, LargeParts, Removed, Row};
+use crate::codec::{DecisionMessage, DispatchRecord, LargeParts, RemovedDispatch};
 
 /// A mailbox, with decisions about one of its threads that are not written yet.
 pub(crate) struct MailboxDraft<'a> {
@@ -50,7 +52,7 @@ impl<'a> MailboxDraft<'a> {
     fn keep(&mut self, plan: MailboxPlan) {
         for stored in plan.dispatches {
             let id = stored.id().clone();
-            if let (Some(_), Some(key)) = (in_queue(&stored), &stored.body.dedupe_key) {
+            if let (Some(_), Some(key)) = (queue_position(&stored), &stored.body.dedupe_key) {
                 self.keys.insert(key.clone(), id.clone());
             }
             self.bytes += stored.state.encode().len() + 1_024;
@@ -74,19 +76,23 @@ impl<'a> MailboxDraft<'a> {
 
     /// Returns the message to be written, or `None` if nothing changed. It refers to the large parts that are already
     /// stored.
-    pub(crate) fn into_message(mut self, by: &str) -> Option<DecisionMessage> {
+    pub(crate) fn into_message(mut self, decision_name: &str) -> Option<DecisionMessage> {
         let (_, mailbox) = self.record?;
         let row = |id: &DispatchId| {
             let stored = self.rows.remove(id)?;
             let old = self.base.map.get(id).filter(|old| old.body.number == stored.body.number);
             let large_parts = old.map(|_| self.base.large_parts(id)).unwrap_or_default();
             let result = large_parts.result.filter(|_| old.is_some_and(|old| old.state.status == stored.state.status));
-            Some(Row { stored, large_parts: LargeParts { result, ..large_parts } })
+            Some(DispatchRecord { stored, large_parts: LargeParts { result, ..large_parts } })
         };
         let rows = self.order.iter().filter_map(row).collect();
-        let mut removed: Vec<_> = self.removed.into_iter().map(|(id, number)| Removed { id, number }).collect();
+        let mut removed: Vec<_> = self.removed.into_iter().map(|(id, number)| RemovedDispatch { id, number }).collect();
         removed.sort_by_key(|removed| removed.number);
-        let decision = DecisionMessage { by: by.to_owned(), mailbox: Some(mailbox), ..DecisionMessage::default() };
+        let decision = DecisionMessage {
+            decision_name: decision_name.to_owned(),
+            mailbox: Some(mailbox),
+            ..DecisionMessage::default()
+        };
         Some(DecisionMessage { rows, removed, interrupts: self.interrupts, ..decision })
     }
 

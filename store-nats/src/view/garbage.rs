@@ -42,37 +42,37 @@ impl Messages {
     /// Notes a message and its parts, each with whether it records a removal. Returns the messages that are superseded
     /// as a result.
     pub(crate) fn add(&mut self, sequence: u64, parts: Vec<(PartKey, bool)>) -> Vec<u64> {
-        let mut doubtful = vec![std::mem::replace(&mut self.last, sequence)];
+        let mut candidates = vec![std::mem::replace(&mut self.last, sequence)];
         for &(part, is_removed) in &parts {
             let versions = self.versions.entry(part).or_default();
-            doubtful.extend(versions.messages.last());
+            candidates.extend(versions.messages.last());
             versions.messages.push(sequence);
             versions.is_removed = is_removed;
         }
         self.messages.insert(sequence, parts.into_iter().map(|(part, _)| part).collect());
-        self.garbage_of(doubtful)
+        self.garbage_of(candidates)
     }
 
     /// Notes that a message was removed. Returns the messages that are no longer needed as a result.
     pub(crate) fn remove(&mut self, sequence: u64) -> Vec<u64> {
-        let mut doubtful = Vec::new();
+        let mut candidates = Vec::new();
         for part in self.messages.remove(&sequence).unwrap_or_default() {
             let Some(versions) = self.versions.get_mut(&part) else { continue };
             versions.messages.retain(|message| *message != sequence);
             match versions.messages.as_slice() {
                 [] => drop(self.versions.remove(&part)),
-                [only] if versions.is_removed => doubtful.push(*only),
+                [only] if versions.is_removed => candidates.push(*only),
                 _ => {}
             }
         }
-        self.garbage_of(doubtful)
+        self.garbage_of(candidates)
     }
 
-    fn garbage_of(&self, mut doubtful: Vec<u64>) -> Vec<u64> {
-        doubtful.sort_unstable();
-        doubtful.dedup();
-        doubtful.retain(|message| self.is_garbage(*message));
-        doubtful
+    fn garbage_of(&self, mut candidates: Vec<u64>) -> Vec<u64> {
+        candidates.sort_unstable();
+        candidates.dedup();
+        candidates.retain(|message| self.is_garbage(*message));
+        candidates
     }
 
     fn is_garbage(&self, message: u64) -> bool {

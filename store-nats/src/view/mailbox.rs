@@ -55,7 +55,7 @@ impl Mailbox {
             Err(why) => {
                 change.garbage.extend(messages.add(sequence, vec![(PartKey::Unreadable(sequence), false)]));
                 self.unreadable.entry(thread.clone()).or_default().push(sequence);
-                return self.map.set_damaged(thread, format!("a decision in message {sequence}: {why}"));
+                return self.map.mark_unreadable(thread, format!("a decision in message {sequence}: {why}"));
             }
         };
         change.garbage.extend(messages.add(sequence, parts(&decision)));
@@ -82,10 +82,15 @@ impl Mailbox {
 
     /// Returns the message to be written so that a damaged thread continues without its unreadable messages, or `None`
     /// if all its messages can be read.
-    pub(crate) fn repair(&self, thread: &ThreadId, by: &str, now: Timestamp) -> Option<DecisionMessage> {
+    pub(crate) fn repair(&self, thread: &ThreadId, decision_name: &str, now: Timestamp) -> Option<DecisionMessage> {
         let without = self.unreadable.get(thread)?.clone();
-        let mailbox = Some(self.map.without(thread, length(without.len()), now));
-        Some(DecisionMessage { by: by.to_owned(), mailbox, without, ..DecisionMessage::default() })
+        let mailbox = Some(self.map.record_without_lost(thread, length(without.len()), now));
+        Some(DecisionMessage {
+            decision_name: decision_name.to_owned(),
+            mailbox,
+            without,
+            ..DecisionMessage::default()
+        })
     }
 
     fn continue_without(&mut self, thread: &ThreadId, without: &[u64]) {
@@ -93,13 +98,13 @@ impl Mailbox {
             left.retain(|message| !without.contains(message));
             if left.is_empty() {
                 self.unreadable.remove(thread);
-                self.map.set_sound(thread);
+                self.map.mark_readable(thread);
             }
         }
     }
 
     /// Notes that a message about a thread was removed. Returns the messages that are no longer needed as a result.
-    pub(crate) fn removed(&mut self, thread: &ThreadId, sequence: u64) -> Vec<u64> {
+    pub(crate) fn note_removed(&mut self, thread: &ThreadId, sequence: u64) -> Vec<u64> {
         self.messages.get_mut(thread).map(|messages| messages.remove(sequence)).unwrap_or_default()
     }
 }

@@ -18,7 +18,7 @@ use store_core::{
 
 pub(crate) use self::{draft::MailboxDraft, mailbox::Mailbox};
 use crate::{
-    codec::{self, DataRef, DecisionMessage, IdRecord, TenantRecord},
+    codec::{self, DataRef, DecisionMessage, IdReservation, TenantRecord},
     key::Key,
 };
 
@@ -30,7 +30,7 @@ pub(crate) struct TenantState {
     pub(crate) record: TenantRecord,
     pub(crate) mailbox: Mailbox,
     /// The reservations of ids that callers chose: the record of each id, and the sequence number of its message.
-    pub(crate) ids: HashMap<DispatchId, (IdRecord, u64)>,
+    pub(crate) ids: HashMap<DispatchId, (IdReservation, u64)>,
 }
 
 /// What one message changed.
@@ -47,7 +47,7 @@ pub(crate) struct Change {
     /// Ids of this incarnation of the tenant under which no dispatch exists any more.
     pub(crate) ids: Vec<DispatchId>,
     /// The name that the process which wrote the decision gave to it.
-    pub(crate) by: Option<String>,
+    pub(crate) decision_name: Option<String>,
 }
 
 /// The state of the log up to a position.
@@ -59,9 +59,9 @@ pub(crate) struct View {
     pub(crate) clock: Option<Timestamp>,
     pub(crate) tenants: BTreeMap<TenantId, TenantState>,
     /// The last message with a time set by tests.
-    clock_at: u64,
+    clock_message: u64,
     /// The last message without content.
-    touched_at: u64,
+    touch_message: u64,
 }
 
 impl View {
@@ -88,12 +88,12 @@ impl View {
         match key {
             None | Some(Key::Meta) => {}
             Some(Key::Clock) => {
-                self.clock = codec::time(text).or(self.clock);
-                let before = std::mem::replace(&mut self.clock_at, sequence);
+                self.clock = codec::parse_test_time(text).or(self.clock);
+                let before = std::mem::replace(&mut self.clock_message, sequence);
                 change.garbage.extend((before > 0).then_some(before));
             }
             Some(Key::Touch) => {
-                let before = std::mem::replace(&mut self.touched_at, sequence);
+                let before = std::mem::replace(&mut self.touch_message, sequence);
                 change.garbage.extend((before > 0).then_some(before));
             }
             Some(Key::Tenant(tenant)) if is_late => {
@@ -104,7 +104,7 @@ impl View {
             Some(Key::Tenant(tenant)) => self.apply_tenant(sequence, tenant, text, &mut change),
             Some(Key::Thread(tenant, incarnation, thread)) => {
                 let mut decision = DecisionMessage::read(text);
-                change.by = decision.as_ref().ok().map(|decision| decision.by.clone());
+                change.decision_name = decision.as_ref().ok().map(|decision| decision.decision_name.clone());
                 if is_late {
                     decision = Ok(DecisionMessage::default());
                 }
@@ -119,7 +119,7 @@ impl View {
                 change.tenant = Some(tenant);
             }
             Some(Key::Id(tenant, incarnation, id)) => match self.tenant_state_mut(&tenant, incarnation) {
-                Some(found) => found.apply_id(sequence, id, &IdRecord::read(text), &mut change),
+                Some(found) => found.apply_id(sequence, id, &IdReservation::read(text), &mut change),
                 None => change.garbage.push(sequence),
             },
         }
@@ -159,7 +159,13 @@ impl TenantState {
         self.ids.keys().filter(|id| self.mailbox.map.get(id).is_none()).cloned().collect()
     }
 
-    fn apply_id(&mut self, sequence: u64, id: DispatchId, record: &Result<IdRecord, DecodeError>, change: &mut Change) {
+    fn apply_id(
+        &mut self,
+        sequence: u64,
+        id: DispatchId,
+        record: &Result<IdReservation, DecodeError>,
+        change: &mut Change,
+    ) {
         if let Ok(record) = record {
             let before = self.ids.insert(id, (record.clone(), sequence));
             change.garbage.extend(before.map(|(_, before)| before));

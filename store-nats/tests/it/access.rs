@@ -7,7 +7,7 @@ use store_core::{DeliverLive, ErrorKind, Json, LiveCommand, LiveDelivery, LiveTa
 use store_nats::{NatsConfig, NatsStore};
 use test_servers::Nats;
 
-use crate::given::{ack, claim, enqueue, mailbox, stores, work};
+use crate::helpers::{ack, claim, enqueue, mailbox, new_dispatch, stores};
 
 fn config(url: &str) -> NatsConfig {
     let mut config = NatsConfig::new(url).unwrap();
@@ -17,17 +17,17 @@ fn config(url: &str) -> NatsConfig {
 }
 
 /// Checks that a store works with this URL, also after the server was restarted.
-pub(crate) async fn works_twice(server: &mut Nats, url: &str) {
+pub(crate) async fn expect_works_after_restart(server: &mut Nats, url: &str) {
     let store = NatsStore::open(config(url)).await.unwrap();
     let mailbox = mailbox(&store);
-    enqueue(&*mailbox, work("t")).await.unwrap();
+    enqueue(&*mailbox, new_dispatch("t")).await.unwrap();
     server.kill().unwrap();
     server.restart().unwrap();
-    enqueue(&*mailbox, work("t")).await.unwrap();
+    enqueue(&*mailbox, new_dispatch("t")).await.unwrap();
     store.close().await.unwrap();
 }
 
-pub(crate) async fn is_refused(url: &str) {
+pub(crate) async fn expect_refused(url: &str) {
     let error = NatsStore::open(config(url)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(!format!("{error} {error:?}").contains("canary"), "{error:?}");
@@ -37,17 +37,17 @@ pub(crate) async fn is_refused(url: &str) {
 async fn a_password_is_sent_with_every_connection() {
     let mut server = Nats::start("authorization { user: ada, password: \"s:cret@\" }").unwrap();
     let host = server.url().replace("nats://", "");
-    works_twice(&mut server, &format!("nats://ada:s%3Acret%40@{host}")).await;
-    is_refused(&format!("nats://ada:canary@{host}")).await;
-    is_refused(&format!("nats://{host}")).await;
+    expect_works_after_restart(&mut server, &format!("nats://ada:s%3Acret%40@{host}")).await;
+    expect_refused(&format!("nats://ada:canary@{host}")).await;
+    expect_refused(&format!("nats://{host}")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_sent_with_every_connection() {
     let mut server = Nats::start("authorization { token: \"open sesame\" }").unwrap();
     let host = server.url().replace("nats://", "");
-    works_twice(&mut server, &format!("nats://open%20sesame@{host}")).await;
-    is_refused(&format!("nats://canary@{host}")).await;
+    expect_works_after_restart(&mut server, &format!("nats://open%20sesame@{host}")).await;
+    expect_refused(&format!("nats://canary@{host}")).await;
 }
 
 /// The permissions that docs/nats.md lists are enough for a user.
@@ -64,10 +64,10 @@ async fn a_user_needs_no_more_than_is_documented() {
     let user = format!("{{ user: ada, password: secret, permissions: {permissions} }}");
     let mut server = Nats::start(&format!("authorization {{ users: [ {user} ] }}")).unwrap();
     let url = server.url().replace("nats://", "nats://ada:secret@");
-    works_twice(&mut server, &url).await;
+    expect_works_after_restart(&mut server, &url).await;
     let store = NatsStore::open(config(&url)).await.unwrap();
     let (large, queue) = (format!("\"{}\"", "x".repeat(10_000)), mailbox(&store));
-    enqueue(&*queue, work("t").with_payload(Json::parse(&large).unwrap())).await.unwrap();
+    enqueue(&*queue, new_dispatch("t").with_payload(Json::parse(&large).unwrap())).await.unwrap();
     let held = claim(&*queue).await.unwrap().unwrap();
     let dispatch = held.dispatch.clone();
     let target = LiveTarget::new(dispatch.thread, dispatch.run, dispatch.id, held.number);
@@ -98,18 +98,19 @@ async fn servers_and_clients_are_verified() {
     let folder = std::env::temp_dir().join(format!("agentstore-nats-tls-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let [own, client, other] = ["own", "client", "canary"].map(|name| certificate(&folder, name));
-    let of_server = format!("cert_file: \"{}\", key_file: \"{}\"", own[0], own[1]);
-    let mut server = Nats::start(&format!("tls {{ {of_server} }}")).unwrap();
+    let server_certificate = format!("cert_file: \"{}\", key_file: \"{}\"", own[0], own[1]);
+    let mut server = Nats::start(&format!("tls {{ {server_certificate} }}")).unwrap();
     let host = server.url().replace("nats://", "");
-    works_twice(&mut server, &format!("tls://{host}?ca={}", own[0])).await;
-    is_refused(&format!("tls://{host}")).await;
-    is_refused(&format!("tls://{host}?ca={}", other[0])).await;
+    expect_works_after_restart(&mut server, &format!("tls://{host}?ca={}", own[0])).await;
+    expect_refused(&format!("tls://{host}")).await;
+    expect_refused(&format!("tls://{host}?ca={}", other[0])).await;
     let plain = Nats::start("").unwrap();
-    is_refused(&format!("{}?ca={}", plain.url().replace("nats://", "tls://"), own[0])).await;
-    let mut server = Nats::start(&format!("tls {{ {of_server}, ca_file: \"{}\", verify: true }}", client[0])).unwrap();
+    expect_refused(&format!("{}?ca={}", plain.url().replace("nats://", "tls://"), own[0])).await;
+    let mut server =
+        Nats::start(&format!("tls {{ {server_certificate}, ca_file: \"{}\", verify: true }}", client[0])).unwrap();
     let url = format!("{}?ca={}", server.url().replace("nats://", "tls://"), own[0]);
-    works_twice(&mut server, &format!("{url}&cert={}&key={}", client[0], client[1])).await;
-    is_refused(&format!("{url}&cert={}&key={}", other[0], other[1])).await;
-    is_refused(&url).await;
+    expect_works_after_restart(&mut server, &format!("{url}&cert={}&key={}", client[0], client[1])).await;
+    expect_refused(&format!("{url}&cert={}&key={}", other[0], other[1])).await;
+    expect_refused(&url).await;
     fs::remove_dir_all(folder).unwrap();
 }

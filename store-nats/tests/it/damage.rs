@@ -8,42 +8,42 @@ use store_core::{
 };
 
 use crate::{
-    fixture::{Place, server},
-    given::{claim, enqueue, mailbox, request, work},
+    fixture::{TempPrefix, server_url},
+    helpers::{claim, claim_request, enqueue, mailbox, new_dispatch},
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unreadable_thread_does_not_block_claims_of_other_threads() {
-    let place = Place::new(Limits::default()).await.unwrap();
-    let store = place.store().await.unwrap();
+    let temp_prefix = TempPrefix::new(Limits::default()).await.unwrap();
+    let store = temp_prefix.open_store().await.unwrap();
     let mailbox = mailbox(&*store);
     for thread in ["first", "damaged", "other"] {
-        enqueue(&*mailbox, work(thread)).await.unwrap();
+        enqueue(&*mailbox, new_dispatch(thread)).await.unwrap();
     }
-    let first = request().of_thread("first".parse().unwrap());
+    let first = claim_request().of_thread("first".parse().unwrap());
     let held = mailbox.claim(first).await.unwrap().claimed.remove(0);
-    let (prefix, incarnation) = (place.0.config().prefix(), held.number.incarnation);
+    let (prefix, incarnation) = (temp_prefix.0.config().prefix(), held.number.incarnation);
     let subject = format!("{prefix}.log.thread.tdefault.{incarnation}.tdamaged");
-    let client = async_nats::connect(server()).await.unwrap();
+    let client = async_nats::connect(server_url()).await.unwrap();
     client.request(subject, r#"{"v":1,"by":"somebody","rows":[7]}"#.into()).await.unwrap();
-    let claims = mailbox.claim(request().up_to(5)).await.unwrap();
+    let claims = mailbox.claim(claim_request().up_to(5)).await.unwrap();
     let claimed: Vec<_> = claims.claimed.iter().map(|held| held.dispatch.thread.as_str()).collect();
     assert_eq!(claimed, ["other"]);
     let unreadable: Vec<_> = claims.unreadable.iter().map(|of| (of.thread.as_str(), of.error.kind())).collect();
     assert_eq!(unreadable, [("damaged", ErrorKind::Corrupt)]);
     // Calls about the thread are refused, by the store that was open and by one that is opened now.
-    let beside = place.store().await.unwrap();
+    let beside = temp_prefix.open_store().await.unwrap();
     for store in [&store, &beside] {
-        let refused = enqueue(&*crate::given::mailbox(&**store), work("damaged")).await.unwrap_err();
+        let refused = enqueue(&*crate::helpers::mailbox(&**store), new_dispatch("damaged")).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
     }
     // After a repair, every store accepts such calls. The unreadable message may have been a claim, so the next claim
     // number is not used.
     let repair = async |dry_run| store.inspector().unwrap().repair(dry_run, &Silent).await.unwrap().findings.len();
     assert_eq!((repair(true).await, repair(false).await, repair(false).await), (1, 1, 0));
-    enqueue(&*crate::given::mailbox(&*beside), work("damaged")).await.unwrap();
-    let after = place.store().await.unwrap();
-    let claims = crate::given::mailbox(&*after).claim(request().up_to(5)).await.unwrap();
+    enqueue(&*crate::helpers::mailbox(&*beside), new_dispatch("damaged")).await.unwrap();
+    let after = temp_prefix.open_store().await.unwrap();
+    let claims = crate::helpers::mailbox(&*after).claim(claim_request().up_to(5)).await.unwrap();
     let claimed: Vec<_> =
         claims.claimed.iter().map(|held| (held.dispatch.thread.as_str(), held.number.counter)).collect();
     assert_eq!((claimed.as_slice(), claims.unreadable.len()), ([("damaged", 2)].as_slice(), 0));
@@ -52,19 +52,20 @@ async fn an_unreadable_thread_does_not_block_claims_of_other_threads() {
 /// VF-1: `verify` names what cannot be read and what is missing.
 #[tokio::test(flavor = "multi_thread")]
 async fn data_lost_by_the_servers_is_found() {
-    let place = Place::new(Limits::default()).await.unwrap();
-    let store = place.store().await.unwrap();
+    let temp_prefix = TempPrefix::new(Limits::default()).await.unwrap();
+    let store = temp_prefix.open_store().await.unwrap();
     let mailbox = mailbox(&*store);
     let large = Json::parse(&format!("\"{}\"", "x".repeat(10_000))).unwrap();
     for id in ["whole", "gone", "changed"] {
-        let new =
-            work(id).with_id(id.parse().unwrap()).with_payload(Json::parse(&format!("[\"{id}\",{large}]")).unwrap());
+        let new = new_dispatch(id)
+            .with_id(id.parse().unwrap())
+            .with_payload(Json::parse(&format!("[\"{id}\",{large}]")).unwrap());
         enqueue(&*mailbox, new).await.unwrap();
     }
     let inspect = async || store.inspector().unwrap().verify(&Silent).await.unwrap();
     let clean = inspect().await;
     assert_eq!((clean.tenants, clean.threads, clean.findings.len()), (1, 3, 0));
-    let (client, prefix) = (async_nats::connect(server()).await.unwrap(), place.0.config().prefix());
+    let (client, prefix) = (async_nats::connect(server_url()).await.unwrap(), temp_prefix.0.config().prefix());
     // The payloads were written in the order above. The second one is removed.
     let delete = format!("$JS.API.STREAM.MSG.DELETE.{prefix}-data");
     client.request(delete, r#"{"seq":2}"#.into()).await.unwrap();
@@ -79,7 +80,7 @@ async fn data_lost_by_the_servers_is_found() {
     let left: Vec<_> = inspect().await.findings.into_iter().map(|finding| finding.kind).collect();
     assert_eq!(left, [FindingKind::DanglingReference]);
     // A missing payload blocks no claim of other threads, and it is reported until its dispatch is cancelled (MB-55).
-    let claims = mailbox.claim(request().up_to(5)).await.unwrap();
+    let claims = mailbox.claim(claim_request().up_to(5)).await.unwrap();
     let claimed: Vec<_> = claims.claimed.iter().map(|held| held.dispatch.id.as_str()).collect();
     let unreadable: Vec<_> = claims.unreadable.iter().map(|of| (of.thread.as_str(), of.error.kind())).collect();
     assert_eq!(
@@ -88,6 +89,6 @@ async fn data_lost_by_the_servers_is_found() {
     );
     let cancelled = mailbox.cancel(&"gone".parse().unwrap()).await.unwrap();
     assert_eq!((cancelled.status, cancelled.payload), (DispatchStatus::Cancelled, None));
-    let claims = mailbox.claim(request().up_to(5)).await.unwrap();
+    let claims = mailbox.claim(claim_request().up_to(5)).await.unwrap();
     assert_eq!((claims.claimed.len(), claims.unreadable.len()), (0, 0));
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
 use store_core::{Capabilities, Limits, Result, Store, Survives};
 use store_nats::{NatsConfig, TestPrefix};
-use test_servers::{NATS_CLUSTER_URL, NATS_URL};
+use test_servers::{NATS_CLUSTER_URL_VARIABLE, NATS_URL_VARIABLE};
 
 enum OnNats {
     Alone,
@@ -22,8 +22,8 @@ pub(crate) fn clustered() -> impl Fixture {
 }
 
 /// Returns the URL of the server.
-pub(crate) fn server() -> String {
-    variable(NATS_URL)
+pub(crate) fn server_url() -> String {
+    variable(NATS_URL_VARIABLE)
 }
 
 fn variable(name: &str) -> String {
@@ -32,35 +32,35 @@ fn variable(name: &str) -> String {
 
 /// Returns the settings of a store in a test. Its data need not survive a failure of the server.
 pub(crate) fn config() -> NatsConfig {
-    at(&server(), 1)
+    config_for(&server_url(), 1)
 }
 
-fn at(url: &str, replicas: u32) -> NatsConfig {
+fn config_for(url: &str, replicas: u32) -> NatsConfig {
     let mut config = NatsConfig::new(url).unwrap();
     (config.allow_unsafe, config.replicas) = (true, replicas);
     config
 }
 
 /// A prefix whose data is removed when this value is dropped.
-pub(crate) struct Place(pub(crate) TestPrefix);
+pub(crate) struct TempPrefix(pub(crate) TestPrefix);
 
-impl Place {
+impl TempPrefix {
     pub(crate) async fn new(limits: Limits) -> Result<Self> {
         let mut config = config();
         config.limits = limits;
-        Self::of(config).await
+        Self::with_config(config).await
     }
 
-    pub(crate) async fn of(config: NatsConfig) -> Result<Self> {
+    pub(crate) async fn with_config(config: NatsConfig) -> Result<Self> {
         TestPrefix::create(config).await.map(Self)
     }
 
-    pub(crate) async fn store(&self) -> Result<Arc<dyn Store>> {
+    pub(crate) async fn open_store(&self) -> Result<Arc<dyn Store>> {
         Ok(Arc::new(self.0.open().await?))
     }
 }
 
-impl Drop for Place {
+impl Drop for TempPrefix {
     fn drop(&mut self) {
         let prefix = self.0.clone();
         let gone = std::thread::spawn(move || {
@@ -70,9 +70,9 @@ impl Drop for Place {
     }
 }
 
-fn place(opened: &Opened) -> &TestPrefix {
-    let place: &Place = opened.guard().unwrap();
-    &place.0
+fn test_prefix(opened: &Opened) -> &TestPrefix {
+    let temp_prefix: &TempPrefix = opened.guard().unwrap();
+    &temp_prefix.0
 }
 
 /// The largest record, in bytes: the default limit of a message, 1 MiB, minus the space for its other content.
@@ -107,30 +107,30 @@ impl Fixture for OnNats {
     async fn open(&self, limits: Limits) -> Result<Opened> {
         let mut config = match self {
             Self::Alone => config(),
-            Self::InCluster => at(&variable(NATS_CLUSTER_URL), 3),
+            Self::InCluster => config_for(&variable(NATS_CLUSTER_URL_VARIABLE), 3),
         };
         config.limits = limits;
-        let place = Place::of(config).await?;
-        Ok(Opened::new(place.store().await?, place))
+        let temp_prefix = TempPrefix::with_config(config).await?;
+        Ok(Opened::new(temp_prefix.open_store().await?, temp_prefix))
     }
 
     async fn reopen(&self, opened: Opened) -> Result<Opened> {
         opened.store.close().await?;
         drop(opened.store);
-        let place = *opened.guard.downcast::<Place>().unwrap();
-        Ok(Opened::new(place.store().await?, place))
+        let temp_prefix = *opened.guard.downcast::<TempPrefix>().unwrap();
+        Ok(Opened::new(temp_prefix.open_store().await?, temp_prefix))
     }
 
     async fn open_beside(&self, opened: &Opened) -> Result<Arc<dyn Store>> {
-        Ok(Arc::new(place(opened).open().await?))
+        Ok(Arc::new(test_prefix(opened).open().await?))
     }
 
     async fn advance(&self, opened: &Opened, by: Duration) {
-        place(opened).advance(by).await.unwrap();
+        test_prefix(opened).advance(by).await.unwrap();
     }
 
     async fn set_back(&self, opened: &Opened, by: Duration) {
-        place(opened).set_back(by).await.unwrap();
+        test_prefix(opened).set_back(by).await.unwrap();
     }
 
     async fn damage(&self, _opened: Opened, _seed: u64) -> Result<Opened> {

@@ -7,8 +7,8 @@ use store_core::{Dispatch, ErrorKind, Interrupt, Json, MailboxStore, Purge, Requ
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    fixture::{Place, config},
-    given::{MINUTE, all, claim, enqueue, mailbox, stream, work},
+    fixture::{TempPrefix, config},
+    helpers::{MINUTE, all_dispatches, claim, enqueue, mailbox, new_dispatch, stream_info},
 };
 
 /// Of the messages about a dispatch only the last one is kept. It contains the dedupe key, also if it is the message of
@@ -16,26 +16,26 @@ use crate::{
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dedupe_key_stays_taken_after_its_message_was_removed() {
     let mut config = config();
-    config.garbage_kept = Duration::from_millis(30);
-    let place = Place::of(config).await.unwrap();
-    let store = place.store().await.unwrap();
-    let new = || work("t").with_dedupe_key("key".parse().unwrap());
+    config.garbage_retention = Duration::from_millis(30);
+    let temp_prefix = TempPrefix::with_config(config).await.unwrap();
+    let store = temp_prefix.open_store().await.unwrap();
+    let new = || new_dispatch("t").with_dedupe_key("key".parse().unwrap());
     enqueue(&*mailbox(&*store), new()).await.unwrap();
     claim(&*mailbox(&*store)).await.unwrap().unwrap();
     let begun = Instant::now();
-    while of_thread(&place).await > 1 {
+    while count_thread_messages(&temp_prefix).await > 1 {
         assert!(begun.elapsed() < Duration::from_secs(20), "the first message was not removed");
         sleep(Duration::from_millis(50)).await;
     }
-    let again = place.store().await.unwrap();
+    let again = temp_prefix.open_store().await.unwrap();
     let refused = enqueue(&*mailbox(&*again), new()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::AlreadyExists, "{refused}");
 }
 
 /// Returns the number of messages about the threads of a store.
-async fn of_thread(place: &Place) -> u64 {
-    let client = async_nats::connect(crate::fixture::server()).await.unwrap();
-    let prefix = place.0.config().prefix();
+async fn count_thread_messages(temp_prefix: &TempPrefix) -> u64 {
+    let client = async_nats::connect(crate::fixture::server_url()).await.unwrap();
+    let prefix = temp_prefix.0.config().prefix();
     let request = format!(r#"{{"subjects_filter":"{prefix}.log.thread.>"}}"#);
     let answer = client.request(format!("$JS.API.STREAM.INFO.{prefix}"), request.into()).await.unwrap();
     let info: serde_json::Value = serde_json::from_slice(&answer.payload).unwrap();
@@ -53,11 +53,16 @@ impl Numbers {
 }
 
 /// Executes one random operation.
-async fn act(place: &Place, mailbox: &dyn MailboxStore, numbers: &mut Numbers, at: u64) -> Result<()> {
+async fn execute_random_operation(
+    temp_prefix: &TempPrefix,
+    mailbox: &dyn MailboxStore,
+    numbers: &mut Numbers,
+    at: u64,
+) -> Result<()> {
     let thread = format!("t-{}", numbers.below(4));
     match numbers.below(12) {
         0..=3 => {
-            let mut new = work(&thread).with_priority(u8::try_from(numbers.below(3)).unwrap());
+            let mut new = new_dispatch(&thread).with_priority(u8::try_from(numbers.below(3)).unwrap());
             if numbers.below(3) == 0 {
                 new = new.with_id(format!("d-{at}").parse()?);
             }
@@ -82,10 +87,10 @@ async fn act(place: &Place, mailbox: &dyn MailboxStore, numbers: &mut Numbers, a
             }
         }
         8 => drop(mailbox.interrupt(Interrupt::new(thread.parse()?).because("enough")).await?),
-        9 => place.0.advance(MINUTE).await?,
+        9 => temp_prefix.0.advance(MINUTE).await?,
         10 => drop(mailbox.requeue(Requeue::matching(Default::default(), 2)).await?),
         _ => {
-            let before = all(mailbox).await.iter().map(|found| found.updated_at).max();
+            let before = all_dispatches(mailbox).await.iter().map(|found| found.updated_at).max();
             let mut purge = Purge::new(before.unwrap_or_default());
             purge.limit = 5;
             mailbox.purge(purge).await?;
@@ -95,16 +100,16 @@ async fn act(place: &Place, mailbox: &dyn MailboxStore, numbers: &mut Numbers, a
 }
 
 /// Returns all dispatches by their ids, and the counts.
-async fn seen(store: &dyn Store) -> (BTreeMap<String, Dispatch>, String) {
+async fn snapshot(store: &dyn Store) -> (BTreeMap<String, Dispatch>, String) {
     let mailbox = mailbox(store);
     let counts = mailbox.count_dispatches(None).await.unwrap();
-    let all = all(&*mailbox).await.into_iter();
+    let all = all_dispatches(&*mailbox).await.into_iter();
     (all.map(|found| (found.id.to_string(), found)).collect(), format!("{counts:?}"))
 }
 
 /// Checks that the store shows the expected dispatches and counts. A failure lists the dispatches that differ.
-async fn sees(store: &dyn Store, expected: &(BTreeMap<String, Dispatch>, String), when: String) {
-    let found = seen(store).await;
+async fn expect_snapshot(store: &dyn Store, expected: &(BTreeMap<String, Dispatch>, String), when: String) {
+    let found = snapshot(store).await;
     let ids = found.0.keys().chain(expected.0.keys()).filter(|id| found.0.get(*id) != expected.0.get(*id));
     let short = |dispatch: Option<&Dispatch>| {
         dispatch.map(|found| format!("{} {} {} {}", found.thread, found.number, found.status, found.attempts))
@@ -114,43 +119,48 @@ async fn sees(store: &dyn Store, expected: &(BTreeMap<String, Dispatch>, String)
 }
 
 /// Returns the number of messages in a stream of a store.
-async fn messages(place: &Place, suffix: &str) -> u64 {
-    let client = async_nats::connect(crate::fixture::server()).await.unwrap();
-    let name = format!("{}{suffix}", place.0.config().prefix());
-    stream(&client, &name).await["state"]["messages"].as_u64().unwrap()
+async fn count_messages(temp_prefix: &TempPrefix, suffix: &str) -> u64 {
+    let client = async_nats::connect(crate::fixture::server_url()).await.unwrap();
+    let name = format!("{}{suffix}", temp_prefix.0.config().prefix());
+    stream_info(&client, &name).await["state"]["messages"].as_u64().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_keeps_only_needed_messages_and_reads_the_same() {
+async fn removing_garbage_does_not_change_what_a_store_shows() {
     let mut config = config();
-    config.garbage_kept = Duration::from_millis(30);
-    let place = Place::of(config).await.unwrap();
+    config.garbage_retention = Duration::from_millis(30);
+    let temp_prefix = TempPrefix::with_config(config).await.unwrap();
     let mut numbers = Numbers(7);
-    let mut store: Arc<dyn Store> = place.store().await.unwrap();
+    let mut store: Arc<dyn Store> = temp_prefix.open_store().await.unwrap();
     for round in 0..8 {
         let mailbox = mailbox(&*store);
         for at in 0..80 {
-            act(&place, &*mailbox, &mut numbers, round * 1_000 + at).await.unwrap();
+            execute_random_operation(&temp_prefix, &*mailbox, &mut numbers, round * 1_000 + at).await.unwrap();
         }
-        let expected = seen(&*store).await;
+        let expected = snapshot(&*store).await;
         // A store that reads the log while garbage is removed shows the same as the store that wrote it. So does a
         // store that reads the log afterwards.
-        let beside = place.store().await.unwrap();
-        sees(&*beside, &expected, format!("round {round}, during the removal")).await;
+        let beside = temp_prefix.open_store().await.unwrap();
+        expect_snapshot(&*beside, &expected, format!("round {round}, during the removal")).await;
         beside.close().await.unwrap();
         sleep(Duration::from_millis(200)).await;
-        sees(&*store, &expected, format!("round {round}")).await;
+        expect_snapshot(&*store, &expected, format!("round {round}")).await;
         store.close().await.unwrap();
-        store = place.store().await.unwrap();
-        sees(&*store, &expected, format!("round {round}, after reopening")).await;
+        store = temp_prefix.open_store().await.unwrap();
+        expect_snapshot(&*store, &expected, format!("round {round}, after reopening")).await;
     }
-    let there = all(&*mailbox(&*store)).await.len() as u64;
+    let dispatch_count = all_dispatches(&*mailbox(&*store)).await.len() as u64;
     let begun = Instant::now();
     // Besides a message for each dispatch, the log may contain the last message and an interrupt of each of the four
     // threads, the messages about the tenant and the clock, and messages about ids.
-    while messages(&place, "").await > there + 40 || messages(&place, "-data").await > there {
-        let (log, data) = (messages(&place, "").await, messages(&place, "-data").await);
-        assert!(begun.elapsed() < Duration::from_secs(20), "{log} log and {data} data messages for {there} dispatches");
+    while count_messages(&temp_prefix, "").await > dispatch_count + 40
+        || count_messages(&temp_prefix, "-data").await > dispatch_count
+    {
+        let (log, data) = (count_messages(&temp_prefix, "").await, count_messages(&temp_prefix, "-data").await);
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "{log} log and {data} data messages for {dispatch_count} dispatches"
+        );
         sleep(Duration::from_millis(100)).await;
     }
 }

@@ -8,7 +8,7 @@ use nkeys::{KeyPair, KeyPairType};
 use serde_json::{Value, json};
 use test_servers::Nats;
 
-use crate::access::{is_refused, works_twice};
+use crate::access::{expect_refused, expect_works_after_restart};
 
 /// Returns a key of a kind. The same number always gives the same key.
 fn key(of: KeyPairType, number: u8) -> KeyPair {
@@ -46,10 +46,10 @@ async fn an_nkey_signs_every_connection() {
     let (host, folder) = (server.url(), Folder::new("nkey"));
     let [known, unknown] =
         [("known", known), ("canary", unknown)].map(|(name, key)| folder.put(name, &key.seed().unwrap()));
-    works_twice(&mut server, &format!("{host}?nkey={known}")).await;
-    is_refused(&format!("{host}?nkey={unknown}")).await;
-    is_refused(&format!("{host}?nkey={}", folder.put("no-key", "canary"))).await;
-    is_refused(&format!("{host}?nkey={}", folder.0.join("missing").display())).await;
+    expect_works_after_restart(&mut server, &format!("{host}?nkey={known}")).await;
+    expect_refused(&format!("{host}?nkey={unknown}")).await;
+    expect_refused(&format!("{host}?nkey={}", folder.put("no-key", "canary"))).await;
+    expect_refused(&format!("{host}?nkey={}", folder.0.join("missing").display())).await;
 }
 
 /// Returns a token in which `issuer` makes statements about `subject`.
@@ -106,8 +106,8 @@ async fn a_file_of_credentials_is_used_for_every_connection() {
         );
         folder.put(name, &text)
     };
-    works_twice(&mut server, &format!("{host}?creds={}", file("user.creds", &account))).await;
+    expect_works_after_restart(&mut server, &format!("{host}?creds={}", file("user.creds", &account))).await;
     // Credentials of an account that the operator does not know are refused, and so are missing credentials.
-    is_refused(&format!("{host}?creds={}", file("canary.creds", &elsewhere))).await;
-    is_refused(&host).await;
+    expect_refused(&format!("{host}?creds={}", file("canary.creds", &elsewhere))).await;
+    expect_refused(&host).await;
 }

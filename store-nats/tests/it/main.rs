@@ -15,10 +15,10 @@ mod damage;
 mod faults;
 mod fixture;
 mod garbage;
-mod given;
+mod helpers;
+mod ids;
 mod keys;
-mod names;
+mod processes;
 mod settings;
-mod together;
 
 pub(crate) use self::fixture::fixture;

@@ -3,28 +3,28 @@
 use store_core::{Detail, ErrorKind, IdSource, Uuids};
 use store_nats::{NatsConfig, NatsStore};
 
-use crate::fixture::server;
+use crate::fixture::server_url;
 
 async fn client() -> async_nats::Client {
-    async_nats::connect(server()).await.unwrap()
+    async_nats::connect(server_url()).await.unwrap()
 }
 
 fn config() -> NatsConfig {
-    NatsConfig::new(&server()).unwrap().with_prefix(&format!("test-{}", Uuids.next_id())).unwrap()
+    NatsConfig::new(&server_url()).unwrap().with_prefix(&format!("test-{}", Uuids.next_id())).unwrap()
 }
 
-async fn ask(what: &str, with: String) {
+async fn call_api(what: &str, with: String) {
     let answer = client().await.request(format!("$JS.API.{what}"), with.into()).await.unwrap();
     assert!(!String::from_utf8_lossy(&answer.payload).contains("\"error\""), "{answer:?}");
 }
 
-async fn remove(config: &NatsConfig) {
+async fn remove_streams(config: &NatsConfig) {
     for suffix in ["", "-data"] {
-        ask(&format!("STREAM.DELETE.{}{suffix}", config.prefix()), String::new()).await;
+        call_api(&format!("STREAM.DELETE.{}{suffix}", config.prefix()), String::new()).await;
     }
 }
 
-async fn refused_for(config: NatsConfig) -> (String, String) {
+async fn refused_setting_and_option(config: NatsConfig) -> (String, String) {
     let error = NatsStore::open(config).await.unwrap_err();
     match error.detail() {
         Detail::UnsafeDurability { setting, option } => (setting.clone(), option.clone()),
@@ -33,14 +33,14 @@ async fn refused_for(config: NatsConfig) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_single_server_that_may_not_sync_is_refused() {
+async fn a_single_server_without_assured_syncs_is_refused() {
     let mut config = config();
     let expected = ("sync_interval".to_owned(), "assume_sync".to_owned());
-    assert_eq!(refused_for(config.clone()).await, expected);
+    assert_eq!(refused_setting_and_option(config.clone()).await, expected);
     config.assume_sync = true;
     let store = NatsStore::open(config.clone()).await.unwrap();
     assert_eq!(store_core::Store::capabilities(&store).survives, store_core::Survives::Power);
-    remove(&config).await;
+    remove_streams(&config).await;
 }
 
 #[tokio::test]
@@ -54,15 +54,15 @@ async fn streams_that_may_lose_data_are_refused() {
         let mut config = config();
         config.assume_sync = true;
         let prefix = config.prefix().to_owned();
-        ask(
+        call_api(
             &format!("STREAM.CREATE.{prefix}"),
             format!(r#"{{"name":"{prefix}","subjects":["{prefix}.log.>"],{json}}}"#),
         )
         .await;
-        assert_eq!(refused_for(config.clone()).await, (setting.to_owned(), "allow_unsafe".to_owned()));
+        assert_eq!(refused_setting_and_option(config.clone()).await, (setting.to_owned(), "allow_unsafe".to_owned()));
         config.allow_unsafe = true;
         drop(NatsStore::open(config.clone()).await.unwrap());
-        remove(&config).await;
+        remove_streams(&config).await;
     }
 }
 
@@ -74,7 +74,7 @@ async fn a_store_of_a_newer_release_is_refused() {
     let subject = format!("{}.log.meta", config.prefix());
     client().await.request(subject, r#"{"v":2}"#.into()).await.unwrap();
     assert_eq!(NatsStore::open(config.clone()).await.unwrap_err().kind(), ErrorKind::SchemaMismatch);
-    remove(&config).await;
+    remove_streams(&config).await;
 }
 
 #[tokio::test]

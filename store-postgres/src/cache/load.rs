@@ -18,29 +18,30 @@ use store_core::{
 
 use super::{CachedMarks, Lookup, RecordCache, Row, implied};
 use crate::{
+    columns::{read_u64, text},
     db::{Connection, add, signed, unsigned},
     error::corrupt,
-    pages::{int, text},
 };
 
 /// Loads missing records and adds them to the cache. Records of the thread that are already in the cache are kept only
 /// if no other call has written to the thread since they were loaded.
-pub(crate) async fn look(connection: &mut Connection<'_>, cache: &mut RecordCache, look: Lookup) -> Result<()> {
+pub(crate) async fn load_records(connection: &mut Connection<'_>, cache: &mut RecordCache, look: Lookup) -> Result<()> {
     let arguments = arguments(cache, &look)?;
     let rows = connection.read(|sql| &sql.look, arguments).await?;
-    let found: Vec<Found> = rows.iter().map(Found::of).collect::<Result<_>>()?;
+    let found: Vec<AnswerRow> = rows.iter().map(AnswerRow::of).collect::<Result<_>>()?;
     for clock in found.iter().filter(|found| found.kind == "clock") {
         connection.set_server_time(Duration::from_millis(unsigned(clock.i.unwrap_or_default())?));
     }
     if cache.id.is_some() {
-        let row = found.iter().find(|found| found.kind == "thread").map(Found::row).transpose()?.unwrap_or_default();
+        let row =
+            found.iter().find(|found| found.kind == "thread").map(AnswerRow::row).transpose()?.unwrap_or_default();
         if cache.row.as_ref().is_some_and(|known| known.stamp != row.stamp) {
             cache.forget();
         }
         cache.row = Some(row);
     }
-    absent(cache, &look);
-    found.iter().try_for_each(|found| found.take(cache, &look))
+    mark_absent(cache, &look);
+    found.iter().try_for_each(|found| found.add_to(cache, &look))
 }
 
 fn arguments(cache: &RecordCache, look: &Lookup) -> Result<PgArguments> {
@@ -52,7 +53,7 @@ fn arguments(cache: &RecordCache, look: &Lookup) -> Result<PgArguments> {
     }
     let mut arguments = PgArguments::default();
     let all = &mut arguments;
-    add(all, cache.fixed.tenant.as_str())?;
+    add(all, cache.constants.tenant.as_str())?;
     add(all, cache.id.as_ref().map(store_core::ThreadId::as_str))?;
     add(all, look.head)?;
     add(all, texts(&look.threads))?;
@@ -85,13 +86,13 @@ pub(crate) fn scope_key(scope: &Scope) -> (&'static str, &str) {
 }
 
 /// Decodes an event. A sequence number of 0 means that the event has none in that scope.
-pub(crate) fn event(record: &str, thread_seq: i64, run_seq: i64) -> Result<StoredEvent> {
+pub(crate) fn decode_event(record: &str, thread_seq: i64, run_seq: i64) -> Result<StoredEvent> {
     let place = |seq: i64| (seq > 0).then(|| unsigned(seq)).transpose();
     Ok(StoredEvent::new(decode::<Event>("event", record)?, place(thread_seq)?, place(run_seq)?))
 }
 
 /// Marks the requested records as absent. The records that were found are added afterwards.
-fn absent(cache: &mut RecordCache, look: &Lookup) {
+fn mark_absent(cache: &mut RecordCache, look: &Lookup) {
     cache.threads.extend(look.threads.iter().map(|id| (id.clone(), false)));
     cache.lineages.extend(look.lineage.iter().map(|id| (id.clone(), Vec::new())));
     cache.runs.extend(look.runs.iter().map(|id| (id.clone(), None)));
@@ -111,7 +112,7 @@ fn absent(cache: &mut RecordCache, look: &Lookup) {
 
 /// Loads the nodes that a search for an ancestor visits, from an entry up to a depth or a sequence number, and some of
 /// the nodes in front of the last of them. The rules of core do the search. They ask for nodes that are still missing.
-pub(crate) async fn way_up(
+pub(crate) async fn load_ancestors(
     connection: &mut Connection<'_>,
     cache: &mut RecordCache,
     (log, from): (i64, u64),
@@ -122,14 +123,14 @@ pub(crate) async fn way_up(
     add(&mut with, signed(from)?)?;
     add(&mut with, signed(depth)?)?;
     add(&mut with, signed(seq)?)?;
-    for row in connection.read(|sql| &sql.way_up, with).await? {
-        cache.nodes.insert(int(&row, 0)?, (decode::<Node>("node", &text(&row, 2)?)?, text(&row, 1)?.parse()?));
+    for row in connection.read(|sql| &sql.load_ancestors, with).await? {
+        cache.nodes.insert(read_u64(&row, 0)?, (decode::<Node>("node", &text(&row, 2)?)?, text(&row, 1)?.parse()?));
     }
     Ok(())
 }
 
 /// A row of the server's answer.
-struct Found {
+struct AnswerRow {
     kind: String,
     i: Option<i64>,
     j: Option<i64>,
@@ -137,7 +138,7 @@ struct Found {
     b: Option<String>,
 }
 
-impl Found {
+impl AnswerRow {
     fn of(row: &PgRow) -> Result<Self> {
         let read = || -> Result<Self, sqlx::Error> {
             Ok(Self {
@@ -152,10 +153,10 @@ impl Found {
     }
 
     fn row(&self) -> Result<Row> {
-        row(self.i.unwrap_or_default(), self.j, self.a.as_deref(), self.b.as_deref())
+        decode_thread_row(self.i.unwrap_or_default(), self.j, self.a.as_deref(), self.b.as_deref())
     }
 
-    fn take(&self, cache: &mut RecordCache, look: &Lookup) -> Result<()> {
+    fn add_to(&self, cache: &mut RecordCache, look: &Lookup) -> Result<()> {
         let a = self.a.as_deref().unwrap_or_default();
         let b = self.b.as_deref().unwrap_or_default();
         let seq = unsigned(self.i.unwrap_or_default())?;
@@ -169,11 +170,11 @@ impl Found {
             "entry" => _ = cache.entries.insert(a.parse()?, Some(seq)),
             "node" => _ = cache.nodes.insert(seq, (decode::<Node>("node", b)?, a.parse()?)),
             "marks" => {
-                let hangs = self.j == Some(1);
+                let is_parent_of_next = self.j == Some(1);
                 let marks = self.a.as_deref().map(|record| decode::<Marks>("marks", record)).transpose()?;
                 let has_row = marks.is_some();
-                let marks = marks.unwrap_or_else(|| implied(u32::from(hangs)));
-                cache.marks.insert(seq, CachedMarks { marks, has_row, hangs });
+                let marks = marks.unwrap_or_else(|| implied(u32::from(is_parent_of_next)));
+                cache.marks.insert(seq, CachedMarks { marks, has_row, is_parent_of_next });
             }
             "name" => cache.names.extend(look.names.iter().nth(at).map(|name| (name.clone(), self.i.map(|_| seq)))),
             "state" => {
@@ -195,7 +196,7 @@ impl Found {
                 cache.scopes.extend(look.scopes.iter().nth(at).map(|scope| (scope.clone(), Some(state))));
             }
             "event" => {
-                let stored = event(b, self.i.unwrap_or_default(), self.j.unwrap_or_default())?;
+                let stored = decode_event(b, self.i.unwrap_or_default(), self.j.unwrap_or_default())?;
                 cache.events.insert(a.parse()?, Some(stored));
             }
             "event key" => {
@@ -209,7 +210,7 @@ impl Found {
 }
 
 /// Decodes the row of a thread.
-pub(crate) fn row(stamp: i64, log: Option<i64>, thread: Option<&str>, id: Option<&str>) -> Result<Row> {
+pub(crate) fn decode_thread_row(stamp: i64, log: Option<i64>, thread: Option<&str>, id: Option<&str>) -> Result<Row> {
     Ok(Row {
         stamp,
         log,

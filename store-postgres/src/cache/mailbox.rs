@@ -11,15 +11,15 @@ use store_core::{
     DedupeKey, DispatchId, DispatchStatus, Result, ThreadId, Timestamp, length,
     mailbox::{
         DispatchBody, DispatchState, MailboxChange, MailboxPlan, MailboxView, StoredDispatch, StoredInterrupt,
-        StoredMailbox, in_queue,
+        StoredMailbox, queue_position,
     },
 };
 
 use super::{RecordCache, decode};
 use crate::{
+    columns::{optional, read_i64, text},
     db::{Connection, add, signed, unsigned},
     mailbox::{Search, Watermarks},
-    pages::{number, optional, text},
 };
 
 /// The maximum number of threads with due dispatches that a claim makes ready at once.
@@ -39,7 +39,7 @@ pub(crate) struct MailboxLookup {
     /// The parts of the mailbox that the search for these threads can skip.
     pub(crate) watermarks: Watermarks,
     /// Whether the decision may make claims, which need numbers.
-    pub(crate) numbers: bool,
+    pub(crate) makes_claims: bool,
 }
 
 /// A claimed dispatch, and the mailbox of its thread.
@@ -61,7 +61,7 @@ pub(crate) struct MailboxCache {
     keys: HashMap<(ThreadId, DedupeKey), Option<DispatchId>>,
     interrupts: HashMap<(ThreadId, u64), Option<StoredInterrupt>>,
     /// The first available dispatch of each thread and epoch.
-    firsts: HashMap<(ThreadId, u64), Option<DispatchId>>,
+    first_available: HashMap<(ThreadId, u64), Option<DispatchId>>,
     /// The threads that were chosen for a claim, in the order of the claim.
     pub(crate) ready: Vec<ThreadId>,
     /// The threads whose leases have expired.
@@ -71,7 +71,7 @@ pub(crate) struct MailboxCache {
 }
 
 /// Loads missing records. With `locks`, no other call can decide about them before the transaction ends.
-pub(crate) async fn look(
+pub(crate) async fn load_mailbox(
     connection: &mut Connection<'_>,
     cache: &mut RecordCache,
     look: MailboxLookup,
@@ -99,12 +99,12 @@ impl MailboxCache {
         let at = optional::<i64>(row, 1)?.unwrap_or_default();
         if kind == "clock" {
             connection.set_server_time(Duration::from_millis(unsigned(at)?));
-            self.searched(look, |search| search.clock = at.unsigned_abs());
+            self.update_search(look, |search| search.clock = at.unsigned_abs());
             self.incarnation = optional::<i64>(row, 3)?.map_or(Ok(0), unsigned)?;
             return Ok(());
         }
         if kind == "turned" {
-            self.searched(look, |search| search.full.due = at >= MAX_PROMOTED);
+            self.update_search(look, |search| search.limit_reached.due = at >= MAX_PROMOTED);
             return Ok(());
         }
         let id = text(row, 2)?;
@@ -112,16 +112,16 @@ impl MailboxCache {
             "ready" => {
                 self.ready.push(id.parse()?);
                 let (is_own, found) = (text(row, 4)? == "its own", self.ready.len());
-                let place = (u8::try_from(at).unwrap_or(u8::MAX), unsigned(number(row, 3)?)?);
-                self.searched(look, |search| {
+                let place = (u8::try_from(at).unwrap_or(u8::MAX), unsigned(read_i64(row, 3)?)?);
+                self.update_search(look, |search| {
                     search.ready.extend(is_own.then_some(place));
-                    search.full.ready = length(found) >= u64::from(look.claim);
+                    search.limit_reached.ready = length(found) >= u64::from(look.claim);
                 });
             }
             "lapsed" => {
                 self.lapsed.push(id.parse()?);
                 let found = self.lapsed.len();
-                self.searched(look, |search| search.full.lapsed = length(found) >= u64::from(look.lapse));
+                self.update_search(look, |search| search.limit_reached.lapsed = length(found) >= u64::from(look.lapse));
             }
             "mailbox" => {
                 let stored = decode::<StoredMailbox>("mailbox", &text(row, 4)?)?;
@@ -133,11 +133,11 @@ impl MailboxCache {
                 // A mailbox that was loaded earlier is kept, because other records may have been loaded together with
                 // it. If it has changed since, the write is refused.
                 self.threads.entry(place.0.clone()).or_default().get_or_insert(stored);
-                let first = self.dispatch(row, 6)?;
-                self.firsts.insert(place, first);
-                self.dispatch(row, 8)?;
+                let first = self.add_dispatch(row, 6)?;
+                self.first_available.insert(place, first);
+                self.add_dispatch(row, 8)?;
             }
-            "dispatch" => _ = self.dispatch(row, 8)?,
+            "dispatch" => _ = self.add_dispatch(row, 8)?,
             "key" => {
                 let place = usize::try_from(at - 1).unwrap_or(usize::MAX);
                 let found = Some(id.parse()?);
@@ -145,7 +145,7 @@ impl MailboxCache {
             }
             "interrupt" => {
                 let stored = decode::<StoredInterrupt>("interrupt", &text(row, 5)?)?;
-                self.interrupts.insert((id.parse()?, unsigned(number(row, 3)?)?), Some(stored));
+                self.interrupts.insert((id.parse()?, unsigned(read_i64(row, 3)?)?), Some(stored));
             }
             _ => {}
         }
@@ -168,14 +168,14 @@ impl MailboxCache {
         self.is_from_claims.then_some(self.incarnation)
     }
 
-    fn searched(&mut self, look: &MailboxLookup, update: impl FnOnce(&mut Search)) {
+    fn update_search(&mut self, look: &MailboxLookup, update: impl FnOnce(&mut Search)) {
         if let Some(search) = self.search.as_mut().filter(|_| look.claim > 0) {
             update(search);
         }
     }
 
     /// Decodes a dispatch whose body and state are in two columns of a row. Returns `None` if the columns are empty.
-    fn dispatch(&mut self, row: &PgRow, at: usize) -> Result<Option<DispatchId>> {
+    fn add_dispatch(&mut self, row: &PgRow, at: usize) -> Result<Option<DispatchId>> {
         let (Some(body), Some(state)) = (optional::<String>(row, at)?, optional::<String>(row, at + 1)?) else {
             return Ok(None);
         };
@@ -190,9 +190,9 @@ impl MailboxCache {
 fn arguments(cache: &RecordCache, look: &MailboxLookup, locks: bool) -> Result<PgArguments> {
     let mut arguments = PgArguments::default();
     let to = &mut arguments;
-    add(to, cache.fixed.tenant.as_str())?;
+    add(to, cache.constants.tenant.as_str())?;
     add(to, locks)?;
-    add(to, look.numbers)?;
+    add(to, look.makes_claims)?;
     add(to, look.threads.iter().map(ThreadId::as_str).collect::<Vec<_>>())?;
     add(to, look.dispatches.iter().map(DispatchId::as_str).collect::<Vec<_>>())?;
     add(to, look.keys.iter().map(|(thread, _)| thread.as_str()).collect::<Vec<_>>())?;
@@ -215,7 +215,7 @@ impl MailboxView for RecordCache {
     }
 
     fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>> {
-        if self.made.has(id.as_str()) {
+        if self.generated.contains(id.as_str()) {
             return Ok(None);
         }
         self.find(&self.mailbox.dispatches, id, |look| _ = look.mailbox.dispatches.insert(id.clone()))
@@ -228,12 +228,12 @@ impl MailboxView for RecordCache {
 
     fn first_available(&self, thread: &ThreadId, epoch: u64, _now: Timestamp) -> Result<Option<DispatchId>> {
         let named = (thread.clone(), epoch);
-        match self.mailbox.firsts.get(&named) {
+        match self.mailbox.first_available.get(&named) {
             Some(first) => Ok(first.clone()),
             // The answer contains the first dispatch of the thread's current epoch only. In other epochs no dispatch is
             // available.
             None if self.mailbox.threads.contains_key(thread) => Ok(None),
-            None => Err(self.lacks(|look| _ = look.mailbox.threads.insert(thread.clone()))),
+            None => Err(self.note_missing(|look| _ = look.mailbox.threads.insert(thread.clone()))),
         }
     }
 
@@ -319,7 +319,7 @@ impl<'a> MailboxDraft<'a> {
     pub(crate) fn change<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<Result<T>> {
         let change = decide(self)?;
         if let Some(plan) = change.plan {
-            for stored in plan.dispatches.iter().filter(|stored| in_queue(stored).is_some()) {
+            for stored in plan.dispatches.iter().filter(|stored| queue_position(stored).is_some()) {
                 let key = stored.body.dedupe_key.clone().map(|key| (plan.thread.clone(), key));
                 self.keys.extend(key.map(|key| (key, stored.id().clone())));
             }
@@ -374,7 +374,7 @@ impl MailboxView for MailboxDraft<'_> {
 
     fn first_available(&self, thread: &ThreadId, epoch: u64, now: Timestamp) -> Result<Option<DispatchId>> {
         let place = |stored: &StoredDispatch| {
-            let at = in_queue(stored).filter(|at| at.epoch == epoch && at.due <= now)?;
+            let at = queue_position(stored).filter(|at| at.epoch == epoch && at.due <= now)?;
             Some((at.priority, at.number, stored.id().clone()))
         };
         let after = |id: &DispatchId| self.changes.dispatches.get(id)?.after.as_ref();

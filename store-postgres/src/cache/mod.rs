@@ -29,11 +29,9 @@ use store_core::{
 use crate::decide::CacheUpdate;
 
 pub(crate) use self::{
-    load::{decode, event, look, row, scope_key, way_up},
-    mailbox::{
-        CachedClaim, DispatchChange, MailboxCache, MailboxChanges, MailboxDraft, MailboxLookup, look as load_mailbox,
-    },
-    outbox::{OutboxCache, OutboxChanges, OutboxDraft, OutboxLookup, look as load_outbox},
+    load::{decode, decode_event, decode_thread_row, load_ancestors, load_records, scope_key},
+    mailbox::{CachedClaim, DispatchChange, MailboxCache, MailboxChanges, MailboxDraft, MailboxLookup, load_mailbox},
+    outbox::{OutboxCache, OutboxChanges, OutboxDraft, OutboxLookup, load_outbox},
 };
 
 /// The records to be loaded.
@@ -77,7 +75,7 @@ pub(crate) struct TenantConstants {
 /// that it does not exist.
 #[derive(Debug)]
 pub(crate) struct RecordCache {
-    pub(crate) fixed: Arc<TenantConstants>,
+    pub(crate) constants: Arc<TenantConstants>,
     pub(crate) id: Option<ThreadId>,
     /// The row of the thread; `None` if it was not loaded.
     pub(crate) row: Option<Row>,
@@ -100,7 +98,7 @@ pub(crate) struct RecordCache {
     pub(crate) mailbox: MailboxCache,
     missing: RefCell<Lookup>,
     /// The ids that were generated for this decision. No stored record has them.
-    pub(crate) made: Arc<GeneratedIds>,
+    pub(crate) generated: Arc<GeneratedIds>,
     /// Whether all records were loaded after the decision began. If not, they may be outdated.
     pub(crate) is_fresh: bool,
     /// Whether a record that may exist was assumed to be absent. If it exists, the server refuses the write.
@@ -124,13 +122,13 @@ pub(crate) struct CachedMarks {
     /// Whether the marks have a row of their own.
     pub(crate) has_row: bool,
     /// Whether the next entry of the log is a child of this one and not a side entry.
-    pub(crate) hangs: bool,
+    pub(crate) is_parent_of_next: bool,
 }
 
 impl RecordCache {
-    pub(crate) fn new(fixed: Arc<TenantConstants>, id: Option<ThreadId>) -> Self {
+    pub(crate) fn new(constants: Arc<TenantConstants>, id: Option<ThreadId>) -> Self {
         Self {
-            fixed,
+            constants,
             id,
             row: None,
             threads: HashMap::new(),
@@ -151,7 +149,7 @@ impl RecordCache {
             outbox: OutboxCache::default(),
             mailbox: MailboxCache::default(),
             missing: RefCell::default(),
-            made: Arc::default(),
+            generated: Arc::default(),
             is_fresh: false,
             assumed: Cell::new(false),
         }
@@ -159,9 +157,9 @@ impl RecordCache {
 
     /// Removes all records from the cache.
     pub(crate) fn forget(&mut self) {
-        let made = Arc::clone(&self.made);
-        *self = Self::new(Arc::clone(&self.fixed), self.id.take());
-        self.made = made;
+        let generated = Arc::clone(&self.generated);
+        *self = Self::new(Arc::clone(&self.constants), self.id.take());
+        self.generated = generated;
     }
 
     /// Returns the records that a rule asked for and that are missing, if there are any.
@@ -176,8 +174,8 @@ impl RecordCache {
     }
 
     /// Prepares the cache for the next run of the rule.
-    pub(crate) fn rewind(&self) {
-        self.made.rewind();
+    pub(crate) fn restart(&self) {
+        self.generated.restart();
         self.assumed.set(false);
     }
 
@@ -199,7 +197,7 @@ impl RecordCache {
         key: &K,
         note: impl FnOnce(&mut Lookup),
     ) -> Result<V> {
-        known.get(key).cloned().ok_or_else(|| self.lacks(note))
+        known.get(key).cloned().ok_or_else(|| self.note_missing(note))
     }
 
     /// Returns a record that usually does not exist. If it is not in the cache, it may be assumed to be absent, because
@@ -212,7 +210,7 @@ impl RecordCache {
     ) -> Result<Option<V>> {
         match known.get(key) {
             Some(found) => Ok(found.clone()),
-            None if self.is_fresh => Err(self.lacks(note)),
+            None if self.is_fresh => Err(self.note_missing(note)),
             None => {
                 self.assumed.set(true);
                 Ok(None)
@@ -220,7 +218,7 @@ impl RecordCache {
         }
     }
 
-    fn lacks(&self, note: impl FnOnce(&mut Lookup)) -> Error {
+    fn note_missing(&self, note: impl FnOnce(&mut Lookup)) -> Error {
         note(&mut self.missing.borrow_mut());
         Error::unavailable("the record was not loaded yet")
     }
@@ -231,7 +229,7 @@ impl RecordCache {
     }
 
     fn row(&self) -> Result<&Row> {
-        self.row.as_ref().ok_or_else(|| self.lacks(|look| look.thread = true))
+        self.row.as_ref().ok_or_else(|| self.note_missing(|look| look.thread = true))
     }
 
     fn has_log(&self) -> Result<bool> {
@@ -247,7 +245,7 @@ impl RecordCache {
     }
 
     /// Sets the row of the thread after a write, and removes the records that the write does not determine.
-    fn after(&mut self, stamp: i64, log: Option<i64>, thread: Option<StoredThread>, id: IdRecord) {
+    fn set_row_after_write(&mut self, stamp: i64, log: Option<i64>, thread: Option<StoredThread>, id: IdRecord) {
         self.row = Some(Row { stamp, log, thread, id });
         self.is_fresh = false;
         self.assumed.set(false);
@@ -267,28 +265,28 @@ impl RecordCache {
     pub(crate) fn begin(&mut self) {
         self.is_fresh = false;
         self.assumed.set(false);
-        self.made = Arc::default();
+        self.generated = Arc::default();
     }
 
     /// Updates the cache after a write.
-    pub(crate) fn wrote(&mut self, place: (i64, Option<i64>), after: CacheUpdate) {
-        let (stamp, log) = place;
+    pub(crate) fn apply_write(&mut self, stamp_and_log: (i64, Option<i64>), after: CacheUpdate) {
+        let (stamp, log) = stamp_and_log;
         match after {
             CacheUpdate::Commit(plan) => self.commit(stamp, log, *plan),
-            CacheUpdate::Queue(plan) => self.queued(stamp, log, *plan),
-            CacheUpdate::Thread(thread, id) => self.after(stamp, log, thread.map(|thread| *thread), id),
+            CacheUpdate::Queue(plan) => self.apply_queue_change(stamp, log, *plan),
+            CacheUpdate::Thread(thread, id) => self.set_row_after_write(stamp, log, thread.map(|thread| *thread), id),
             CacheUpdate::Nothing => {}
-            CacheUpdate::Events(plan, None) => self.appended(Some(*plan)),
+            CacheUpdate::Events(plan, None) => self.apply_appended_events(Some(*plan)),
             CacheUpdate::Events(plan, Some(id)) => {
-                self.appended(Some(*plan));
+                self.apply_appended_events(Some(*plan));
                 let thread = self.row.take().and_then(|row| row.thread);
-                self.after(stamp, log, thread, id);
+                self.set_row_after_write(stamp, log, thread, id);
             }
         }
     }
 
     fn commit(&mut self, stamp: i64, log: Option<i64>, mut plan: Plan) {
-        self.appended(plan.events.take());
+        self.apply_appended_events(plan.events.take());
         let head = plan.thread.as_ref().and_then(|thread| thread.head_seq);
         let marks = head.and_then(|head| self.marks_after(head, &plan));
         self.marks.clear();
@@ -296,7 +294,7 @@ impl RecordCache {
         for planned in plan.entries {
             self.nodes.insert(planned.node.seq, (planned.node, planned.entry.id));
         }
-        self.keep_around(head);
+        self.keep_jump_nodes(head);
         if plan.state.clear {
             self.states.values_mut().for_each(|value| *value = None);
         }
@@ -307,11 +305,11 @@ impl RecordCache {
         self.runs.extend(own);
         self.queue = None;
         self.inputs.clear();
-        self.after(stamp, log, plan.thread, plan.id);
+        self.set_row_after_write(stamp, log, plan.thread, plan.id);
     }
 
     /// Updates the states of scopes after an append of events.
-    fn appended(&mut self, plan: Option<EventPlan>) {
+    fn apply_appended_events(&mut self, plan: Option<EventPlan>) {
         self.scopes.clear();
         self.scopes.extend(plan.into_iter().flat_map(|plan| plan.scopes).map(|(scope, state)| (scope, Some(state))));
     }
@@ -327,7 +325,7 @@ impl RecordCache {
     }
 
     /// Keeps only the nodes that the next entry needs: the head, and those that are reached from it by jump pointers.
-    fn keep_around(&mut self, head: Option<u64>) {
+    fn keep_jump_nodes(&mut self, head: Option<u64>) {
         let mut kept = BTreeMap::new();
         let mut next = head;
         while let Some((node, id)) = next.and_then(|seq| self.nodes.remove(&seq)) {
@@ -338,7 +336,7 @@ impl RecordCache {
     }
 
     /// Updates the cache after a change of the queue.
-    fn queued(&mut self, stamp: i64, log: Option<i64>, plan: QueuePlan) {
+    fn apply_queue_change(&mut self, stamp: i64, log: Option<i64>, plan: QueuePlan) {
         for stored in plan.write.put {
             if let Some((decision, record)) = stored.input.decision() {
                 self.decisions.insert((decision.run.clone(), decision.ticket.clone()), Some(record));
@@ -346,7 +344,7 @@ impl RecordCache {
         }
         self.queue = None;
         self.inputs.clear();
-        self.after(stamp, log, Some(plan.thread), plan.id);
+        self.set_row_after_write(stamp, log, Some(plan.thread), plan.id);
     }
 
     /// Returns the marks of an entry after a plan, or `None` if they are not in the cache.
@@ -358,10 +356,11 @@ impl RecordCache {
             (None, None) => return None,
         };
         let marks = plan.marks.get(&seq).cloned().unwrap_or(before.marks);
-        let hangs = node(seq + 1).map_or(before.hangs, |next| next.parent == Some(seq) && !next.side);
+        let is_parent_of_next =
+            node(seq + 1).map_or(before.is_parent_of_next, |next| next.parent == Some(seq) && !next.side);
         // Marks that follow from the next entry need no row.
-        let has_row = before.has_row || marks != implied(u32::from(hangs));
-        Some(CachedMarks { marks, has_row, hangs })
+        let has_row = before.has_row || marks != implied(u32::from(is_parent_of_next));
+        Some(CachedMarks { marks, has_row, is_parent_of_next })
     }
 
     /// Returns whether an entry is a side entry, or `None` if the entry is not in the cache.
@@ -376,53 +375,53 @@ impl RecordCache {
 
 /// The ids that are generated for a decision. Each run of its rule gets the same ids again.
 #[derive(Debug, Default)]
-pub(crate) struct GeneratedIds(Mutex<Made>);
+pub(crate) struct GeneratedIds(Mutex<GeneratedIdList>);
 
 #[derive(Debug, Default)]
-struct Made {
+struct GeneratedIdList {
     ids: Vec<String>,
     /// The same ids, for lookups.
     known: HashSet<String>,
     /// The number of ids that the current run of the rule has used.
-    given: usize,
+    used: usize,
 }
 
 impl GeneratedIds {
-    fn lock(&self) -> MutexGuard<'_, Made> {
+    fn lock(&self) -> MutexGuard<'_, GeneratedIdList> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts again with the first id.
-    fn rewind(&self) {
-        self.lock().given = 0;
+    fn restart(&self) {
+        self.lock().used = 0;
     }
 
-    pub(crate) fn has(&self, id: &str) -> bool {
+    pub(crate) fn contains(&self, id: &str) -> bool {
         self.lock().known.contains(id)
     }
 
     fn next(&self, source: &dyn IdSource) -> String {
-        let mut made = self.lock();
-        let id = made.ids.get(made.given).cloned().unwrap_or_else(|| source.next_id());
-        if made.given == made.ids.len() {
-            made.ids.push(id.clone());
-            made.known.insert(id.clone());
+        let mut generated = self.lock();
+        let id = generated.ids.get(generated.used).cloned().unwrap_or_else(|| source.next_id());
+        if generated.used == generated.ids.len() {
+            generated.ids.push(id.clone());
+            generated.known.insert(id.clone());
         }
-        made.given += 1;
+        generated.used += 1;
         id
     }
 }
 
 /// The source of the ids of a decision.
 #[derive(Debug)]
-pub(crate) struct Ids<'a> {
-    pub(crate) made: &'a GeneratedIds,
+pub(crate) struct DecisionIds<'a> {
+    pub(crate) generated: &'a GeneratedIds,
     pub(crate) source: &'a dyn IdSource,
 }
 
-impl IdSource for Ids<'_> {
+impl IdSource for DecisionIds<'_> {
     fn next_id(&self) -> String {
-        self.made.next(self.source)
+        self.generated.next(self.source)
     }
 }
 

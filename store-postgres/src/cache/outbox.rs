@@ -9,14 +9,14 @@ use std::{
 use sqlx::postgres::PgArguments;
 use store_core::{
     Json, OutboxId, Result,
-    outbox::{OrderGroup, OutboxList, OutboxPlace, OutboxRows, OutboxScope, OutboxTable, StoredOutboxRow},
+    outbox::{OrderGroup, OutboxList, OutboxPosition, OutboxRows, OutboxScope, OutboxTable, StoredOutboxRow},
 };
 
 use super::{RecordCache, decode};
 use crate::{
+    columns::{optional, read_i64, read_u64, text},
     db::{Connection, add, signed, unsigned},
     error::corrupt,
-    pages::{int, number, optional, text},
 };
 
 /// The number of places of a list that are loaded at once.
@@ -28,7 +28,7 @@ pub(crate) struct OutboxLookup {
     pub(crate) rows: BTreeSet<OutboxId>,
     pub(crate) groups: BTreeSet<OrderGroup>,
     /// Lists, each with the last place that was loaded. Loading continues after it.
-    pub(crate) lists: BTreeMap<OutboxList, Option<OutboxPlace>>,
+    pub(crate) lists: BTreeMap<OutboxList, Option<OutboxPosition>>,
     /// Groups whose last row is needed.
     pub(crate) lasts: BTreeSet<OrderGroup>,
 }
@@ -39,25 +39,25 @@ pub(crate) struct OutboxCache {
     rows: HashMap<OutboxId, Option<StoredOutboxRow>>,
     payloads: HashMap<OutboxId, Json>,
     lists: HashMap<OutboxList, ListPrefix>,
-    lasts: HashMap<OrderGroup, Option<OutboxPlace>>,
+    lasts: HashMap<OrderGroup, Option<OutboxPosition>>,
     groups: HashMap<OrderGroup, i64>,
 }
 
 /// The beginning of a list, as far as it was loaded.
 #[derive(Debug, Default)]
 struct ListPrefix {
-    places: BTreeSet<OutboxPlace>,
-    is_whole: bool,
+    places: BTreeSet<OutboxPosition>,
+    is_complete: bool,
 }
 
 /// Loads missing records. With `locks`, no other call can decide about them before the transaction ends.
-pub(crate) async fn look(
+pub(crate) async fn load_outbox(
     connection: &mut Connection<'_>,
     cache: &mut RecordCache,
     look: OutboxLookup,
     locks: bool,
 ) -> Result<()> {
-    let mut asked: Vec<(OutboxList, &'static str, Option<OutboxPlace>)> = Vec::new();
+    let mut asked: Vec<(OutboxList, &'static str, Option<OutboxPosition>)> = Vec::new();
     for (list, after) in &look.lists {
         asked.push((list.clone(), name_of(list), after.clone()));
     }
@@ -74,7 +74,7 @@ pub(crate) async fn look(
         let (at, kind) = (optional::<i32>(row, 0)?.unwrap_or_default(), text(row, 1)?);
         let at = usize::try_from(at - 1).unwrap_or(usize::MAX);
         match kind.as_str() {
-            "clock" => connection.set_server_time(Duration::from_millis(int(row, 2)?)),
+            "clock" => connection.set_server_time(Duration::from_millis(read_u64(row, 2)?)),
             "group" => known.groups.extend(look.groups.iter().nth(at).cloned().zip(optional::<i64>(row, 2)?)),
             _ => {
                 let id: OutboxId = text(row, 4)?.parse()?;
@@ -83,7 +83,7 @@ pub(crate) async fn look(
                     known.payloads.insert(id.clone(), payload);
                 }
                 let Some((list, name, _)) = asked.get(at).filter(|_| kind == "place") else { continue };
-                let place = OutboxPlace { rank: (unsigned(number(row, 2)?)?, unsigned(number(row, 3)?)?), id };
+                let place = OutboxPosition { rank: (unsigned(read_i64(row, 2)?)?, unsigned(read_i64(row, 3)?)?), id };
                 if let (OutboxList::Numbered(group), "last") = (list, *name) {
                     known.lasts.insert(group.clone(), Some(place));
                     continue;
@@ -95,7 +95,7 @@ pub(crate) async fn look(
     }
     for ((list, name, _), count) in asked.into_iter().zip(counts) {
         if name != "last" {
-            known.lists.entry(list).or_default().is_whole = count < CHUNK;
+            known.lists.entry(list).or_default().is_complete = count < CHUNK;
         }
     }
     Ok(())
@@ -104,17 +104,18 @@ pub(crate) async fn look(
 fn arguments(
     cache: &RecordCache,
     look: &OutboxLookup,
-    asked: &[(OutboxList, &'static str, Option<OutboxPlace>)],
+    asked: &[(OutboxList, &'static str, Option<OutboxPosition>)],
     locks: bool,
 ) -> Result<PgArguments> {
     let parts: Vec<_> = asked.iter().map(|(list, ..)| parts(list)).collect();
-    let rank =
-        |at: &Option<OutboxPlace>, pick: fn(&OutboxPlace) -> u64| at.as_ref().map_or(Ok(-1), |at| signed(pick(at)));
+    let rank = |at: &Option<OutboxPosition>, pick: fn(&OutboxPosition) -> u64| {
+        at.as_ref().map_or(Ok(-1), |at| signed(pick(at)))
+    };
     let firsts: Vec<i64> = asked.iter().map(|(.., at)| rank(at, |at| at.rank.0)).collect::<Result<_>>()?;
     let seconds: Vec<i64> = asked.iter().map(|(.., at)| rank(at, |at| at.rank.1)).collect::<Result<_>>()?;
     let mut arguments = PgArguments::default();
     let to = &mut arguments;
-    add(to, cache.fixed.tenant.as_str())?;
+    add(to, cache.constants.tenant.as_str())?;
     add(to, locks)?;
     add(to, look.rows.iter().map(OutboxId::as_str).collect::<Vec<_>>())?;
     add(to, look.groups.iter().map(|group| group.lane.as_str()).collect::<Vec<_>>())?;
@@ -147,9 +148,9 @@ fn name_of(list: &OutboxList) -> &'static str {
 }
 
 /// The lane, target, key and status of a list.
-type Parts<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>, Option<&'static str>);
+type ListArguments<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>, Option<&'static str>);
 
-fn parts(list: &OutboxList) -> Parts<'_> {
+fn parts(list: &OutboxList) -> ListArguments<'_> {
     let of_scope = |scope| match scope {
         &OutboxScope::All => (None, None),
         OutboxScope::Lane(lane) => (Some(lane.as_str()), None),
@@ -190,13 +191,13 @@ impl RecordCache {
 
 impl OutboxRows for RecordCache {
     fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
-        if self.made.has(id.as_str()) {
+        if self.generated.contains(id.as_str()) {
             return Ok(None);
         }
         self.find(&self.outbox.rows, id, |look| _ = look.outbox.rows.insert(id.clone()))
     }
 
-    fn next(&self, list: &OutboxList, after: Option<&OutboxPlace>) -> Result<Option<OutboxPlace>> {
+    fn next(&self, list: &OutboxList, after: Option<&OutboxPosition>) -> Result<Option<OutboxPosition>> {
         let known = self.outbox.lists.get(list);
         if let Some(known) = known {
             let found = match after {
@@ -205,7 +206,7 @@ impl OutboxRows for RecordCache {
                 }
                 None => known.places.first(),
             };
-            if found.is_some() || known.is_whole {
+            if found.is_some() || known.is_complete {
                 return Ok(found.cloned());
             }
         } else if matches!(list, OutboxList::Keyed(..)) && !self.is_fresh {
@@ -214,10 +215,10 @@ impl OutboxRows for RecordCache {
             return Ok(None);
         }
         let last = known.and_then(|known| known.places.last().cloned());
-        Err(self.lacks(|look| _ = look.outbox.lists.insert(list.clone(), last)))
+        Err(self.note_missing(|look| _ = look.outbox.lists.insert(list.clone(), last)))
     }
 
-    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPlace>> {
+    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPosition>> {
         let OutboxList::Numbered(group) = list else { return Err(corrupt("a list without a last place")) };
         self.group(group)?;
         self.find(&self.outbox.lasts, group, |look| _ = look.outbox.lasts.insert(group.clone()))
@@ -229,7 +230,7 @@ impl OutboxRows for RecordCache {
 pub(crate) struct OutboxDraft<'a> {
     pub(crate) cache: &'a RecordCache,
     rows: BTreeMap<OutboxId, Option<StoredOutboxRow>>,
-    places: HashMap<OutboxList, BTreeMap<OutboxPlace, bool>>,
+    places: HashMap<OutboxList, BTreeMap<OutboxPosition, bool>>,
     ready: BTreeMap<OutboxId, bool>,
 }
 
@@ -279,7 +280,7 @@ impl OutboxRows for OutboxDraft<'_> {
         self.rows.get(id).map_or_else(|| OutboxRows::row(self.cache, id), |row| Ok(row.clone()))
     }
 
-    fn next(&self, list: &OutboxList, after: Option<&OutboxPlace>) -> Result<Option<OutboxPlace>> {
+    fn next(&self, list: &OutboxList, after: Option<&OutboxPosition>) -> Result<Option<OutboxPosition>> {
         if let OutboxList::Open(group) | OutboxList::Held(group) | OutboxList::Next(group) = list {
             self.cache.group(group)?;
         }
@@ -288,19 +289,19 @@ impl OutboxRows for OutboxDraft<'_> {
         while let Some(place) = stored.take_if(|place| changed.is_some_and(|it| it.get(place) == Some(&false))) {
             stored = OutboxRows::next(self.cache, list, Some(&place))?;
         }
-        let is_behind = |place: &OutboxPlace| after.is_none_or(|after| place > after);
-        let added = changed.into_iter().flatten().find(|(place, stands)| **stands && is_behind(place));
+        let is_behind = |place: &OutboxPosition| after.is_none_or(|after| place > after);
+        let added = changed.into_iter().flatten().find(|(place, is_listed)| **is_listed && is_behind(place));
         Ok([stored, added.map(|(place, _)| place.clone())].into_iter().flatten().min())
     }
 
-    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPlace>> {
+    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPosition>> {
         OutboxRows::last(self.cache, list)
     }
 }
 
 impl OutboxTable for OutboxDraft<'_> {
     fn incarnation(&self) -> u64 {
-        self.cache.fixed.incarnation
+        self.cache.constants.incarnation
     }
 
     fn payload(&self, id: &OutboxId) -> Result<Json> {
@@ -313,10 +314,10 @@ impl OutboxTable for OutboxDraft<'_> {
         self.rows.insert(id.clone(), row);
     }
 
-    fn set_place(&mut self, list: &OutboxList, place: &OutboxPlace, stands: bool) {
+    fn set_position(&mut self, list: &OutboxList, place: &OutboxPosition, is_listed: bool) {
         if let OutboxList::Ready(_) = list {
-            self.ready.insert(place.id.clone(), stands);
+            self.ready.insert(place.id.clone(), is_listed);
         }
-        self.places.entry(list.clone()).or_default().insert(place.clone(), stands);
+        self.places.entry(list.clone()).or_default().insert(place.clone(), is_listed);
     }
 }

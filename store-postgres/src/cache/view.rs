@@ -39,7 +39,7 @@ impl MarkSource for RecordCache {
 
 impl LogView for RecordCache {
     fn entry(&self, id: &EntryId) -> Result<Option<u64>> {
-        if !self.has_log()? || self.made.has(id.as_str()) {
+        if !self.has_log()? || self.generated.contains(id.as_str()) {
             return Ok(None);
         }
         self.find_new(&self.entries, id, |look| _ = look.entries.insert(id.clone()))
@@ -73,13 +73,13 @@ impl EventView for RecordCache {
     }
 
     fn sealer(&self) -> (&TenantId, &CursorKey) {
-        (&self.fixed.tenant, &self.fixed.cursors)
+        (&self.constants.tenant, &self.constants.cursors)
     }
 }
 
 impl CommitView for RecordCache {
     fn incarnation(&self) -> u64 {
-        self.fixed.incarnation
+        self.constants.incarnation
     }
 
     fn claims(&self) -> Option<&dyn MailboxView> {
@@ -117,7 +117,7 @@ impl CommitView for RecordCache {
     }
 
     fn pending(&self, id: &EntryId) -> Result<Option<StoredInput>> {
-        if !self.has_log()? || self.made.has(id.as_str()) {
+        if !self.has_log()? || self.generated.contains(id.as_str()) {
             return Ok(None);
         }
         self.find(&self.inputs, id, |look| _ = look.inputs.insert(id.clone()))
@@ -135,6 +135,6 @@ impl CommitView for RecordCache {
         if !self.has_log()? {
             return Ok(Vec::new());
         }
-        self.queue.clone().ok_or_else(|| self.lacks(|look| look.queue = true))
+        self.queue.clone().ok_or_else(|| self.note_missing(|look| look.queue = true))
     }
 }

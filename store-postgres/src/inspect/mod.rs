@@ -1,6 +1,6 @@
 //! Checks of stored data, and repairs of derived data.
 
-mod around;
+mod outside_threads;
 mod thread;
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use store_core::{
     inspect::{Inspection, Inspector},
 };
 
-use crate::{db::add, pages::text, store::PostgresStore, tenant::Tenant};
+use crate::{columns::text, db::add, store::PostgresStore, tenant::Tenant};
 
 /// The number of thread ids of a tenant that are read at once.
 const CHUNK: i64 = 256;
@@ -41,7 +41,7 @@ impl PostgresStore {
             for name in tenants.items {
                 let tenant = self.open_tenant(&name)?;
                 inspection.tenants += 1;
-                visit(&tenant, &name, repairs, (&mut inspection, progress)).await?;
+                inspect_tenant(&tenant, &name, repairs, (&mut inspection, progress)).await?;
                 if inspection.stopped {
                     return Ok(inspection);
                 }
@@ -55,7 +55,7 @@ impl PostgresStore {
 }
 
 /// Checks a tenant.
-async fn visit(
+async fn inspect_tenant(
     tenant: &Arc<Tenant>,
     name: &TenantId,
     repairs: bool,
@@ -83,6 +83,6 @@ async fn visit(
             }
         }
     }
-    inspection.findings.extend(around::inspect(tenant, name).await?);
+    inspection.findings.extend(outside_threads::inspect(tenant, name).await?);
     Ok(())
 }

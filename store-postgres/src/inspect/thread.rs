@@ -17,9 +17,9 @@ use store_core::{
 
 use crate::{
     cache::{self, Row, decode},
+    columns::{name, optional, read_i64, read_u64, text, value},
     db::{Connection, add, unsigned},
     error::corrupt,
-    pages::{int, name, number, optional, text, value},
     tenant::Tenant,
     write::{Batch, Written},
 };
@@ -53,10 +53,10 @@ impl Columns {
     }
 
     fn read(row: &PgRow, from: usize) -> Result<Self> {
-        let int = |at| optional::<i64>(row, from + at)?.map(unsigned).transpose();
+        let read_u64 = |at| optional::<i64>(row, from + at)?.map(unsigned).transpose();
         Ok(Self {
-            head: int(0)?,
-            times: [int(1)?, int(2)?, int(3)?],
+            head: read_u64(0)?,
+            times: [read_u64(1)?, read_u64(2)?, read_u64(3)?],
             resource: optional(row, from + 4)?,
             parent: optional(row, from + 5)?,
             has_open_runs: value(row, from + 6)?,
@@ -66,7 +66,7 @@ impl Columns {
 }
 
 /// The name of each checkpoint, with the entry that gave the name, by the sequence number of the checkpoint.
-type Names = BTreeMap<u64, (String, u64)>;
+type CheckpointNames = BTreeMap<u64, (String, u64)>;
 
 /// Everything that is stored of a thread.
 struct Contents {
@@ -76,10 +76,10 @@ struct Contents {
     entries: Vec<Result<(Arc<Entry>, Node)>>,
     marks: BTreeMap<u64, Marks>,
     /// Entries whose next entry in the log is their child and not a side entry.
-    hangs: BTreeSet<u64>,
+    parents_of_next: BTreeSet<u64>,
     /// The leaves except the head.
     tips: BTreeSet<u64>,
-    names: Names,
+    names: CheckpointNames,
     runs: BTreeMap<RunId, Arc<Run>>,
     state: ThreadState,
     inputs: u64,
@@ -89,7 +89,7 @@ impl MarkSource for Contents {
     fn marks(&self, seq: u64) -> Result<Marks> {
         let implied = || {
             let mut marks = Marks::default();
-            marks.children = u32::from(self.hangs.contains(&seq));
+            marks.children = u32::from(self.parents_of_next.contains(&seq));
             marks
         };
         Ok(self.marks.get(&seq).cloned().unwrap_or_else(implied))
@@ -115,12 +115,12 @@ pub(super) async fn inspect(tenant: &Tenant, id: &ThreadId, repairs: bool) -> Re
 
 async fn load(connection: &mut Connection<'_>, tenant: &Tenant, id: &ThreadId) -> Result<Option<Contents>> {
     let mut with = PgArguments::default();
-    add(&mut with, tenant.fixed.tenant.as_str())?;
+    add(&mut with, tenant.constants.tenant.as_str())?;
     add(&mut with, id.as_str())?;
     let rows = connection.read(|sql| &sql.inspect_thread, with).await?;
     let Some(row) = rows.first() else { return Ok(None) };
-    let log = number(row, 1)?;
-    let stored = cache::row(number(row, 0)?, Some(log), Some(&text(row, 2)?), Some(&text(row, 3)?))?;
+    let log = read_i64(row, 1)?;
+    let stored = cache::decode_thread_row(read_i64(row, 0)?, Some(log), Some(&text(row, 2)?), Some(&text(row, 3)?))?;
     let with = || {
         let mut with = PgArguments::default();
         add(&mut with, log).map(|()| with)
@@ -128,27 +128,27 @@ async fn load(connection: &mut Connection<'_>, tenant: &Tenant, id: &ThreadId) -
     let mut contents = Contents {
         columns: Columns::read(row, 4)?,
         has_parent: value(row, 12)?,
-        inputs: int(row, 13)?,
+        inputs: read_u64(row, 13)?,
         row: stored,
         entries: entries(connection, log).await?,
         marks: BTreeMap::new(),
-        hangs: BTreeSet::new(),
+        parents_of_next: BTreeSet::new(),
         tips: BTreeSet::new(),
-        names: Names::new(),
+        names: CheckpointNames::new(),
         runs: BTreeMap::new(),
         state: ThreadState::new(),
     };
     let nodes = contents.entries.iter().flatten().map(|(_, node)| node);
-    contents.hangs =
+    contents.parents_of_next =
         nodes.filter(|node| !node.side).filter_map(|node| node.parent.filter(|at| at + 1 == node.seq)).collect();
     for row in connection.read(|sql| &sql.inspect_marks, with()?).await? {
-        contents.marks.insert(int(&row, 0)?, decode::<Marks>("marks", &text(&row, 1)?)?);
+        contents.marks.insert(read_u64(&row, 0)?, decode::<Marks>("marks", &text(&row, 1)?)?);
     }
     for row in connection.read(|sql| &sql.inspect_tips, with()?).await? {
-        contents.tips.insert(int(&row, 0)?);
+        contents.tips.insert(read_u64(&row, 0)?);
     }
     for row in connection.read(|sql| &sql.inspect_names, with()?).await? {
-        contents.names.insert(int(&row, 0)?, (name(&row, 1)?, int(&row, 2)?));
+        contents.names.insert(read_u64(&row, 0)?, (name(&row, 1)?, read_u64(&row, 2)?));
     }
     for row in connection.read(|sql| &sql.inspect_runs, with()?).await? {
         let run = decode::<Run>("run", &text(&row, 0)?)?;
@@ -170,7 +170,7 @@ async fn entries(connection: &mut Connection<'_>, log: i64) -> Result<Vec<Result
         add(&mut with, CHUNK)?;
         let rows = connection.read(|sql| &sql.inspect_entries, with).await?;
         let Some(last) = rows.last() else { return Ok(entries) };
-        after = number(last, 0)?;
+        after = read_i64(last, 0)?;
         let read = |row: &PgRow| {
             let (node, body) = (decode::<Node>("node", &text(row, 1)?)?, decode::<Entry>("entry", &text(row, 2)?)?);
             Ok((Arc::new(body), node))
@@ -194,11 +194,11 @@ fn check(contents: &Contents) -> Result<Checked> {
         Err(error) => Err(corrupt(error)),
     });
     let mut checked = check_thread(records, entries);
-    let is_whole = contents.entries.iter().all(Result::is_ok);
+    let is_complete = contents.entries.iter().all(Result::is_ok);
     let places = [
         ("columns of the thread", contents.columns == Columns::of(stored)),
-        ("list of leaves", !is_whole || contents.tips == tips(contents, &checked)),
-        ("names of checkpoints", !is_whole || contents.names == names(contents)),
+        ("list of leaves", !is_complete || contents.tips == tips(contents, &checked)),
+        ("names of checkpoints", !is_complete || contents.names == names(contents)),
     ];
     for (place, _) in places.into_iter().filter(|(_, is_right)| !is_right) {
         let detail = "it does not agree with the thread";
@@ -215,8 +215,8 @@ fn tips(contents: &Contents, checked: &Checked) -> BTreeSet<u64> {
     leaves.filter(|seq| checked.thread.head_seq != Some(*seq)).collect()
 }
 
-fn names(contents: &Contents) -> Names {
-    let mut names = Names::new();
+fn names(contents: &Contents) -> CheckpointNames {
+    let mut names = CheckpointNames::new();
     for (entry, node) in contents.entries.iter().flatten() {
         let target = match &*entry.body {
             Body::Checkpoint(_) => Some(node.seq),
@@ -242,21 +242,21 @@ fn is_checkpoint(contents: &Contents, seq: u64) -> bool {
 /// Replaces the stored derived data by that computed from the log.
 async fn rebuild(tenant: &Tenant, id: &ThreadId, contents: &Contents, checked: &Checked) -> Result<()> {
     let mut batch = Batch::default();
-    let n = batch.thread(id, &contents.row, (Some(checked.thread.clone()), contents.row.id.clone()));
+    let thread_number = batch.thread(id, &contents.row, (Some(checked.thread.clone()), contents.row.id.clone()));
     for seq in 1..=length(contents.entries.len()) {
         let right = checked.marks.get(&seq).cloned().unwrap_or_default();
         if contents.marks(seq)? != right {
-            batch.right_mark(n, seq, &right)?;
+            batch.repair_mark(thread_number, seq, &right)?;
         }
     }
     let tips = tips(contents, checked);
     for seq in tips.symmetric_difference(&contents.tips) {
-        batch.right_tip(n, *seq, tips.contains(seq))?;
+        batch.repair_tip(thread_number, *seq, tips.contains(seq))?;
     }
     let names = names(contents);
     let named: BTreeSet<u64> = names.keys().chain(contents.names.keys()).copied().collect();
     for seq in named.into_iter().filter(|seq| names.get(seq) != contents.names.get(seq)) {
-        batch.right_name(n, seq, names.get(&seq))?;
+        batch.repair_name(thread_number, seq, names.get(&seq))?;
     }
     let moment = tenant.db().clock.moment()?;
     // The repair has a transaction of its own, so that dropping it has no effect on the writes of other calls.

@@ -12,9 +12,9 @@ use store_core::{
 use super::{Reader, entry};
 use crate::{
     cache::RecordCache,
+    columns::read_u64,
     db::{add, signed},
     error::corrupt,
-    pages::int,
 };
 
 /// The number of entries that are read at once.
@@ -33,7 +33,7 @@ pub(super) async fn list(mut reader: Reader<'_>, query: &EntryQuery) -> Result<P
                     break 'all;
                 }
             }
-            if walk.is_over() {
+            if walk.is_finished() {
                 break;
             }
             chunk = CHUNK;
@@ -44,15 +44,15 @@ pub(super) async fn list(mut reader: Reader<'_>, query: &EntryQuery) -> Result<P
 
 /// The part of the log that is still to be read.
 struct Walk {
-    over: Over,
+    target: WalkTarget,
     /// The first and the last position that are still to be read: sequence numbers, or depths on a path.
-    left: (u64, u64),
+    remaining: (u64, u64),
     direction: Direction,
     /// Set for a walk on a path that returns only children of this entry.
     parent: Option<u64>,
 }
 
-enum Over {
+enum WalkTarget {
     Log,
     Path(Box<Node>),
     Children(u64),
@@ -68,7 +68,7 @@ impl Walk {
             (_, None) => {}
         }
         let parent = match &query.children_of {
-            Some(id) => match named(reader, id).await? {
+            Some(id) => match seq_of(reader, id).await? {
                 Some(seq) => Some(seq),
                 None => return Ok(None),
             },
@@ -76,15 +76,15 @@ impl Walk {
         };
         let direction = query.direction;
         let Some(id) = &query.path_of else {
-            let over = parent.map_or(Over::Log, Over::Children);
-            return Ok(Some(Self { over, left: window, direction, parent: None }));
+            let target = parent.map_or(WalkTarget::Log, WalkTarget::Children);
+            return Ok(Some(Self { target, remaining: window, direction, parent: None }));
         };
-        let Some(seq) = named(reader, id).await? else { return Ok(None) };
+        let Some(seq) = seq_of(reader, id).await? else { return Ok(None) };
         // Sequence numbers increase along a path, so a window of them is a section of the path. A side entry is on no
         // path, so the path of its parent is used instead.
         for bound in [window.0 - 1, window.1] {
             if bound > 0 && bound < last {
-                reader.go_up(seq, (1, bound)).await?;
+                reader.load_up_to(seq, (1, bound)).await?;
             }
         }
         let path = |cache: &RecordCache| {
@@ -94,42 +94,42 @@ impl Walk {
             let last = node::depth_up_to(cache, &leaf, window.1)?;
             Ok(Some((leaf, (before + 1, last))))
         };
-        let Some((leaf, left)) = reader.ask(path).await? else { return Ok(None) };
-        Ok(Some(Self { over: Over::Path(Box::new(leaf)), left, direction, parent }))
+        let Some((leaf, remaining)) = reader.run_rule(path).await? else { return Ok(None) };
+        Ok(Some(Self { target: WalkTarget::Path(Box::new(leaf)), remaining, direction, parent }))
     }
 
-    const fn is_over(&self) -> bool {
-        self.left.0 > self.left.1
+    const fn is_finished(&self) -> bool {
+        self.remaining.0 > self.remaining.1
     }
 
     /// Returns the next entries, in the order of the walk.
     async fn next(&mut self, reader: &mut Reader<'_>, chunk: u64) -> Result<Vec<(u64, u64, Arc<Entry>)>> {
-        if self.is_over() {
+        if self.is_finished() {
             return Ok(Vec::new());
         }
-        match &self.over {
-            Over::Children(parent) => {
-                let seqs = children(reader, *parent, (self.left, self.direction), chunk).await?;
-                self.pass(seqs.last().copied().filter(|_| length(seqs.len()) == chunk));
+        match &self.target {
+            WalkTarget::Children(parent) => {
+                let seqs = children(reader, *parent, (self.remaining, self.direction), chunk).await?;
+                self.continue_after(seqs.last().copied().filter(|_| length(seqs.len()) == chunk));
                 self.load(reader, seqs).await
             }
-            Over::Log => {
-                let (from, to) = self.part(chunk);
-                let found = log(reader, (from, to), self.direction).await?;
+            WalkTarget::Log => {
+                let (from, to) = self.next_range(chunk);
+                let found = load_range(reader, (from, to), self.direction).await?;
                 if length(found.len()) != to - from + 1 {
                     return Err(corrupt("an entry of a log is missing"));
                 }
-                self.pass_part((from, to));
+                self.advance_past((from, to));
                 Ok(found)
             }
-            Over::Path(leaf) => {
-                let (from, to) = self.part(chunk);
+            WalkTarget::Path(leaf) => {
+                let (from, to) = self.next_range(chunk);
                 let leaf = leaf.clone();
                 if to < leaf.depth {
-                    reader.go_up(leaf.seq, (to, 0)).await?;
+                    reader.load_up_to(leaf.seq, (to, 0)).await?;
                 }
-                let mut nodes = reader.ask(|cache| up_the_path(cache, &leaf, (from, to))).await?;
-                self.pass_part((from, to));
+                let mut nodes = reader.run_rule(|cache| path_nodes(cache, &leaf, (from, to))).await?;
+                self.advance_past((from, to));
                 nodes.retain(|node| self.parent.is_none() || node.parent == self.parent);
                 self.load(reader, nodes.into_iter().map(|node| node.seq).collect()).await
             }
@@ -137,27 +137,27 @@ impl Walk {
     }
 
     /// Returns the first and the last position of the next part to be read.
-    fn part(&self, chunk: u64) -> (u64, u64) {
-        let (first, last) = self.left;
+    fn next_range(&self, chunk: u64) -> (u64, u64) {
+        let (first, last) = self.remaining;
         match self.direction {
             Direction::Forward => (first, last.min(first + chunk - 1)),
             Direction::Backward => (first.max((last + 1).saturating_sub(chunk)), last),
         }
     }
 
-    const fn pass_part(&mut self, (from, to): (u64, u64)) {
+    const fn advance_past(&mut self, (from, to): (u64, u64)) {
         match self.direction {
-            Direction::Forward => self.left.0 = to + 1,
-            Direction::Backward => self.left.1 = from - 1,
+            Direction::Forward => self.remaining.0 = to + 1,
+            Direction::Backward => self.remaining.1 = from - 1,
         }
     }
 
     /// Continues after `last`. `None` means that nothing is left to be read.
-    const fn pass(&mut self, last: Option<u64>) {
+    const fn continue_after(&mut self, last: Option<u64>) {
         match (last, self.direction) {
-            (Some(last), Direction::Forward) => self.left.0 = last + 1,
-            (Some(last), Direction::Backward) => self.left.1 = last - 1,
-            (None, _) => self.left = (1, 0),
+            (Some(last), Direction::Forward) => self.remaining.0 = last + 1,
+            (Some(last), Direction::Backward) => self.remaining.1 = last - 1,
+            (None, _) => self.remaining = (1, 0),
         }
     }
 
@@ -170,16 +170,16 @@ impl Walk {
     }
 }
 
-async fn named(reader: &mut Reader<'_>, id: &EntryId) -> Result<Option<u64>> {
-    reader.ask(|cache| cache.entry(id)).await
+async fn seq_of(reader: &mut Reader<'_>, id: &EntryId) -> Result<Option<u64>> {
+    reader.run_rule(|cache| cache.entry(id)).await
 }
 
-async fn log(
+async fn load_range(
     reader: &mut Reader<'_>,
     (from, to): (u64, u64),
     direction: Direction,
 ) -> Result<Vec<(u64, u64, Arc<Entry>)>> {
-    let mut with = reader.about()?;
+    let mut with = reader.log_arguments()?;
     add(&mut with, signed(from)?)?;
     add(&mut with, signed(to)?)?;
     add(&mut with, signed(to - from + 1)?)?;
@@ -196,7 +196,7 @@ async fn children(
     (window, direction): ((u64, u64), Direction),
     chunk: u64,
 ) -> Result<Vec<u64>> {
-    let mut with = reader.about()?;
+    let mut with = reader.log_arguments()?;
     add(&mut with, signed(parent)?)?;
     add(&mut with, signed(window.0)?)?;
     add(&mut with, signed(window.1)?)?;
@@ -205,12 +205,12 @@ async fn children(
         Direction::Forward => reader.connection.read(|sql| &sql.list_children, with).await?,
         Direction::Backward => reader.connection.read(|sql| &sql.list_children_backward, with).await?,
     };
-    rows.iter().map(|row| int(row, 0)).collect()
+    rows.iter().map(|row| read_u64(row, 0)).collect()
 }
 
 /// Returns the nodes of a path between two depths, beginning at the lower depth. Only the deepest of them is searched
 /// for. The others are its ancestors.
-fn up_the_path(cache: &RecordCache, leaf: &Node, (from, to): (u64, u64)) -> Result<Vec<Node>> {
+fn path_nodes(cache: &RecordCache, leaf: &Node, (from, to): (u64, u64)) -> Result<Vec<Node>> {
     let broken = || corrupt("the path of an entry does not lead to a root");
     let mut node = node::ancestor(cache, leaf, to)?.ok_or_else(broken)?;
     let mut nodes = Vec::new();

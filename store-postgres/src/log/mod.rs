@@ -17,9 +17,9 @@ use store_core::{
 
 use crate::{
     cache::{self, Lookup, RecordCache, decode},
+    columns::{name, read_u64, text},
     db::{Connection, add, signed},
     error::corrupt,
-    pages::{int, name, text},
     tenant::Tenant,
     threads::PostgresThreads,
 };
@@ -30,7 +30,7 @@ impl LogReader for PostgresThreads {
         let (id, entry) = (thread.clone(), entry.clone());
         let call = |tenant: Arc<Tenant>| async move {
             let mut with = PgArguments::default();
-            add(&mut with, tenant.fixed.tenant.as_str())?;
+            add(&mut with, tenant.constants.tenant.as_str())?;
             add(&mut with, id.as_str())?;
             add(&mut with, entry.as_str())?;
             let rows = tenant.db().any().read(|sql| &sql.load_entry, with).await?;
@@ -117,16 +117,16 @@ impl<'a> Reader<'a> {
     ) -> Result<Option<Self>> {
         let limit = page.checked_limit()?;
         let mut connection = tenant.db().snapshot().await?;
-        let mut cache = RecordCache::new(Arc::clone(&tenant.fixed), Some(id.clone()));
+        let mut cache = RecordCache::new(Arc::clone(&tenant.constants), Some(id.clone()));
         cache.is_fresh = true;
-        cache::look(&mut connection, &mut cache, Lookup { thread: true, ..Lookup::default() }).await?;
+        cache::load_records(&mut connection, &mut cache, Lookup { thread: true, ..Lookup::default() }).await?;
         let row = cache.row.clone().unwrap_or_default();
         let (method, binding) = list;
         // Cursors are bound to the generation, so that a cursor no longer works after its thread was deleted, even if
         // the id is used again (TH-24).
         let generation = row.thread.as_ref().map(|stored| stored.thread.generation());
-        let scope = CursorScope::new(&tenant.fixed.tenant, method, &format!("{:?}", (id, generation, binding)));
-        let after = Position::open(&tenant.fixed.cursors, &scope, page.cursor.as_ref())?;
+        let scope = CursorScope::new(&tenant.constants.tenant, method, &format!("{:?}", (id, generation, binding)));
+        let after = Position::open(&tenant.constants.cursors, &scope, page.cursor.as_ref())?;
         let (Some(stored), Some(log)) = (row.thread, row.log) else {
             connection.finish(true).await?;
             return Ok(None);
@@ -135,11 +135,11 @@ impl<'a> Reader<'a> {
     }
 
     /// Runs a rule, and loads the records that are missing, until no more are missing.
-    async fn ask<T>(&mut self, rule: impl Fn(&RecordCache) -> Result<T>) -> Result<T> {
+    async fn run_rule<T>(&mut self, rule: impl Fn(&RecordCache) -> Result<T>) -> Result<T> {
         loop {
             let answer = rule(&self.cache);
             match self.cache.take_missing() {
-                Some(missing) => cache::look(&mut self.connection, &mut self.cache, missing).await?,
+                Some(missing) => cache::load_records(&mut self.connection, &mut self.cache, missing).await?,
                 None => return answer,
             }
         }
@@ -147,16 +147,16 @@ impl<'a> Reader<'a> {
 
     /// Loads the nodes that lead from an entry up to its ancestor at a depth, or to its last ancestor up to a sequence
     /// number.
-    async fn go_up(&mut self, from: u64, to: (u64, u64)) -> Result<()> {
-        cache::way_up(&mut self.connection, &mut self.cache, (self.log, from), to).await
+    async fn load_up_to(&mut self, from: u64, to: (u64, u64)) -> Result<()> {
+        cache::load_ancestors(&mut self.connection, &mut self.cache, (self.log, from), to).await
     }
 
     async fn finish<T>(self, page: PageBuilder<T>) -> Result<Page<T>> {
         self.connection.finish(true).await?;
-        Ok(page.finish(|at| at.seal(&self.tenant.fixed.cursors, &self.scope)))
+        Ok(page.finish(|at| at.seal(&self.tenant.constants.cursors, &self.scope)))
     }
 
-    fn about(&self) -> Result<PgArguments> {
+    fn log_arguments(&self) -> Result<PgArguments> {
         let mut with = PgArguments::default();
         add(&mut with, self.log)?;
         Ok(with)
@@ -172,27 +172,27 @@ impl<'a> Reader<'a> {
 
     /// Returns entries by their sequence numbers, in the order of the log. All of them must exist.
     async fn entries(&mut self, seqs: &[u64]) -> Result<Vec<(u64, u64, Arc<Entry>)>> {
-        let mut with = self.about()?;
+        let mut with = self.log_arguments()?;
         add(&mut with, seqs.iter().map(|seq| signed(*seq)).collect::<Result<Vec<_>>>()?)?;
         let rows = self.connection.read(|sql| &sql.load_entries, with).await?;
         let found = rows.iter().map(entry).collect::<Result<Vec<_>>>()?;
-        let is_whole = found.len() == seqs.len();
-        if is_whole { Ok(found) } else { Err(corrupt("an entry of a log is missing")) }
+        let is_complete = found.len() == seqs.len();
+        if is_complete { Ok(found) } else { Err(corrupt("an entry of a log is missing")) }
     }
 
     async fn leaves(mut self) -> Result<Page<Leaf>> {
         let mut page = PageBuilder::new(self.limit);
         let head = self.stored.head_seq;
         let is_leaf = match head {
-            Some(head) => self.ask(|cache| Ok(cache.marks(head)?.children == 0)).await?,
+            Some(head) => self.run_rule(|cache| Ok(cache.marks(head)?.children == 0)).await?,
             None => false,
         };
-        let mut with = self.about()?;
+        let mut with = self.log_arguments()?;
         add(&mut with, self.after_seq()?)?;
         add(&mut with, head.filter(|_| is_leaf).map(signed).transpose()?)?;
         add(&mut with, self.limit_and_one()?)?;
         for row in self.connection.read(|sql| &sql.list_leaves, with).await? {
-            let leaf = leaf(int(&row, 0)?, &text(&row, 1)?, &text(&row, 2)?)?.0;
+            let leaf = leaf(read_u64(&row, 0)?, &text(&row, 1)?, &text(&row, 2)?)?.0;
             if !page.offer(Position::new(leaf.seq, ""), 64, Some(leaf)) {
                 break;
             }
@@ -206,12 +206,12 @@ impl<'a> Reader<'a> {
         if self.after.is_none() && self.stored.roots > 1 {
             page.offer(Position::new(0, ""), 64, Some(BranchPoint::new(None, self.stored.roots)));
         }
-        let mut with = self.about()?;
+        let mut with = self.log_arguments()?;
         add(&mut with, self.after_seq()?)?;
         add(&mut with, self.limit_and_one()?)?;
         for row in self.connection.read(|sql| &sql.list_branches, with).await? {
-            let (seq, id) = (int(&row, 0)?, text(&row, 1)?.parse()?);
-            let children = u32::try_from(int(&row, 2)?).unwrap_or(u32::MAX);
+            let (seq, id) = (read_u64(&row, 0)?, text(&row, 1)?.parse()?);
+            let children = u32::try_from(read_u64(&row, 2)?).unwrap_or(u32::MAX);
             if !page.offer(Position::new(seq, ""), 64, Some(BranchPoint::new(Some(id), children))) {
                 break;
             }
@@ -234,12 +234,12 @@ impl<'a> Reader<'a> {
             }
             None => (String::new(), 0),
         };
-        let mut with = self.about()?;
+        let mut with = self.log_arguments()?;
         add(&mut with, after.0.as_bytes())?;
         add(&mut with, after.1)?;
         add(&mut with, self.limit_and_one()?)?;
         for row in self.connection.read(|sql| &sql.list_snapshots, with).await? {
-            let (name, seq, bound) = (name(&row, 0)?, int(&row, 1)?, int(&row, 2)?);
+            let (name, seq, bound) = (name(&row, 0)?, read_u64(&row, 1)?, read_u64(&row, 2)?);
             let (leaf, node) = leaf(seq, &text(&row, 3)?, &text(&row, 4)?)?;
             let snapshot = Snapshot::new(name, node.checkpoint_number.unwrap_or_default(), leaf);
             if !page.offer(Position { bound, ..Position::new(seq, "") }, 64, Some(snapshot)) {
@@ -253,13 +253,15 @@ impl<'a> Reader<'a> {
         let thread = self.stored.thread.clone();
         let mut found = ThreadContext::empty(thread.clone());
         let seq = match &request.at {
-            Some(id) => Some(self.ask(|cache| cache.entry(id)).await?.ok_or_else(|| Error::not_found("entry", id))?),
+            Some(id) => {
+                Some(self.run_rule(|cache| cache.entry(id)).await?.ok_or_else(|| Error::not_found("entry", id))?)
+            }
             None => self.stored.head_seq,
         };
         if let Some(seq) = seq {
             let (node, marks, id) =
-                self.ask(|cache| Ok((cache.node(seq)?, cache.marks(seq)?, cache.entry_id(seq)?))).await?;
-            let pieces = self.ask(|cache| context::pieces(cache, &node)).await?;
+                self.run_rule(|cache| Ok((cache.node(seq)?, cache.marks(seq)?, cache.entry_id(seq)?))).await?;
+            let pieces = self.run_rule(|cache| context::pieces(cache, &node)).await?;
             let seqs: Vec<u64> = pieces.iter().map(|piece| piece.seq()).collect();
             let mut wanted = seqs.clone();
             wanted.sort_unstable();
@@ -279,7 +281,7 @@ impl<'a> Reader<'a> {
         found.state = self.state().await?;
         let (latest, open) = (thread.latest_run.clone(), thread.open_runs.clone());
         let run = |cache: &RecordCache, id| cache.run(id)?.ok_or_else(|| corrupt("a run of a thread is missing"));
-        let runs = self.ask(|cache| {
+        let runs = self.run_rule(|cache| {
             let open = open.iter().map(|id| run(cache, id)).collect::<Vec<_>>();
             let latest = latest.as_ref().map(|id| run(cache, id)).transpose()?;
             Ok((latest, open.into_iter().collect::<Result<Vec<_>>>()?))
@@ -290,7 +292,7 @@ impl<'a> Reader<'a> {
     }
 
     async fn state(&mut self) -> Result<ThreadState> {
-        let with = self.about()?;
+        let with = self.log_arguments()?;
         let rows = self.connection.read(|sql| &sql.load_state, with).await?;
         let value = |text: &str| Json::parse(text).map_err(|e| corrupt("a value of a thread's state").with_source(e));
         rows.iter().map(|row| Ok((name(row, 0)?, value(&text(row, 1)?)?))).collect()
@@ -300,7 +302,7 @@ impl<'a> Reader<'a> {
 /// Decodes an entry. Returns it with its sequence number and the length of its record.
 fn entry(row: &sqlx::postgres::PgRow) -> Result<(u64, u64, Arc<Entry>)> {
     let body = text(row, 1)?;
-    Ok((int(row, 0)?, store_core::length(body.len()), Arc::new(decode::<Entry>("entry", &body)?)))
+    Ok((read_u64(row, 0)?, store_core::length(body.len()), Arc::new(decode::<Entry>("entry", &body)?)))
 }
 
 fn leaf(seq: u64, node: &str, body: &str) -> Result<(Leaf, Node)> {

@@ -15,9 +15,9 @@ use store_core::DispatchId;
 use crate::cache::CachedClaim;
 
 /// The maximum number of claims in the cache.
-const CLAIMS: usize = 2_048;
+const MAX_CLAIMS: usize = 2_048;
 /// The maximum size of a payload in bytes. Claims with larger payloads are not cached.
-const PAYLOAD_BYTES: usize = 4 * 1024;
+const MAX_PAYLOAD_BYTES: usize = 4 * 1024;
 
 /// The cached claims of a tenant.
 #[derive(Debug, Default)]
@@ -32,11 +32,11 @@ impl ClaimCache {
     /// processes.
     pub(crate) fn put(&self, claims: Vec<CachedClaim>) {
         let mut cached = self.cached();
-        if cached.len() + claims.len() > CLAIMS {
+        if cached.len() + claims.len() > MAX_CLAIMS {
             cached.clear();
         }
         let is_small = |claim: &CachedClaim| {
-            claim.dispatch.body.payload.as_ref().is_none_or(|payload| payload.as_str().len() <= PAYLOAD_BYTES)
+            claim.dispatch.body.payload.as_ref().is_none_or(|payload| payload.as_str().len() <= MAX_PAYLOAD_BYTES)
         };
         cached.extend(claims.into_iter().filter(is_small).map(|claim| (claim.dispatch.id().clone(), claim)));
     }
@@ -50,8 +50,8 @@ impl ClaimCache {
         drop(cached);
         let taken: Vec<CachedClaim> = taken.into_iter().collect::<Option<_>>().unwrap_or_default();
         let first = taken.first().map(|claim| claim.incarnation);
-        let is_of_one_life = taken.iter().all(|claim| Some(claim.incarnation) == first);
+        let has_one_incarnation = taken.iter().all(|claim| Some(claim.incarnation) == first);
         let threads: HashSet<_> = taken.iter().map(|claim| &claim.dispatch.body.thread).collect();
-        if is_of_one_life && threads.len() == taken.len() { taken } else { Vec::new() }
+        if has_one_incarnation && threads.len() == taken.len() { taken } else { Vec::new() }
     }
 }

@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
-use store_core::{Enqueued, Error, ErrorKind, NewDispatch, Outcome, Result, ThreadId, commit::Setting, mailbox};
+use store_core::{
+    Enqueued, Error, ErrorKind, NewDispatch, Outcome, Result, ThreadId, commit::DecisionContext, mailbox,
+};
 use tokio::{sync::oneshot, time::timeout};
 
 use super::{change, change_locked};
@@ -23,7 +25,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// The maximum number of dispatches that are decided together.
 const MAX_DISPATCHES: usize = 1_000;
 /// The maximum size in bytes of the payloads that are decided together.
-const BYTES: usize = 1024 * 1024;
+const MAX_BYTES: usize = 1024 * 1024;
 
 type Answers = Vec<Result<Enqueued>>;
 
@@ -32,13 +34,13 @@ pub(super) async fn enqueue(tenant: &Tenant, dispatches: Vec<NewDispatch>) -> Re
     mailbox::check_requests(dispatches.len(), &tenant.common.config.limits)?;
     let call = Arc::new(Call::new(dispatches));
     match tenant.enqueues.wait_turn(&call, PATIENCE.min(tenant.common.config.acquire / 2)).await {
-        EnqueueOutcome::Lead(group) => lead(tenant, group).await,
-        EnqueueOutcome::Done(answers) => Ok(answers),
-        EnqueueOutcome::Unavailable => {
+        EnqueueReply::Lead(group) => lead(tenant, group).await,
+        EnqueueReply::Done(answers) => Ok(answers),
+        EnqueueReply::Unavailable => {
             Err(Error::server_unavailable("the server did not answer in time or was unreachable"))
         }
-        EnqueueOutcome::Unknown => Err(Error::commit_unknown(None)),
-        EnqueueOutcome::Alone => alone(tenant, &call).await,
+        EnqueueReply::Unknown => Err(Error::commit_unknown(None)),
+        EnqueueReply::Alone => decide_by_itself(tenant, &call).await,
     }
 }
 
@@ -54,26 +56,26 @@ async fn lead(tenant: &Tenant, mut group: Group) -> Result<Answers> {
             let mut rest = rest.into_iter();
             for other in others {
                 let answers = rest.by_ref().take(other.call.dispatches.len()).collect();
-                other.send_reply(EnqueueOutcome::Done(answers));
+                other.send_reply(EnqueueReply::Done(answers));
             }
             Ok(all)
         }
         Err(error) if error.outcome() == Outcome::Unknown => {
-            send_reply(others, || EnqueueOutcome::Unknown);
+            send_reply(others, || EnqueueReply::Unknown);
             Err(error)
         }
         Err(error) if error.kind() == ErrorKind::Unavailable || others.is_empty() => {
-            send_reply(others, || EnqueueOutcome::Unavailable);
+            send_reply(others, || EnqueueReply::Unavailable);
             Err(error)
         }
         Err(_) => {
-            send_reply(others, || EnqueueOutcome::Alone);
-            alone(tenant, &call).await
+            send_reply(others, || EnqueueReply::Alone);
+            decide_by_itself(tenant, &call).await
         }
     }
 }
 
-async fn alone(tenant: &Tenant, call: &Call) -> Result<Answers> {
+async fn decide_by_itself(tenant: &Tenant, call: &Call) -> Result<Answers> {
     decide(tenant, &[call]).await
 }
 
@@ -87,7 +89,7 @@ async fn decide(tenant: &Tenant, calls: &[&Call]) -> Result<Answers> {
         ..MailboxLookup::default()
     };
     let is_alone = calls.len() == 1 && first.threads.len() <= 1;
-    let rule = |draft: &mut MailboxDraft<'_>, setting: Setting<'_>| {
+    let rule = |draft: &mut MailboxDraft<'_>, setting: DecisionContext<'_>| {
         let one = |new: &&NewDispatch| draft.change(|view| mailbox::enqueue(view, new, setting));
         // The rule runs for all dispatches before the first failure is returned, so that the missing records of all are
         // loaded together.
@@ -134,21 +136,21 @@ struct State {
 
 struct Waiting {
     call: Arc<Call>,
-    reply: oneshot::Sender<EnqueueOutcome>,
+    reply: oneshot::Sender<EnqueueReply>,
 }
 
 impl Waiting {
-    fn send_reply(self, reply: EnqueueOutcome) {
+    fn send_reply(self, reply: EnqueueReply) {
         let _gone = self.reply.send(reply);
     }
 }
 
-fn send_reply(all: Vec<Waiting>, reply: impl Fn() -> EnqueueOutcome) {
+fn send_reply(all: Vec<Waiting>, reply: impl Fn() -> EnqueueReply) {
     all.into_iter().for_each(|one| one.send_reply(reply()));
 }
 
 /// What happens to a call.
-enum EnqueueOutcome {
+enum EnqueueReply {
     /// It is decided now, together with the others of the group.
     Lead(Group),
     /// It was decided together with another call.
@@ -167,25 +169,25 @@ impl Enqueues {
     }
 
     /// Waits until no running call is about the same threads.
-    async fn wait_turn(self: &Arc<Self>, call: &Arc<Call>, patience: Duration) -> EnqueueOutcome {
+    async fn wait_turn(self: &Arc<Self>, call: &Arc<Call>, patience: Duration) -> EnqueueReply {
         let mut reply = match self.try_start(call) {
-            Ok(group) => return EnqueueOutcome::Lead(group),
+            Ok(group) => return EnqueueReply::Lead(group),
             Err(reply) => reply,
         };
         match timeout(patience, &mut reply).await {
-            Err(_) if self.leave(call) => EnqueueOutcome::Alone,
-            Err(_) => reply.await.unwrap_or(EnqueueOutcome::Unknown),
-            Ok(reply) => reply.unwrap_or(EnqueueOutcome::Unknown),
+            Err(_) if self.leave(call) => EnqueueReply::Alone,
+            Err(_) => reply.await.unwrap_or(EnqueueReply::Unknown),
+            Ok(reply) => reply.unwrap_or(EnqueueReply::Unknown),
         }
     }
 
     /// Starts at once if no running call is about the same threads.
-    fn try_start(self: &Arc<Self>, call: &Arc<Call>) -> Result<Group, oneshot::Receiver<EnqueueOutcome>> {
+    fn try_start(self: &Arc<Self>, call: &Arc<Call>) -> Result<Group, oneshot::Receiver<EnqueueReply>> {
         let mut state = self.state();
         if call.overlaps(&state.busy) {
-            let (reply, hears) = oneshot::channel();
+            let (reply, receiver) = oneshot::channel();
             state.waiting.push(Waiting { call: Arc::clone(call), reply });
-            return Err(hears);
+            return Err(receiver);
         }
         state.busy.extend(call.threads.iter().cloned());
         Ok(Group::new(self, call))
@@ -200,17 +202,17 @@ impl Enqueues {
     }
 
     /// Starts the calls that waited for these threads, in groups.
-    fn next(self: &Arc<Self>, threads: &HashSet<ThreadId>) -> Vec<(oneshot::Sender<EnqueueOutcome>, Group)> {
+    fn start_waiting(self: &Arc<Self>, threads: &HashSet<ThreadId>) -> Vec<(oneshot::Sender<EnqueueReply>, Group)> {
         let mut state = self.state();
         state.busy.retain(|thread| !threads.contains(thread));
-        let mut groups: Vec<(oneshot::Sender<EnqueueOutcome>, Group)> = Vec::new();
+        let mut groups: Vec<(oneshot::Sender<EnqueueReply>, Group)> = Vec::new();
         for waiting in std::mem::take(&mut state.waiting) {
             let call = &waiting.call;
             if !call.overlaps(&state.busy) {
                 state.busy.extend(call.threads.iter().cloned());
                 let group = Group::new(self, call);
                 groups.push((waiting.reply, group));
-            } else if let Some((_, group)) = groups.iter_mut().find(|(_, group)| group.takes(call)) {
+            } else if let Some((_, group)) = groups.iter_mut().find(|(_, group)| group.can_add(call)) {
                 group.add(waiting);
             } else {
                 state.waiting.push(waiting);
@@ -222,7 +224,7 @@ impl Enqueues {
 
 /// Calls that are decided together. When the group is dropped, the calls that wait for it start.
 struct Group {
-    of: Arc<Enqueues>,
+    enqueues: Arc<Enqueues>,
     call: Arc<Call>,
     others: Vec<Waiting>,
     dispatches: usize,
@@ -230,17 +232,17 @@ struct Group {
 }
 
 impl Group {
-    fn new(of: &Arc<Enqueues>, call: &Arc<Call>) -> Self {
+    fn new(enqueues: &Arc<Enqueues>, call: &Arc<Call>) -> Self {
         let (dispatches, bytes) = (call.dispatches.len(), call.bytes);
-        Self { of: Arc::clone(of), call: Arc::clone(call), others: Vec::new(), dispatches, bytes }
+        Self { enqueues: Arc::clone(enqueues), call: Arc::clone(call), others: Vec::new(), dispatches, bytes }
     }
 
     /// Returns whether a call may join. All of its threads must be threads of the first call, so that the first call
     /// waits for no more locks than it would by itself (PR-12).
-    fn takes(&self, call: &Call) -> bool {
+    fn can_add(&self, call: &Call) -> bool {
         call.threads.is_subset(&self.call.threads)
             && self.dispatches + call.dispatches.len() <= MAX_DISPATCHES
-            && self.bytes + call.bytes <= BYTES
+            && self.bytes + call.bytes <= MAX_BYTES
     }
 
     fn add(&mut self, other: Waiting) {
@@ -253,9 +255,9 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         // The calls that are still in the group were not decided with it.
-        send_reply(std::mem::take(&mut self.others), || EnqueueOutcome::Alone);
-        for (reply, group) in self.of.next(&self.call.threads) {
-            let _gone = reply.send(EnqueueOutcome::Lead(group));
+        send_reply(std::mem::take(&mut self.others), || EnqueueReply::Alone);
+        for (reply, group) in self.enqueues.start_waiting(&self.call.threads) {
+            let _gone = reply.send(EnqueueReply::Lead(group));
         }
     }
 }

@@ -13,15 +13,15 @@ use store_core::{
     ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, DispatchQuery, DispatchStatus, Enqueued,
     InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader, Missed,
     NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement,
-    commit::Setting,
+    commit::DecisionContext,
     in_flight::CallScope,
     length,
-    mailbox::{self, ClaimOne, MailboxChange, MailboxView},
+    mailbox::{self, MailboxChange, MailboxView, SingleClaim},
 };
 
 use crate::{
     cache::{Lookup, MailboxDraft, MailboxLookup, RecordCache},
-    decide::{CacheUpdate, Decided, decide_alone, decide_locked, decide_with_claims},
+    decide::{CacheUpdate, RuleResult, decide_locked, decide_with_claims, decide_without_thread},
     store::OpenTenant,
     tenant::Tenant,
     write::Batch,
@@ -53,7 +53,7 @@ impl PostgresMailbox {
         &self,
         about: CallScope,
         first: MailboxLookup,
-        decide: impl Fn(&MailboxDraft<'_>, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync + 'static,
+        decide: impl Fn(&MailboxDraft<'_>, DecisionContext<'_>) -> Result<MailboxChange<T>> + Send + Sync + 'static,
     ) -> Result<T> {
         let call = |tenant: Arc<Tenant>| async move {
             change(&tenant, first, |draft, setting| draft.change(|view| decide(view, setting))).await?
@@ -62,76 +62,77 @@ impl PostgresMailbox {
     }
 
     /// Makes a decision for the holder of a claim.
-    async fn act<T: Send + 'static>(
+    async fn decide_for_holder<T: Send + 'static>(
         &self,
         id: DispatchId,
-        decide: impl Fn(&MailboxDraft<'_>, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync + 'static,
+        decide: impl Fn(&MailboxDraft<'_>, DecisionContext<'_>) -> Result<MailboxChange<T>> + Send + Sync + 'static,
     ) -> Result<T> {
         let call = |tenant: Arc<Tenant>| async move {
-            act(&tenant, &[&id], |draft, setting| certain(draft, |view| decide(view, setting))).await?
+            decide_for_holder(&tenant, &[&id], |draft, setting| decide_about_claim(draft, |view| decide(view, setting)))
+                .await?
         };
         self.tenant.write(None, call).await
     }
 }
 
-fn decided<T>(
+fn decide_with_draft<T>(
     cache: &RecordCache,
-    setting: Setting<'_>,
-    rule: impl Fn(&mut MailboxDraft<'_>, Setting<'_>) -> Result<T>,
-) -> Result<Decided<T>> {
+    setting: DecisionContext<'_>,
+    rule: impl Fn(&mut MailboxDraft<'_>, DecisionContext<'_>) -> Result<T>,
+) -> Result<RuleResult<T>> {
     let mut draft = MailboxDraft::new(cache);
     let answer = rule(&mut draft, setting)?;
     let mut batch = Batch::default();
     batch.mailbox(draft.into_changes());
-    batch.if_claims_are_numbered_above(cache.mailbox.claims_numbered_above());
-    Ok(Decided::Write { batch, after: CacheUpdate::Nothing, answer })
+    batch.require_claims_numbered_above(cache.mailbox.claims_numbered_above());
+    Ok(RuleResult::Write { batch, after: CacheUpdate::Nothing, answer })
 }
 
 /// Makes decisions that are written together.
 async fn change<T: Send>(
     tenant: &Tenant,
     first: MailboxLookup,
-    rule: impl Fn(&mut MailboxDraft<'_>, Setting<'_>) -> Result<T> + Send + Sync,
+    rule: impl Fn(&mut MailboxDraft<'_>, DecisionContext<'_>) -> Result<T> + Send + Sync,
 ) -> Result<T> {
     let first = Lookup { mailbox: first, ..Lookup::default() };
-    decide_alone(tenant, first, |cache, setting| decided(cache, setting, &rule)).await
+    decide_without_thread(tenant, first, |cache, setting| decide_with_draft(cache, setting, &rule)).await
 }
 
 /// Does the same as `change`, and locks all rows that it loads. The rule runs again as long as it returns no answer.
 async fn change_locked<T: Send>(
     tenant: &Tenant,
     first: MailboxLookup,
-    rule: impl Fn(&mut MailboxDraft<'_>, Setting<'_>) -> Result<Option<T>> + Send + Sync,
+    rule: impl Fn(&mut MailboxDraft<'_>, DecisionContext<'_>) -> Result<Option<T>> + Send + Sync,
 ) -> Result<T> {
     let first = Lookup { mailbox: first, ..Lookup::default() };
-    decide_locked(tenant, first, |cache, setting| decided(cache, setting, &rule)).await
+    decide_locked(tenant, first, |cache, setting| decide_with_draft(cache, setting, &rule)).await
 }
 
-fn of_dispatches<'a>(ids: impl IntoIterator<Item = &'a DispatchId>) -> MailboxLookup {
+fn dispatches_lookup<'a>(ids: impl IntoIterator<Item = &'a DispatchId>) -> MailboxLookup {
     MailboxLookup { dispatches: ids.into_iter().cloned().collect(), ..MailboxLookup::default() }
 }
 
 /// Makes decisions for holders of claims. Claims in the cache of this process are not loaded first.
-async fn act<T: Send>(
+async fn decide_for_holder<T: Send>(
     tenant: &Tenant,
     ids: &[&DispatchId],
-    rule: impl Fn(&mut MailboxDraft<'_>, Setting<'_>) -> Result<T> + Send + Sync,
+    rule: impl Fn(&mut MailboxDraft<'_>, DecisionContext<'_>) -> Result<T> + Send + Sync,
 ) -> Result<T> {
     let claimed = tenant.claims.take(ids);
-    let first = Lookup { mailbox: of_dispatches(ids.iter().copied()), ..Lookup::default() };
-    let rule = |draft: &mut MailboxDraft<'_>, setting: Setting<'_>| {
+    let first = Lookup { mailbox: dispatches_lookup(ids.iter().copied()), ..Lookup::default() };
+    let rule = |draft: &mut MailboxDraft<'_>, setting: DecisionContext<'_>| {
         let answer = rule(draft, setting)?;
         Ok((answer, draft.claimed()))
     };
     let (answer, claimed) =
-        decide_with_claims(tenant, claimed, first, |cache, setting| decided(cache, setting, rule)).await?;
+        decide_with_claims(tenant, claimed, first, |cache, setting| decide_with_draft(cache, setting, rule)).await?;
     tenant.claims.put(claimed);
     Ok(answer)
 }
 
 /// Makes one decision about a claim. The inner result is the answer. A refusal that is based on cached records is
 /// returned as an outer error instead, because the records may be outdated.
-fn certain<T>(
+fn decide_about_claim<T>(
     draft: &mut MailboxDraft<'_>,
     decide: impl FnOnce(&MailboxDraft<'_>) -> Result<MailboxChange<T>>,
 ) -> Result<Result<T>> {
@@ -141,14 +142,14 @@ fn certain<T>(
 
 async fn settle(tenant: &Tenant, settlements: &[(ClaimRef, Settlement)]) -> Result<Vec<Result<Settled>>> {
     let ids: Vec<_> = settlements.iter().map(|(claim, _)| &claim.dispatch).collect();
-    let rule = |draft: &mut MailboxDraft<'_>, setting: Setting<'_>| {
+    let rule = |draft: &mut MailboxDraft<'_>, setting: DecisionContext<'_>| {
         mailbox::check_requests(settlements.len(), setting.limits)?;
         let one = |(claim, settlement): &(ClaimRef, Settlement)| {
-            certain(draft, |view| mailbox::settle(view, claim, settlement, setting))
+            decide_about_claim(draft, |view| mailbox::settle(view, claim, settlement, setting))
         };
         settlements.iter().map(one).collect()
     };
-    act(tenant, &ids, rule).await
+    decide_for_holder(tenant, &ids, rule).await
 }
 
 #[async_trait]
@@ -158,14 +159,14 @@ impl MailboxProducer for PostgresMailbox {
     }
 
     async fn cancel(&self, id: &DispatchId) -> Result<Dispatch> {
-        let (id, first) = (id.clone(), of_dispatches([id]));
+        let (id, first) = (id.clone(), dispatches_lookup([id]));
         self.decide(None, first, move |view, setting| mailbox::cancel(view, &id, setting)).await
     }
 
     async fn interrupt(&self, request: Interrupt) -> Result<Interrupted> {
         let threads = [request.thread.clone()].into();
         // A takeover makes a claim.
-        let first = MailboxLookup { threads, numbers: request.take_over, ..MailboxLookup::default() };
+        let first = MailboxLookup { threads, makes_claims: request.take_over, ..MailboxLookup::default() };
         let about = Some(request.thread.clone());
         self.decide(about, first, move |view, setting| mailbox::interrupt(view, &request, setting)).await
     }
@@ -174,7 +175,7 @@ impl MailboxProducer for PostgresMailbox {
 #[async_trait]
 impl MailboxConsumer for PostgresMailbox {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
-        ClaimOne::of(&request)?;
+        SingleClaim::of(&request)?;
         let call = |tenant: Arc<Tenant>| async move { claim(&tenant, &request).await };
         let release = |tenant: Arc<Tenant>, claims: Claims| async move {
             let ends: Vec<_> = claims.claimed.iter().map(|claimed| (claimed.claim(), Settlement::Release)).collect();
@@ -187,12 +188,16 @@ impl MailboxConsumer for PostgresMailbox {
 
     async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
         let claim = claim.clone();
-        self.act(claim.dispatch.clone(), move |view, setting| mailbox::extend(view, &claim, by, setting)).await
+        self.decide_for_holder(claim.dispatch.clone(), move |view, setting| mailbox::extend(view, &claim, by, setting))
+            .await
     }
 
     async fn start(&self, claim: &ClaimRef, instance: InstanceId) -> Result<DispatchClaim> {
         let claim = claim.clone();
-        self.act(claim.dispatch.clone(), move |view, setting| mailbox::start(view, &claim, &instance, setting)).await
+        self.decide_for_holder(claim.dispatch.clone(), move |view, setting| {
+            mailbox::start(view, &claim, &instance, setting)
+        })
+        .await
     }
 
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
@@ -207,10 +212,10 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
             claim: request.limit,
             lapse: MAX_EXPIRED,
             watermarks,
-            numbers: true,
+            makes_claims: true,
             ..MailboxLookup::default()
         };
-        let rule = |draft: &mut MailboxDraft<'_>, setting: Setting<'_>| {
+        let rule = |draft: &mut MailboxDraft<'_>, setting: DecisionContext<'_>| {
             let claims = claim_any(draft, request, setting)?;
             Ok(claims.map(|claims| (claims, draft.claimed(), draft.cache.mailbox.search.clone())))
         };
@@ -222,10 +227,10 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     let first = MailboxLookup {
         threads: request.thread.iter().cloned().collect(),
         dispatches: request.dispatch.iter().cloned().collect(),
-        numbers: true,
+        makes_claims: true,
         ..MailboxLookup::default()
     };
-    let rule = |draft: &mut MailboxDraft<'_>, setting: Setting<'_>| {
+    let rule = |draft: &mut MailboxDraft<'_>, setting: DecisionContext<'_>| {
         let claims = claim_named(draft, request, setting)?;
         Ok(Some((claims, draft.claimed())))
     };
@@ -235,25 +240,29 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
 }
 
 /// Claims the dispatch that the request names, or a dispatch of the thread that it names.
-fn claim_named(draft: &mut MailboxDraft<'_>, request: &ClaimRequest, setting: Setting<'_>) -> Result<Claims> {
+fn claim_named(draft: &mut MailboxDraft<'_>, request: &ClaimRequest, setting: DecisionContext<'_>) -> Result<Claims> {
     let thread = match (&request.thread, &request.dispatch) {
         (Some(thread), _) => Some(thread.clone()),
         (None, Some(id)) => draft.dispatch(id)?.map(|stored| stored.body.thread.clone()),
         (None, None) => None,
     };
     let Some(thread) = thread else { return Ok(Claims::none(Some(Missed::Unknown))) };
-    let one = ClaimOne::of(request)?;
+    let one = SingleClaim::of(request)?;
     draft.change(|view| mailbox::claim(view, &thread, one, setting))?
 }
 
 /// Claims dispatches of the first ready threads, except threads that other calls have locked. If there are expired
 /// leases, this function ends them instead and returns `None`. The next decision then includes their threads.
-fn claim_any(draft: &mut MailboxDraft<'_>, request: &ClaimRequest, setting: Setting<'_>) -> Result<Option<Claims>> {
+fn claim_any(
+    draft: &mut MailboxDraft<'_>,
+    request: &ClaimRequest,
+    setting: DecisionContext<'_>,
+) -> Result<Option<Claims>> {
     if !draft.cache.mailbox.lapsed.is_empty() {
         lapse(draft, setting)?;
         return Ok(None);
     }
-    let (mut claims, one) = (Claims::default(), ClaimOne::of(request)?);
+    let (mut claims, one) = (Claims::default(), SingleClaim::of(request)?);
     for thread in draft.cache.mailbox.ready.clone() {
         claims.claimed.extend(draft.change(|view| mailbox::claim(view, &thread, one, setting))??.claimed);
     }
@@ -261,7 +270,7 @@ fn claim_any(draft: &mut MailboxDraft<'_>, request: &ClaimRequest, setting: Sett
 }
 
 /// Ends expired leases.
-fn lapse(draft: &mut MailboxDraft<'_>, setting: Setting<'_>) -> Result<Reclaimed> {
+fn lapse(draft: &mut MailboxDraft<'_>, setting: DecisionContext<'_>) -> Result<Reclaimed> {
     let mut reclaimed = Reclaimed::default();
     for thread in draft.cache.mailbox.lapsed.clone() {
         reclaimed.extend(draft.change(|view| mailbox::lapse(view, &thread, setting))??);
@@ -287,7 +296,7 @@ impl MailboxMaintenance for PostgresMailbox {
             if request.dry_run {
                 return Ok(Purged::new(length(ids.len())));
             }
-            change(&tenant, of_dispatches(&ids), |draft, setting| {
+            change(&tenant, dispatches_lookup(&ids), |draft, setting| {
                 let mut removed = 0;
                 for id in &ids {
                     let gone = draft.change(|view| mailbox::purge(view, id, request.before, setting))??;
@@ -312,7 +321,7 @@ impl MailboxMaintenance for PostgresMailbox {
             }
         };
         let call = |tenant: Arc<Tenant>| async move {
-            change(&tenant, of_dispatches(&ids), |draft, setting| {
+            change(&tenant, dispatches_lookup(&ids), |draft, setting| {
                 let one = |id: &DispatchId| {
                     let requeued = draft.change(|view| mailbox::requeue(view, id, setting))?;
                     Ok((id.clone(), requeued))

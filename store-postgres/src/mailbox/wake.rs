@@ -8,8 +8,8 @@ use store_core::{Clock, Result, Timestamp, Waited, WakeUps};
 
 use super::PostgresMailbox;
 use crate::{
+    columns::optional,
     db::{add, unsigned},
-    pages::optional,
     tenant::{Common, Tenant},
 };
 
@@ -36,7 +36,7 @@ impl Clock for ServerClock<'_> {
 /// Returns the time from which on a claim finds a dispatch, or the time of the next poll if that is earlier.
 async fn next_claim(tenant: &Tenant) -> Result<Option<Timestamp>> {
     let mut with = PgArguments::default();
-    add(&mut with, tenant.fixed.tenant.as_str())?;
+    add(&mut with, tenant.constants.tenant.as_str())?;
     tenant.scan_state.known().add_to(&mut with)?;
     let rows = tenant.db().any().read(|sql| &sql.next_claim, with).await?;
     let Some(row) = rows.first() else { return Ok(None) };

@@ -69,7 +69,7 @@ pub(crate) struct Search {
     took: Duration,
     /// The server's time.
     pub(crate) clock: u64,
-    pub(crate) full: LimitReached,
+    pub(crate) limit_reached: LimitReached,
     /// The priorities and times of the threads found in parts that were not skipped, in order.
     pub(crate) ready: Vec<(u8, u64)>,
 }
@@ -82,7 +82,7 @@ impl Search {
             began: Instant::now(),
             took: Duration::ZERO,
             clock: 0,
-            full: LimitReached::default(),
+            limit_reached: LimitReached::default(),
             ready: Vec::new(),
         }
     }
@@ -100,17 +100,17 @@ impl Search {
         let is_full_scan = self.watermarks_at == 0 || self.watermarks_at > self.clock;
         let mut watermarks = if is_full_scan && known.at > self.clock { Watermarks::default() } else { known.clone() };
         watermarks.at = watermarks.at.max(self.clock);
-        if !self.full.due {
+        if !self.limit_reached.due {
             watermarks.due = seen;
         }
-        if !self.full.lapsed {
+        if !self.limit_reached.lapsed {
             watermarks.lease = seen;
         }
         for (priority, _) in &self.ready {
             watermarks.ready.entry(*priority).or_default();
         }
         // The last priority that was found and the priorities after it were not searched completely.
-        let last = self.full.ready.then(|| self.ready.last().map_or(0, |(last, _)| *last));
+        let last = self.limit_reached.ready.then(|| self.ready.last().map_or(0, |(last, _)| *last));
         for (priority, since) in &mut watermarks.ready {
             let first = self.ready.iter().find(|(found, _)| found == priority).map(|(_, since)| *since);
             let nothing = if last.is_some_and(|last| *priority >= last) { *since } else { seen };
@@ -163,11 +163,11 @@ mod tests {
     use super::{LimitReached, ScanState, Search, VISIBILITY_LAG_MS, Watermarks};
 
     const NOW: u64 = 1_000_000;
-    const ALL: LimitReached = LimitReached { due: false, lapsed: false, ready: false };
-    const SOME: LimitReached = LimitReached { due: true, lapsed: true, ready: true };
+    const COMPLETE: LimitReached = LimitReached { due: false, lapsed: false, ready: false };
+    const LIMITED: LimitReached = LimitReached { due: true, lapsed: true, ready: true };
 
-    fn search(ready: &[(u8, u64)], full: LimitReached) -> Search {
-        Search { clock: NOW, ready: ready.to_vec(), full, ..Search::new(&Watermarks::default()) }
+    fn search(ready: &[(u8, u64)], limit_reached: LimitReached) -> Search {
+        Search { clock: NOW, ready: ready.to_vec(), limit_reached, ..Search::new(&Watermarks::default()) }
     }
 
     fn known(ready: &[(u8, u64)]) -> Watermarks {
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_watermark_stays_below_places_that_may_be_unseen() {
-        let watermarks = search(&[(1, NOW - 1), (2, NOW - 5_000)], ALL).watermarks(&Watermarks::default());
+        let watermarks = search(&[(1, NOW - 1), (2, NOW - 5_000)], COMPLETE).watermarks(&Watermarks::default());
         let seen = NOW - VISIBILITY_LAG_MS;
         assert_eq!((watermarks.at, watermarks.due, watermarks.lease), (NOW, seen, seen));
         assert_eq!(watermarks.ready, [(1, seen), (2, NOW - 5_000)].into());
@@ -184,27 +184,27 @@ mod tests {
 
     #[test]
     fn the_watermark_of_an_empty_priority_advances_to_now() {
-        assert_eq!(search(&[], ALL).watermarks(&known(&[(3, 7)])).ready, [(3, NOW - VISIBILITY_LAG_MS)].into());
+        assert_eq!(search(&[], COMPLETE).watermarks(&known(&[(3, 7)])).ready, [(3, NOW - VISIBILITY_LAG_MS)].into());
     }
 
     #[test]
     fn the_watermark_does_not_pass_unsearched_places() {
-        let watermarks = search(&[(2, 100), (2, 200)], SOME).watermarks(&known(&[(1, 7), (2, 8), (4, 9)]));
+        let watermarks = search(&[(2, 100), (2, 200)], LIMITED).watermarks(&known(&[(1, 7), (2, 8), (4, 9)]));
         assert_eq!(watermarks.ready, [(1, NOW - VISIBILITY_LAG_MS), (2, 100), (4, 9)].into());
         assert_eq!((watermarks.due, watermarks.lease), (5, 6));
-        assert_eq!(search(&[], SOME).watermarks(&known(&[(1, 7)])).ready, [(1, 7)].into());
+        assert_eq!(search(&[], LIMITED).watermarks(&known(&[(1, 7)])).ready, [(1, 7)].into());
     }
 
     #[test]
     fn a_clock_that_was_set_back_resets_the_watermark() {
         let ahead = Watermarks { at: NOW + 1, ..known(&[(1, NOW)]) };
-        assert_eq!(search(&[(2, 3)], ALL).watermarks(&ahead).ready, [(2, 3)].into());
+        assert_eq!(search(&[(2, 3)], COMPLETE).watermarks(&ahead).ready, [(2, 3)].into());
     }
 
     #[test]
     fn a_search_that_ends_late_does_not_lower_the_watermark() {
         let known = Watermarks { at: NOW + 5, ..known(&[(1, NOW - 900)]) };
-        let late = Search { watermarks_at: NOW - 10, ..search(&[], ALL) };
+        let late = Search { watermarks_at: NOW - 10, ..search(&[], COMPLETE) };
         let watermarks = late.watermarks(&known);
         assert_eq!((watermarks.at, watermarks.ready), (NOW + 5, [(1, NOW - VISIBILITY_LAG_MS)].into()));
     }
@@ -213,7 +213,7 @@ mod tests {
     fn the_first_claim_and_periodic_ones_search_everything() {
         let scan_state = ScanState::default();
         assert_eq!(scan_state.for_claim(), Watermarks::default());
-        scan_state.record(&search(&[], ALL));
+        scan_state.record(&search(&[], COMPLETE));
         assert_eq!(scan_state.for_claim().at, NOW);
         scan_state.state().full_scan_at = Some(std::time::Instant::now());
         assert_eq!((scan_state.for_claim(), scan_state.known().at), (Watermarks::default(), NOW));

@@ -7,16 +7,16 @@ use sqlx::postgres::PgArguments;
 use store_core::{
     DeleteRequest, Deletion, Error, Expect, NewThread, Progress, PruneRequest, Pruned, Result, Silent, Thread,
     ThreadAdmin, ThreadId, ThreadPatch,
-    commit::{CommitView, Setting},
+    commit::{CommitView, DecisionContext},
     thread::{self, IdRecord, ThreadChange},
 };
 
 use super::{PostgresThreads, delete};
 use crate::{
     cache::{Lookup, RecordCache},
+    columns::read_u64,
     db::add,
-    decide::{CacheUpdate, Decided, decide, decide_in_family},
-    pages::int,
+    decide::{CacheUpdate, RuleResult, decide, decide_in_family},
     tenant::Tenant,
     write::Batch,
 };
@@ -28,7 +28,7 @@ impl ThreadAdmin for PostgresThreads {
         let call = |tenant: Arc<Tenant>| async move {
             let parent = new.fields.parent_thread_id.clone();
             let first = Lookup { lineage: parent.iter().cloned().collect(), ..Lookup::default() };
-            let rule = |cache: &RecordCache, setting: Setting<'_>| create(cache, &new, setting);
+            let rule = |cache: &RecordCache, setting: DecisionContext<'_>| create(cache, &new, setting);
             if parent.is_some() {
                 decide_in_family(&tenant, &new.id, first, rule).await
             } else {
@@ -44,7 +44,8 @@ impl ThreadAdmin for PostgresThreads {
         let call = |tenant: Arc<Tenant>| async move {
             let parent = patch.new_parent().cloned();
             let first = Lookup { lineage: parent.into_iter().collect(), ..Lookup::default() };
-            let rule = |cache: &RecordCache, setting: Setting<'_>| update(cache, (&id, &patch, expect), setting);
+            let rule =
+                |cache: &RecordCache, setting: DecisionContext<'_>| update(cache, (&id, &patch, expect), setting);
             if patch.parent_thread_id.is_some() {
                 decide_in_family(&tenant, &id, first, rule).await
             } else {
@@ -77,13 +78,13 @@ impl ThreadAdmin for PostgresThreads {
         let id = id.clone();
         let about = Some(id.clone());
         let call = |tenant: Arc<Tenant>| async move {
-            let rule = |cache: &RecordCache, _: Setting<'_>| {
+            let rule = |cache: &RecordCache, _: DecisionContext<'_>| {
                 let stored = cache.thread()?;
                 let record = cache.id_record()?;
                 if record.fence.is_none() {
-                    return Ok(Decided::Answer(()));
+                    return Ok(RuleResult::Answer(()));
                 }
-                Ok(put(cache, &id, (stored, IdRecord { fence: None, ..record }), ()))
+                Ok(write_thread(cache, &id, (stored, IdRecord { fence: None, ..record }), ()))
             };
             decide(&tenant, &id, Lookup::default(), rule).await
         };
@@ -114,11 +115,11 @@ impl PostgresThreads {
             let logs = logs.map(<[i64]>::to_vec);
             let call = |tenant: Arc<Tenant>| async move {
                 let mut with = PgArguments::default();
-                add(&mut with, tenant.fixed.tenant.as_str())?;
+                add(&mut with, tenant.constants.tenant.as_str())?;
                 add(&mut with, logs)?;
                 let rows = tenant.db().any().write(|sql| &sql.purge, with).await.map_err(|failed| failed.error)?;
                 let row = rows.first().ok_or_else(|| Error::server_unavailable("the server gave no answer"))?;
-                Ok((int(row, 0)?, int(row, 1)?))
+                Ok((read_u64(row, 0)?, read_u64(row, 1)?))
             };
             let (ended, left) = self.tenant.write(None, call).await?;
             removed += ended;
@@ -129,34 +130,34 @@ impl PostgresThreads {
     }
 }
 
-fn create(cache: &RecordCache, new: &NewThread, setting: Setting<'_>) -> Result<Decided<Thread>> {
+fn create(cache: &RecordCache, new: &NewThread, setting: DecisionContext<'_>) -> Result<RuleResult<Thread>> {
     let (stored, mut id) = (cache.thread()?, cache.id_record()?);
     let moment = (setting.now, cache.incarnation());
-    let made = thread::create(stored.as_ref(), &id, new, setting.limits, moment)?;
+    let created = thread::create(stored.as_ref(), &id, new, setting.limits, moment)?;
     if let Some(parent) = &new.fields.parent_thread_id {
         thread::check_parent(&new.id, parent, &cache.lineage(parent)?)?;
     }
-    (id.generation, id.deleted_at) = (made.thread.generation(), None);
-    let answer = made.thread.clone();
-    Ok(put(cache, &new.id, (Some(made), id), answer))
+    (id.generation, id.deleted_at) = (created.thread.generation(), None);
+    let answer = created.thread.clone();
+    Ok(write_thread(cache, &new.id, (Some(created), id), answer))
 }
 
 fn update(
     cache: &RecordCache,
     request: (&ThreadId, &ThreadPatch, Expect),
-    setting: Setting<'_>,
-) -> Result<Decided<Thread>> {
+    setting: DecisionContext<'_>,
+) -> Result<RuleResult<Thread>> {
     let ((id, patch, _), mut record) = (request, cache.id_record()?);
     let fence = record.fence;
     // Parents cannot change while the caller holds the lock of the family.
     let lineage = |parent: &ThreadId| cache.lineage(parent);
-    let judge = (setting.limits, setting.now);
-    match thread::update(request, (cache.thread()?, &mut record), cache.claims(), lineage, judge)? {
-        ThreadChange::Unchanged(stored) if record.fence == fence => Ok(Decided::Answer(stored.thread)),
+    let limits_and_time = (setting.limits, setting.now);
+    match thread::update(request, (cache.thread()?, &mut record), cache.claims(), lineage, limits_and_time)? {
+        ThreadChange::Unchanged(stored) if record.fence == fence => Ok(RuleResult::Answer(stored.thread)),
         ThreadChange::Unchanged(stored) | ThreadChange::Changed(stored) => {
             let answer = stored.thread.clone();
-            let mut decided = put(cache, id, (Some(stored), record), answer);
-            if let (Decided::Write { batch, .. }, Some(_)) = (&mut decided, &patch.fence) {
+            let mut decided = write_thread(cache, id, (Some(stored), record), answer);
+            if let (RuleResult::Write { batch, .. }, Some(_)) = (&mut decided, &patch.fence) {
                 batch.guard_claims(cache, id)?;
             }
             Ok(decided)
@@ -164,15 +165,15 @@ fn update(
     }
 }
 
-fn put<T>(
+fn write_thread<T>(
     cache: &RecordCache,
     id: &ThreadId,
     after: (Option<thread::StoredThread>, IdRecord),
     answer: T,
-) -> Decided<T> {
+) -> RuleResult<T> {
     let mut batch = Batch::default();
     let before = cache.row.clone().unwrap_or_default();
     batch.thread(id, &before, after.clone());
     let after = CacheUpdate::Thread(after.0.map(Box::new), after.1);
-    Decided::Write { batch, after, answer }
+    RuleResult::Write { batch, after, answer }
 }

@@ -15,8 +15,8 @@ use store_core::{
 
 use crate::{
     cache::decode,
+    columns::{read_u64, text},
     db::{Connection, add, signed},
-    pages::{int, text},
     sql::ThreadList,
     store::OpenTenant,
     tenant::Tenant,
@@ -43,7 +43,7 @@ impl ThreadReader for PostgresThreads {
         let thread = id.clone();
         let call = |tenant: Arc<Tenant>| async move {
             let mut with = PgArguments::default();
-            add(&mut with, tenant.fixed.tenant.as_str())?;
+            add(&mut with, tenant.constants.tenant.as_str())?;
             add(&mut with, thread.as_str())?;
             let rows = tenant.db().any().read(|sql| &sql.load_thread, with).await?;
             let stored = rows.first().map(|row| decode::<StoredThread>("thread", &text(row, 0)?)).transpose()?;
@@ -55,8 +55,8 @@ impl ThreadReader for PostgresThreads {
     async fn list_threads(&self, query: ThreadQuery) -> Result<Page<Thread>> {
         let call = |tenant: Arc<Tenant>| async move {
             let mut page = PageBuilder::new(query.page.checked_limit()?);
-            let scope = CursorScope::new(&tenant.fixed.tenant, "list_threads", &query.binding());
-            let after = Position::open(&tenant.fixed.cursors, &scope, query.page.cursor.as_ref())?;
+            let scope = CursorScope::new(&tenant.constants.tenant, "list_threads", &query.binding());
+            let after = Position::open(&tenant.constants.cursors, &scope, query.page.cursor.as_ref())?;
             let mut connection = tenant.db().snapshot().await?;
             let ascends = (query.order, query.direction) == (ThreadOrder::LastActivity, Direction::Forward);
             // A list that ascends by activity would return a thread a second time if the thread is written in the
@@ -65,9 +65,9 @@ impl ThreadReader for PostgresThreads {
             let bound = match &after {
                 _ if !ascends => u64::MAX,
                 Some(after) => after.bound,
-                None => transactions(&mut connection).await?,
+                None => next_transaction(&mut connection).await?,
             };
-            let mut walk = Walk::new(&tenant, &query, after.as_ref().map(place).transpose()?)?;
+            let mut walk = Walk::new(&tenant, &query, after.as_ref().map(decode_position).transpose()?)?;
             walk.chunk = (query.page.checked_limit()? + 1).min(CHUNK);
             'all: loop {
                 let rows = walk.next(&mut connection).await?;
@@ -89,7 +89,7 @@ impl ThreadReader for PostgresThreads {
                 walk.chunk = CHUNK;
             }
             connection.finish(true).await?;
-            Ok(page.finish(|at| at.seal(&tenant.fixed.cursors, &scope)))
+            Ok(page.finish(|at| at.seal(&tenant.constants.cursors, &scope)))
         };
         self.tenant.read(None, call).await
     }
@@ -102,10 +102,10 @@ impl ThreadReader for PostgresThreads {
             let mut connection = tenant.db().snapshot().await?;
             if query.filter == ThreadFilter::default() {
                 let mut with = PgArguments::default();
-                add(&mut with, tenant.fixed.tenant.as_str())?;
+                add(&mut with, tenant.constants.tenant.as_str())?;
                 let rows = connection.read(|sql| &sql.count_threads, with).await?;
                 connection.finish(true).await?;
-                return rows.first().map_or(Ok(0), |row| int(row, 0));
+                return rows.first().map_or(Ok(0), |row| read_u64(row, 0));
             }
             let mut walk = Walk::new(&tenant, &query, None)?;
             let mut count = 0;
@@ -140,16 +140,16 @@ impl ThreadReader for PostgresThreads {
 /// Returns a thread and its ancestors, the thread first; nothing if it does not exist.
 pub(crate) async fn lineage(tenant: &Tenant, connection: &mut Connection<'_>, of: &ThreadId) -> Result<Vec<ThreadId>> {
     let mut with = PgArguments::default();
-    add(&mut with, tenant.fixed.tenant.as_str())?;
+    add(&mut with, tenant.constants.tenant.as_str())?;
     add(&mut with, of.as_str())?;
     let rows = connection.read(|sql| &sql.lineage, with).await?;
     rows.iter().map(|row| text(row, 0)?.parse()).collect()
 }
 
 /// Returns the number of the first transaction that has not begun yet.
-async fn transactions(connection: &mut Connection<'_>) -> Result<u64> {
+async fn next_transaction(connection: &mut Connection<'_>) -> Result<u64> {
     let rows = connection.read(|sql| &sql.transactions, PgArguments::default()).await?;
-    rows.first().map_or(Ok(0), |row| int(row, 0))
+    rows.first().map_or(Ok(0), |row| read_u64(row, 0))
 }
 
 /// A walk over threads in the order of their last activity or of their creation.
@@ -157,7 +157,7 @@ struct Walk<'a> {
     tenant: &'a Tenant,
     query: &'a ThreadQuery,
     list: ThreadList,
-    of: Option<String>,
+    scope_id: Option<String>,
     window: (i64, i64),
     after: Option<(Timestamp, ThreadId)>,
     chunk: usize,
@@ -172,14 +172,14 @@ impl<'a> Walk<'a> {
             ThreadOrder::Creation => (filter.created_after, filter.created_before),
         };
         let by_creation = query.order == ThreadOrder::Creation;
-        let (scope, of) = match filter.scope() {
+        let (scope, scope_id) = match filter.scope() {
             ThreadScope::Of(parent) => (1, Some(parent.to_string())),
             ThreadScope::Resource(resource) => (2, Some(resource.to_string())),
             ThreadScope::All | ThreadScope::Roots => (0, None),
         };
         let list = ThreadList { scope, by_creation, is_forward: query.direction == Direction::Forward };
         let window = (bound(from)?.unwrap_or(i64::MIN), bound(before)?.unwrap_or(i64::MAX));
-        Ok(Self { tenant, query, list, of, window, after, chunk: CHUNK })
+        Ok(Self { tenant, query, list, scope_id, window, after, chunk: CHUNK })
     }
 
     fn time(&self, thread: &Thread) -> Timestamp {
@@ -194,8 +194,8 @@ impl<'a> Walk<'a> {
         let after = self.after.as_ref().map(|(time, id)| signed(time.as_millis()).map(|time| (time, id.as_str())));
         let (time, id) = after.transpose()?.unwrap_or((end, ""));
         let mut with = PgArguments::default();
-        add(&mut with, self.tenant.fixed.tenant.as_str())?;
-        add(&mut with, self.of.as_deref())?;
+        add(&mut with, self.tenant.constants.tenant.as_str())?;
+        add(&mut with, self.scope_id.as_deref())?;
         add(&mut with, self.window.0)?;
         add(&mut with, self.window.1)?;
         add(&mut with, time)?;
@@ -203,11 +203,11 @@ impl<'a> Walk<'a> {
         add(&mut with, i64::try_from(self.chunk).unwrap_or(i64::MAX))?;
         let list = self.list;
         let rows = connection.read(|sql| sql.lists.threads(list), with).await?;
-        rows.iter().map(|row| Ok((int(row, 0)?, decode::<StoredThread>("thread", &text(row, 1)?)?))).collect()
+        rows.iter().map(|row| Ok((read_u64(row, 0)?, decode::<StoredThread>("thread", &text(row, 1)?)?))).collect()
     }
 }
 
-fn place(at: &Position) -> Result<(Timestamp, ThreadId)> {
+fn decode_position(at: &Position) -> Result<(Timestamp, ThreadId)> {
     let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
     Ok((Timestamp::from_millis(at.rank).map_err(malformed)?, ThreadId::new(&at.id).map_err(malformed)?))
 }

@@ -9,7 +9,7 @@ use super::invalid;
 
 /// What a parameter asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum ParameterRequest {
     /// Something that the driver does in any case.
     Nothing,
     /// A limit on the time for connecting.
@@ -32,7 +32,7 @@ pub(crate) enum Target {
 }
 
 /// Returns what `key=value` asks for, or `None` if libpq does not know the key.
-pub(super) fn asked(key: &str, value: &str) -> Option<Result<Asked>> {
+pub(super) fn parse_parameter(key: &str, value: &str) -> Option<Result<ParameterRequest>> {
     let asked = match (key, value) {
         ("connect_timeout", _) => connect_timeout(value),
         ("options", _) => settings(value),
@@ -41,12 +41,12 @@ pub(super) fn asked(key: &str, value: &str) -> Option<Result<Asked>> {
         | ("sslnegotiation", "postgres")
         | ("target_session_attrs", "any")
         | ("load_balance_hosts", "disable")
-        | ("keepalives" | "sslcompression" | "requiressl", "0") => Ok(Asked::Nothing),
+        | ("keepalives" | "sslcompression" | "requiressl", "0") => Ok(ParameterRequest::Nothing),
         ("client_encoding", _) if matches!(value.to_ascii_lowercase().as_str(), "utf8" | "utf-8" | "auto") => {
-            Ok(Asked::Nothing)
+            Ok(ParameterRequest::Nothing)
         }
-        ("target_session_attrs", "primary") => Ok(Asked::Target(Target::Primary)),
-        ("target_session_attrs", "read-write") => Ok(Asked::Target(Target::ReadWrite)),
+        ("target_session_attrs", "primary") => Ok(ParameterRequest::Target(Target::Primary)),
+        ("target_session_attrs", "read-write") => Ok(ParameterRequest::Target(Target::ReadWrite)),
         ("sslrootcert", "system") => {
             refused(key, "the driver uses its own certificate authorities: leave it out, or name a file")
         }
@@ -89,21 +89,21 @@ pub(super) fn asked(key: &str, value: &str) -> Option<Result<Asked>> {
     Some(asked)
 }
 
-fn refused(key: &str, why: &str) -> Result<Asked> {
+fn refused(key: &str, why: &str) -> Result<ParameterRequest> {
     Err(invalid(&format!("`{key}`: {why}")))
 }
 
 /// Reads a number of whole seconds. In libpq, 0 means no limit. It is refused, because a call could then wait forever.
-fn connect_timeout(value: &str) -> Result<Asked> {
+fn connect_timeout(value: &str) -> Result<ParameterRequest> {
     match value.parse() {
-        Ok(seconds @ 1..=3_600) => Ok(Asked::ConnectWithin(Duration::from_secs(seconds))),
+        Ok(seconds @ 1..=3_600) => Ok(ParameterRequest::ConnectWithin(Duration::from_secs(seconds))),
         _ => refused("connect_timeout", "it must be a number of seconds from 1 to 3600"),
     }
 }
 
 /// Reads settings of the form `-c name=value`, `-cname=value` or `--name=value`, separated by spaces. A backslash
 /// escapes a space.
-fn settings(value: &str) -> Result<Asked> {
+fn settings(value: &str) -> Result<ParameterRequest> {
     let mut words = words(value).into_iter();
     let mut settings = Vec::new();
     while let Some(word) = words.next() {
@@ -118,7 +118,7 @@ fn settings(value: &str) -> Result<Asked> {
         };
         settings.push((name.replace('-', "_"), value.to_owned()));
     }
-    Ok(Asked::Settings(settings))
+    Ok(ParameterRequest::Settings(settings))
 }
 
 fn words(text: &str) -> Vec<String> {
@@ -144,44 +144,46 @@ fn words(text: &str) -> Vec<String> {
 mod tests {
     use std::time::Duration;
 
-    use super::{Asked, Target, asked};
+    use super::{ParameterRequest, Target, parse_parameter};
 
     #[test]
     fn libpq_parameters_are_applied_or_refused_by_name() {
         let pairs = |pairs: &[(&str, &str)]| {
-            Asked::Settings(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+            ParameterRequest::Settings(
+                pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            )
         };
         for (key, value, expected) in [
-            ("connect_timeout", "10", Asked::ConnectWithin(Duration::from_secs(10))),
+            ("connect_timeout", "10", ParameterRequest::ConnectWithin(Duration::from_secs(10))),
             ("options", "-c statement_timeout=5s", pairs(&[("statement_timeout", "5s")])),
             ("options", "-cgeqo=off --work-mem=4MB", pairs(&[("geqo", "off"), ("work_mem", "4MB")])),
-            ("options", r"-c\ no", Asked::Nothing),
+            ("options", r"-c\ no", ParameterRequest::Nothing),
             ("options", "", pairs(&[])),
-            ("channel_binding", "prefer", Asked::Nothing),
-            ("channel_binding", "require", Asked::Nothing),
-            ("gssencmode", "disable", Asked::Nothing),
-            ("gssencmode", "require", Asked::Nothing),
-            ("target_session_attrs", "any", Asked::Nothing),
-            ("target_session_attrs", "primary", Asked::Target(Target::Primary)),
-            ("target_session_attrs", "read-write", Asked::Target(Target::ReadWrite)),
-            ("sslrootcert", "system", Asked::Nothing),
-            ("target_session_attrs", "standby", Asked::Nothing),
-            ("keepalives", "0", Asked::Nothing),
-            ("keepalives", "1", Asked::Nothing),
-            ("keepalives_idle", "30", Asked::Nothing),
-            ("connect_timeout", "0", Asked::Nothing),
-            ("client_encoding", "UTF8", Asked::Nothing),
-            ("client_encoding", "LATIN1", Asked::Nothing),
-            ("service", "x", Asked::Nothing),
+            ("channel_binding", "prefer", ParameterRequest::Nothing),
+            ("channel_binding", "require", ParameterRequest::Nothing),
+            ("gssencmode", "disable", ParameterRequest::Nothing),
+            ("gssencmode", "require", ParameterRequest::Nothing),
+            ("target_session_attrs", "any", ParameterRequest::Nothing),
+            ("target_session_attrs", "primary", ParameterRequest::Target(Target::Primary)),
+            ("target_session_attrs", "read-write", ParameterRequest::Target(Target::ReadWrite)),
+            ("sslrootcert", "system", ParameterRequest::Nothing),
+            ("target_session_attrs", "standby", ParameterRequest::Nothing),
+            ("keepalives", "0", ParameterRequest::Nothing),
+            ("keepalives", "1", ParameterRequest::Nothing),
+            ("keepalives_idle", "30", ParameterRequest::Nothing),
+            ("connect_timeout", "0", ParameterRequest::Nothing),
+            ("client_encoding", "UTF8", ParameterRequest::Nothing),
+            ("client_encoding", "LATIN1", ParameterRequest::Nothing),
+            ("service", "x", ParameterRequest::Nothing),
         ] {
             let is_refused =
                 matches!(value, r"-c\ no" | "require" | "standby" | "1" | "30" | "LATIN1" | "x" | "system")
                     || (key, value) == ("connect_timeout", "0");
-            match asked(key, value).unwrap() {
+            match parse_parameter(key, value).unwrap() {
                 Ok(found) => assert!(!is_refused && found == expected, "{key}={value}: {found:?}"),
                 Err(error) => assert!(is_refused && error.to_string().contains(&format!("`{key}`")), "{error}"),
             }
         }
-        assert!(asked("schema", "x").is_none() && asked("sslrootcert", "/ca.pem").is_none());
+        assert!(parse_parameter("schema", "x").is_none() && parse_parameter("sslrootcert", "/ca.pem").is_none());
     }
 }

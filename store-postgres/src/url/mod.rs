@@ -12,17 +12,17 @@ use sqlx::{
 use store_core::{Error, Result};
 use url::Url;
 
-use self::libpq::Asked;
+use self::libpq::ParameterRequest;
 pub(crate) use self::libpq::Target;
 
 const DEFAULT_SCHEMA: &str = "agentstore";
 /// The maximum length of a name in PostgreSQL. Longer names are cut off.
-const LONGEST_NAME: usize = 63;
-const MOST_CONNECTIONS: u32 = 1_000;
+const MAX_NAME_LENGTH: usize = 63;
+const MAX_CONNECTIONS: u32 = 1_000;
 
 /// The contents of a URL.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct UrlParts {
     pub(crate) server: PgConnectOptions,
     pub(crate) schema: String,
     pub(crate) connections: Option<u32>,
@@ -34,16 +34,16 @@ pub(crate) struct Parts {
 }
 
 /// Parses a URL.
-pub(crate) fn parse(text: &str) -> Result<Parts> {
-    if of_server(text).is_some_and(|(_, server, _)| server.contains(',')) {
-        return Err(invalid(SEVERAL));
+pub(crate) fn parse(text: &str) -> Result<UrlParts> {
+    if split_at_host(text).is_some_and(|(_, server, _)| server.contains(',')) {
+        return Err(invalid(SEVERAL_SERVERS));
     }
     // The error of the parser is not passed on, because it may show a part of the URL.
-    let url = Url::parse(&with_a_host(text)).map_err(|_| invalid("it is not a URL"))?;
+    let url = Url::parse(&with_placeholder_host(text)).map_err(|_| invalid("it is not a URL"))?;
     if !matches!(url.scheme(), "postgres" | "postgresql") || !url.has_authority() {
         return Err(invalid("it does not begin with `postgres://`"));
     }
-    let mut parts = Parts {
+    let mut parts = UrlParts {
         server: PgConnectOptions::new()
             .application_name("agentstore")
             .extra_float_digits(None)
@@ -57,7 +57,7 @@ pub(crate) fn parse(text: &str) -> Result<Parts> {
         ssl: None,
     };
     if let Some(host) = url.host_str().filter(|host| !host.is_empty() && *host != NO_HOST) {
-        parts.set("host", &decoded(host)?)?;
+        parts.set("host", &decode(host)?)?;
     }
     if let Some(port) = url.port() {
         parts.server = parts.server.port(port);
@@ -65,15 +65,15 @@ pub(crate) fn parse(text: &str) -> Result<Parts> {
     let path = url.path().trim_start_matches('/');
     for (key, value) in [("user", url.username()), ("password", url.password().unwrap_or_default()), ("dbname", path)] {
         if !value.is_empty() {
-            parts.set(key, &decoded(value)?)?;
+            parts.set(key, &decode(value)?)?;
         }
     }
     // The query is read as libpq reads it: a plus sign is not decoded as a space.
     for pair in url.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        parts.set(&decoded(key)?, &decoded(value)?)?;
+        parts.set(&decode(key)?, &decode(value)?)?;
     }
-    let mode = parts.ssl.unwrap_or(if is_here(&parts.server) { PgSslMode::Prefer } else { PgSslMode::VerifyFull });
+    let mode = parts.ssl.unwrap_or(if is_local(&parts.server) { PgSslMode::Prefer } else { PgSslMode::VerifyFull });
     let can_encrypt = cfg!(any(feature = "tls-ring", feature = "tls-aws-lc-rs"));
     if !can_encrypt && !matches!(mode, PgSslMode::Disable | PgSslMode::Allow | PgSslMode::Prefer) {
         return Err(invalid("it needs TLS: build with the cargo feature `tls-ring`, or give another `sslmode`"));
@@ -82,11 +82,11 @@ pub(crate) fn parse(text: &str) -> Result<Parts> {
     Ok(parts)
 }
 
-impl Parts {
+impl UrlParts {
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
         let options = std::mem::take(&mut self.server);
         self.server = match key {
-            "host" | "port" if value.contains(',') => return Err(invalid(SEVERAL)),
+            "host" | "port" if value.contains(',') => return Err(invalid(SEVERAL_SERVERS)),
             "host" if value.starts_with('/') => options.socket(value),
             "host" => options.host(value),
             "port" => options.port(value.parse().map_err(|_| invalid("`port` is not a port number"))?),
@@ -106,10 +106,10 @@ impl Parts {
                 self.ssl = Some(value.parse().map_err(|_| invalid("`sslmode` is not a mode that PostgreSQL has"))?);
                 options
             }
-            _ => match libpq::asked(key, value).transpose()? {
-                Some(Asked::Settings(settings)) => options.options(settings),
+            _ => match libpq::parse_parameter(key, value).transpose()? {
+                Some(ParameterRequest::Settings(settings)) => options.options(settings),
                 Some(asked) => {
-                    self.note(&asked);
+                    self.apply_request(&asked);
                     options
                 }
                 None => {
@@ -121,20 +121,20 @@ impl Parts {
         Ok(())
     }
 
-    const fn note(&mut self, asked: &Asked) {
+    const fn apply_request(&mut self, asked: &ParameterRequest) {
         match asked {
-            Asked::ConnectWithin(time) => self.connect_within = Some(*time),
-            Asked::Target(target) => self.target = *target,
-            Asked::Nothing | Asked::Settings(_) => {}
+            ParameterRequest::ConnectWithin(time) => self.connect_within = Some(*time),
+            ParameterRequest::Target(target) => self.target = *target,
+            ParameterRequest::Nothing | ParameterRequest::Settings(_) => {}
         }
     }
 
     /// Sets a parameter of the store, as opposed to one of the server.
     fn set_own(&mut self, key: &str, value: &str) -> Result<()> {
         match (key, value) {
-            ("schema", name) => self.schema = schema(name)?,
+            ("schema", name) => self.schema = check_schema_name(name)?,
             ("connections", count) => {
-                let count = count.parse().ok().filter(|count| (1..=MOST_CONNECTIONS).contains(count));
+                let count = count.parse().ok().filter(|count| (1..=MAX_CONNECTIONS).contains(count));
                 self.connections = Some(count.ok_or_else(|| invalid("`connections` must be from 1 to 1000"))?);
             }
             ("pooler", "transaction") => self.is_pooled = true,
@@ -152,10 +152,10 @@ impl Parts {
 /// Replaces a missing host, because the parser requires a host after a user.
 const NO_HOST: &str = "host-is-a-parameter.invalid";
 
-const SEVERAL: &str = "`host` and `port` name several servers: name only the one that accepts writes";
+const SEVERAL_SERVERS: &str = "`host` and `port` name several servers: name only the one that accepts writes";
 
 /// Splits a URL into the text before the host, the host with its port, and the text after it.
-fn of_server(text: &str) -> Option<(&str, &str, &str)> {
+fn split_at_host(text: &str) -> Option<(&str, &str, &str)> {
     let begin = text.find("://")? + "://".len();
     let end = text.get(begin..)?.find(['/', '?', '#']).map_or(text.len(), |at| begin + at);
     let begin = text.get(begin..end)?.rfind('@').map_or(begin, |at| begin + at + 1);
@@ -163,8 +163,8 @@ fn of_server(text: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// Inserts a host if the URL has a user or a port and no host.
-fn with_a_host(text: &str) -> Cow<'_, str> {
-    match of_server(text) {
+fn with_placeholder_host(text: &str) -> Cow<'_, str> {
+    match split_at_host(text) {
         Some((before, server, after)) if server.starts_with(':') || (server.is_empty() && before.ends_with('@')) => {
             Cow::Owned(format!("{before}{NO_HOST}{server}{after}"))
         }
@@ -178,9 +178,9 @@ fn is_plain(key: &str) -> bool {
 }
 
 /// Checks that a schema name needs no quotes, since it is inserted into statements.
-pub(crate) fn schema(name: &str) -> Result<String> {
+pub(crate) fn check_schema_name(name: &str) -> Result<String> {
     let is_plain = |at: usize, c: char| c == '_' || c.is_ascii_lowercase() || (at > 0 && c.is_ascii_digit());
-    let fits = !name.is_empty() && name.len() <= LONGEST_NAME && name.char_indices().all(|(at, c)| is_plain(at, c));
+    let fits = !name.is_empty() && name.len() <= MAX_NAME_LENGTH && name.char_indices().all(|(at, c)| is_plain(at, c));
     if fits && !name.starts_with("pg_") {
         return Ok(name.to_owned());
     }
@@ -188,7 +188,7 @@ pub(crate) fn schema(name: &str) -> Result<String> {
 }
 
 /// Returns whether the server is reached by a socket or on this machine, and not over a network.
-fn is_here(options: &PgConnectOptions) -> bool {
+fn is_local(options: &PgConnectOptions) -> bool {
     let host = options.get_host();
     options.get_socket().is_some()
         || host.starts_with('/')
@@ -196,7 +196,7 @@ fn is_here(options: &PgConnectOptions) -> bool {
         || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-fn decoded(text: &str) -> Result<Cow<'_, str>> {
+fn decode(text: &str) -> Result<Cow<'_, str>> {
     percent_encoding::percent_decode_str(text).decode_utf8().map_err(|_| invalid("it has bytes that are not UTF-8"))
 }
 
@@ -210,28 +210,28 @@ mod tests {
 
     use sqlx::postgres::PgSslMode;
 
-    use super::{Parts, parse};
+    use super::{UrlParts, parse};
 
     #[test]
     fn a_url_names_the_server_and_its_options() {
         let url = "postgres://ada:s%40cret@db.example:5433/work?schema=agents&connections=3&application_name=x";
-        let Parts { server, schema, connections, .. } = parse(url).unwrap();
+        let UrlParts { server, schema, connections, .. } = parse(url).unwrap();
         assert_eq!((server.get_host(), server.get_port(), server.get_username()), ("db.example", 5433, "ada"));
         assert_eq!((server.get_database(), schema.as_str(), connections), (Some("work"), "agents", Some(3)));
         let url = "postgresql:///work?host=/run/postgresql&pooler=transaction&allow_unsafe=true";
-        let Parts { server, schema, is_pooled, allow_unsafe, .. } = parse(url).unwrap();
+        let UrlParts { server, schema, is_pooled, allow_unsafe, .. } = parse(url).unwrap();
         assert_eq!(server.get_socket().map(|path| path.to_str().unwrap()), Some("/run/postgresql"));
         assert_eq!((schema.as_str(), is_pooled, allow_unsafe), ("agentstore", true, true));
         let url = "postgres://ada:secret@/work?host=/run/postgresql&connect_timeout=7&target_session_attrs=read-write";
-        let Parts { server, connect_within, .. } = parse(url).unwrap();
+        let UrlParts { server, connect_within, .. } = parse(url).unwrap();
         assert_eq!(server.get_socket().map(|path| path.to_str().unwrap()), Some("/run/postgresql"));
         assert_eq!((server.get_username(), connect_within), ("ada", Some(Duration::from_secs(7))));
         for url in ["postgres://ada@:5433/work?host=/run/x", "postgres://:5433/work?host=/run/x&user=ada"] {
-            let Parts { server, .. } = parse(url).unwrap();
+            let UrlParts { server, .. } = parse(url).unwrap();
             let at = (server.get_socket().unwrap().to_str(), server.get_port(), server.get_username());
             assert_eq!(at, (Some("/run/x"), 5433, "ada"), "{url}");
         }
-        let Parts { server, .. } = parse("postgres://h/x?user=a+b%20c&ssl=true").unwrap();
+        let UrlParts { server, .. } = parse("postgres://h/x?user=a+b%20c&ssl=true").unwrap();
         assert_eq!(server.get_username(), "a+b c");
         assert!(matches!(server.get_ssl_mode(), PgSslMode::Require));
         // A comma in a password does not name a second server.

@@ -13,29 +13,29 @@ use crate::{
 };
 
 /// The stamp and the log of a thread that was written.
-pub(crate) type Stamped = (i64, Option<i64>);
+pub(crate) type StampAndLog = (i64, Option<i64>);
 
 /// The result of writing a batch.
 #[derive(Debug)]
 pub(crate) enum Written {
     /// The batch was written.
-    Done(Vec<Stamped>),
+    Done(Vec<StampAndLog>),
     /// Not written: other calls have changed threads of the batch since the decision. Contains the current rows and
     /// commit keys.
     Stale(Vec<Row>, Vec<(CommitKey, Option<KeyRecord>)>),
     /// Not written: other calls have appended to scopes of the batch since the decision. Contains their current states.
-    Scopes(Vec<(Scope, ScopeState)>),
+    StaleScopes(Vec<(Scope, ScopeState)>),
     /// Not written: other calls have changed rows of the outbox or mailboxes since the decision.
-    Others,
+    OtherRowsChanged,
     /// Not written: the time of the decision differed too much from that of the server.
-    Late,
+    ClockDiffers,
 }
 
 /// A row of the answer to a write.
 pub(super) struct Answer {
     pub(super) status: String,
     /// The number of the thread, scope or batch that the row is about.
-    pub(super) n: i32,
+    pub(super) number: i32,
     pub(super) clock: Duration,
     pub(super) stamp: i64,
     pub(super) log: Option<i64>,
@@ -46,14 +46,14 @@ pub(super) struct Answer {
 impl Answer {
     pub(super) fn of(row: &PgRow) -> Result<Self> {
         let read = || -> Result<_, sqlx::Error> {
-            let (status, n, clock) = (row.try_get(0)?, row.try_get(1)?, row.try_get::<i64, _>(2)?);
+            let (status, number, clock) = (row.try_get(0)?, row.try_get(1)?, row.try_get::<i64, _>(2)?);
             let stamp = row.try_get::<Option<i64>, _>(3)?.unwrap_or_default();
             let answer = (row.try_get(4)?, row.try_get(5)?, row.try_get(6)?);
-            Ok((status, n, clock, stamp, answer))
+            Ok((status, number, clock, stamp, answer))
         };
         let answer = read().map_err(|e| corrupt("an answer of the server").with_source(e))?;
-        let (status, n, clock, stamp, (log, record, id)) = answer;
-        Ok(Self { status, n, clock: Duration::from_millis(unsigned(clock)?), stamp, log, record, id })
+        let (status, number, clock, stamp, (log, record, id)) = answer;
+        Ok(Self { status, number, clock: Duration::from_millis(unsigned(clock)?), stamp, log, record, id })
     }
 }
 
@@ -63,19 +63,19 @@ pub(super) fn written(connection: &Connection<'_>, batch: &Batch, rows: &[PgRow]
     let keys = batch.keys.iter().map(|(_, key, _)| Ok((key.parse()?, None)));
     let mut keys = keys.collect::<Result<BTreeMap<_, _>>>()?;
     for row in rows {
-        let Answer { status, n, clock, stamp, log, record, id } = Answer::of(row)?;
+        let Answer { status, number, clock, stamp, log, record, id } = Answer::of(row)?;
         connection.set_server_time(clock);
         match status.as_str() {
-            "time" => return Ok(Written::Late),
+            "time" => return Ok(Written::ClockDiffers),
             "closed" => return Err(Error::closed()),
-            "outbox" | "mailbox" => return Ok(Written::Others),
-            "stale" => stale.push(cache::row(stamp, log, record.as_deref(), id.as_deref())?),
+            "outbox" | "mailbox" => return Ok(Written::OtherRowsChanged),
+            "stale" => stale.push(cache::decode_thread_row(stamp, log, record.as_deref(), id.as_deref())?),
             "key" => {
                 let record = cache::decode::<KeyRecord>("commit key", &record.unwrap_or_default())?;
                 keys.insert(id.unwrap_or_default().parse()?, Some(record));
             }
             "scope" => {
-                let row = usize::try_from(n - 1).ok().and_then(|at| batch.scopes.get(at));
+                let row = usize::try_from(number - 1).ok().and_then(|at| batch.scopes.get(at));
                 let scope = row.ok_or_else(|| corrupt("an answer of the server"))?.scope.clone();
                 let state = record.map(|text| cache::decode::<ScopeState>("scope", &text)).transpose()?;
                 scopes.push((scope, state.unwrap_or_default()));
@@ -84,7 +84,7 @@ pub(super) fn written(connection: &Connection<'_>, batch: &Batch, rows: &[PgRow]
         }
     }
     if !scopes.is_empty() {
-        return Ok(Written::Scopes(scopes));
+        return Ok(Written::StaleScopes(scopes));
     }
     Ok(if stale.is_empty() { Written::Done(done) } else { Written::Stale(stale, keys.into_iter().collect()) })
 }

@@ -18,7 +18,7 @@ pub(super) fn arguments(batch: &Batch, tenant: &TenantId) -> Result<PgArguments>
     add(to, batch.has_parts())?;
     add(to, batch.writes_outside_log())?;
     thread_columns(to, batch)?;
-    numbers(to, batch.entries.iter().map(|row| row.thread))?;
+    thread_numbers(to, batch.entries.iter().map(|row| row.thread))?;
     let of = || batch.entries.iter();
     column(to, of(), |row| row.seq)?;
     column(to, of(), |row| row.id.as_str())?;
@@ -27,37 +27,37 @@ pub(super) fn arguments(batch: &Batch, tenant: &TenantId) -> Result<PgArguments>
     column(to, of(), |row| row.side)?;
     column(to, of(), |row| row.node.as_str())?;
     column(to, of(), |row| row.body.as_str())?;
-    numbers(to, batch.marks.iter().map(|row| row.thread))?;
+    thread_numbers(to, batch.marks.iter().map(|row| row.thread))?;
     let of = || batch.marks.iter();
     column(to, of(), |row| row.seq)?;
     column(to, of(), |row| row.children)?;
     column(to, of(), |row| row.record.as_str())?;
-    numbers(to, batch.tips.iter().map(|row| row.0))?;
+    thread_numbers(to, batch.tips.iter().map(|row| row.0))?;
     let of = || batch.tips.iter();
     column(to, of(), |row| row.1)?;
     column(to, of(), |row| row.2)?;
-    numbers(to, batch.names.iter().map(|row| row.thread))?;
+    thread_numbers(to, batch.names.iter().map(|row| row.thread))?;
     let of = || batch.names.iter();
     column(to, of(), |row| row.seq)?;
     column(to, of(), NameRow::bytes)?;
     column(to, of(), |row| row.giver)?;
     column(to, of(), |row| row.may_have_other)?;
-    numbers(to, batch.keys.iter().map(|row| row.0))?;
+    thread_numbers(to, batch.keys.iter().map(|row| row.0))?;
     let of = || batch.keys.iter();
     column(to, of(), |row| row.1.as_str())?;
     column(to, of(), |row| row.2.as_str())?;
-    numbers(to, batch.clears.iter().copied())?;
-    numbers(to, batch.values.iter().map(|row| row.0))?;
+    thread_numbers(to, batch.clears.iter().copied())?;
+    thread_numbers(to, batch.values.iter().map(|row| row.0))?;
     let of = || batch.values.iter();
     column(to, of(), |row| row.1.as_bytes())?;
     column(to, of(), |row| row.2.as_deref())?;
     run_columns(to, batch)?;
-    numbers(to, batch.inputs.iter().map(|row| row.0))?;
+    thread_numbers(to, batch.inputs.iter().map(|row| row.0))?;
     let of = || batch.inputs.iter();
     column(to, of(), |row| row.1.as_str())?;
     column(to, of(), |row| row.2)?;
     column(to, of(), |row| row.3.as_deref())?;
-    numbers(to, batch.decisions.iter().map(|row| row.0))?;
+    thread_numbers(to, batch.decisions.iter().map(|row| row.0))?;
     let of = || batch.decisions.iter();
     column(to, of(), |row| row.1.as_str())?;
     column(to, of(), |row| row.2.as_bytes())?;
@@ -74,7 +74,7 @@ fn thread_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
     column(to, of(), |row| row.id.as_str())?;
     column(to, of(), |row| row.stamp)?;
     column(to, of(), |row| row.log)?;
-    column(to, of(), |row| row.makes)?;
+    column(to, of(), |row| row.creates_thread)?;
     column(to, of(), |row| row.thread.as_ref()?.head_seq.map(number))?;
     column(to, threads.iter(), |thread| thread.map(|thread| time(thread.created_at)))?;
     column(to, threads.iter(), |thread| thread.map(|thread| time(thread.updated_at)))?;
@@ -89,7 +89,7 @@ fn thread_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
 }
 
 fn run_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
-    numbers(to, batch.runs.iter().map(|row| row.thread))?;
+    thread_numbers(to, batch.runs.iter().map(|row| row.thread))?;
     let of = || batch.runs.iter();
     column(to, of(), |row| row.run.id.as_str())?;
     column(to, of(), |row| row.is_new)?;
@@ -145,7 +145,7 @@ fn mailbox_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
     column(to, of(), |row| row.record.as_deref())?;
     dispatch_columns(to, batch)?;
     queued_columns(to, batch)?;
-    let of = || batch.unended.iter();
+    let of = || batch.ended_removed.iter();
     column(to, of(), |row| row.status)?;
     column(to, of(), |row| time(row.created_at))?;
     column(to, of(), |row| row.id.as_str())?;
@@ -183,7 +183,7 @@ fn dispatch_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
 }
 
 fn queued_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
-    let of = || batch.unqueued.iter();
+    let of = || batch.queued_removed.iter();
     column(to, of(), |row| row.thread.as_str())?;
     column(to, of(), |row| number(row.at.epoch))?;
     column(to, of(), |row| i16::from(row.at.priority))?;
@@ -209,9 +209,9 @@ pub(super) fn time(at: Timestamp) -> i64 {
 
 /// Adds the numbers of the threads to which rows belong. Adds a null if there are no rows, because each array takes the
 /// server some time.
-fn numbers(to: &mut PgArguments, of: impl Iterator<Item = i32>) -> Result<()> {
-    let numbers: Vec<i32> = of.collect();
-    add(to, (!numbers.is_empty()).then_some(numbers))
+fn thread_numbers(to: &mut PgArguments, of: impl Iterator<Item = i32>) -> Result<()> {
+    let thread_numbers: Vec<i32> = of.collect();
+    add(to, (!thread_numbers.is_empty()).then_some(thread_numbers))
 }
 
 /// Adds rows as one JSON document, or a null if there are none.

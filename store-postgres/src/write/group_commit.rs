@@ -13,10 +13,10 @@ use sqlx::postgres::PgRow;
 use store_core::{Error, Result, TenantId};
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{Batch, Stamped, Written, answer::Answer, fast_path, write};
+use super::{Batch, StampAndLog, Written, answer::Answer, fast_path, write};
 use crate::{
     clock::Moment,
-    db::{Connection, Failed},
+    db::{Connection, StatementFailure},
     error::corrupt,
 };
 
@@ -56,7 +56,7 @@ struct Waiting {
 enum GroupReply {
     /// It is written now, together with others that wait.
     Lead,
-    Done(Stamped),
+    Done(StampAndLog),
     /// It is unknown whether it was written.
     Unknown,
     /// It was not written, because no connection became free in time.
@@ -77,18 +77,18 @@ impl GroupCommit {
         tenant: &TenantId,
         batch: &Arc<Batch>,
         moment: Moment,
-    ) -> Result<Written, Failed> {
+    ) -> Result<Written, StatementFailure> {
         let began = Instant::now();
-        let _inside = ActiveBatch::new(self);
+        let _active = ActiveBatch::new(self);
         let reply = match self.enqueue_or_lead(batch, moment) {
             None => GroupReply::Lead,
-            Some(mut reply) => match timeout(connection.patience(), &mut reply).await {
+            Some(mut reply) => match timeout(connection.acquire_timeout(), &mut reply).await {
                 Err(_) if self.leave(batch) => GroupReply::NotSent,
                 Err(_) => reply.await.unwrap_or(GroupReply::Unknown),
                 Ok(reply) => reply.unwrap_or(GroupReply::Unknown),
             },
         };
-        connection.has_waited(began.elapsed());
+        connection.set_waited(began.elapsed());
         match reply {
             GroupReply::Lead => {
                 let _next = NextLeader(self);
@@ -120,7 +120,7 @@ impl GroupCommit {
     async fn group_members(&self, batch: &Batch, moment: Moment) -> Vec<Waiting> {
         let began = Instant::now();
         for _ in 0..MAX_YIELDS {
-            if self.is_share() || began.elapsed() > LINGER {
+            if self.is_share_waiting() || began.elapsed() > LINGER {
                 break;
             }
             tokio::task::yield_now().await;
@@ -131,7 +131,7 @@ impl GroupCommit {
     }
 
     /// Returns whether as many batches wait as one statement should take.
-    fn is_share(&self) -> bool {
+    fn is_share_waiting(&self) -> bool {
         let state = self.state();
         (state.waiting.len() + 1) * MAX_IN_FLIGHT >= state.usual
     }
@@ -202,14 +202,14 @@ async fn lead(
     batch: &Arc<Batch>,
     moment: Moment,
     others: Vec<Waiting>,
-) -> Result<Written, Failed> {
+) -> Result<Written, StatementFailure> {
     if others.is_empty() {
         return write(connection, batch, tenant, moment).await;
     }
     let all: Vec<&Batch> = std::iter::once(&**batch).chain(others.iter().map(|other| &*other.batch)).collect();
     match fast_path::write(connection, &all, tenant, moment).await {
         Ok(rows) => {
-            let mut each = each(connection, all.len(), &rows).map_err(Failed::after_answer)?.into_iter();
+            let mut each = each(connection, all.len(), &rows).map_err(StatementFailure::after_answer)?.into_iter();
             let own = each.next().flatten();
             for (other, done) in others.into_iter().zip(each) {
                 let _gone = other.reply.send(done.map_or(GroupReply::Alone, GroupReply::Done));
@@ -224,7 +224,7 @@ async fn lead(
             Err(failed)
         }
         // This call has waited as long as it may, so its failure is returned and it is not tried again.
-        Err(failed) if !failed.was_asked() => {
+        Err(failed) if !failed.was_sent() => {
             others.into_iter().for_each(|other| _ = other.reply.send(GroupReply::Alone));
             Err(failed)
         }
@@ -236,12 +236,12 @@ async fn lead(
 }
 
 /// Returns the result of each batch. `None` if it was not written.
-fn each(connection: &Connection<'_>, count: usize, rows: &[PgRow]) -> Result<Vec<Option<Stamped>>> {
+fn each(connection: &Connection<'_>, count: usize, rows: &[PgRow]) -> Result<Vec<Option<StampAndLog>>> {
     let mut each = vec![None; count];
     for row in rows {
         let answer = Answer::of(row)?;
         connection.set_server_time(answer.clock);
-        let place = usize::try_from(answer.n).ok().and_then(|n| each.get_mut(n));
+        let place = usize::try_from(answer.number).ok().and_then(|number| each.get_mut(number));
         *place.ok_or_else(|| corrupt("an answer of the server"))? = Some((answer.stamp, answer.log));
     }
     Ok(each)

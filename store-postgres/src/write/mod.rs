@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use store_core::{
     Body, BodyKind, Json, OutboxId, Result, Scope, TenantId, ThreadId, Timestamp,
     codec::Codec,
-    commit::{Plan, Planned},
+    commit::{Plan, PlannedEntry},
     event::{EventPlan, ScopeState},
     log::{MarkSource, Marks, Nodes, given_name},
     mailbox::{MailboxPlan, MailboxView, StoredDispatch, StoredMailbox},
@@ -28,12 +28,12 @@ use self::rows::{
 use crate::{
     cache::{DispatchChange, MailboxChanges, OutboxChanges, OutboxDraft, RecordCache, Row},
     clock::Moment,
-    db::{Connection, Failed, add, signed},
+    db::{Connection, StatementFailure, add, signed},
     tenant::Tenant,
 };
 
 pub(crate) use self::{
-    answer::{Stamped, Written},
+    answer::{StampAndLog, Written},
     group_commit::GroupCommit,
 };
 
@@ -65,10 +65,10 @@ pub(crate) struct Batch {
     dispatches: Vec<StoredDispatch>,
     new_dispatches: Vec<StoredDispatch>,
     dispatches_gone: Vec<String>,
-    unqueued: Vec<QueuedRow>,
+    queued_removed: Vec<QueuedRow>,
     /// Queued dispatches, each with whether it is available.
     queued: Vec<(bool, QueuedRow)>,
-    unended: Vec<EndedRow>,
+    ended_removed: Vec<EndedRow>,
     ended: Vec<EndedRow>,
     interrupts: Vec<InterruptRow>,
     /// The number above which the claims of the tenant must still be numbered. Set if the batch is based on claims from
@@ -82,9 +82,9 @@ impl Batch {
     /// refer to it.
     pub(crate) fn thread(&mut self, id: &ThreadId, before: &Row, after: (Option<StoredThread>, IdRecord)) -> i32 {
         let (thread, id_record) = after;
-        let makes = before.thread.is_none() && thread.is_some();
+        let creates_thread = before.thread.is_none() && thread.is_some();
         let id = id.to_string();
-        self.threads.push(ThreadRow { id, stamp: before.stamp, log: before.log, makes, thread, id_record });
+        self.threads.push(ThreadRow { id, stamp: before.stamp, log: before.log, creates_thread, thread, id_record });
         i32::try_from(self.threads.len()).unwrap_or(i32::MAX)
     }
 
@@ -98,7 +98,7 @@ impl Batch {
         }
         let before = cache.row.clone().unwrap_or_default();
         let head_before = before.thread.as_ref().and_then(|thread| thread.head_seq);
-        let n = self.thread(id, &before, (plan.thread.clone(), plan.id.clone()));
+        let thread_number = self.thread(id, &before, (plan.thread.clone(), plan.id.clone()));
         if let Some(events) = &plan.events {
             self.events(cache, events);
         }
@@ -109,24 +109,24 @@ impl Batch {
         self.outbox(draft.into_changes()?, &plan.outbox.rows);
         let Some(thread) = &plan.thread else { return Ok(()) };
         for planned in &plan.entries {
-            self.entry(n, planned)?;
+            self.entry(thread_number, planned)?;
         }
         for seq in plan.marks.keys() {
-            self.mark(n, *seq, cache, plan)?;
+            self.mark(thread_number, *seq, cache, plan)?;
         }
-        self.leaves(n, (head_before, thread.head_seq), cache, plan)?;
-        self.names(n, cache, plan)?;
-        self.keys.extend(plan.key.iter().map(|record| (n, record.key.to_string(), record.encode())));
+        self.leaves(thread_number, (head_before, thread.head_seq), cache, plan)?;
+        self.names(thread_number, cache, plan)?;
+        self.keys.extend(plan.key.iter().map(|record| (thread_number, record.key.to_string(), record.encode())));
         if plan.state.clear {
-            self.clears.push(n);
+            self.clears.push(thread_number);
         }
         let value = |value: &Option<Json>| value.as_ref().map(|value| value.as_str().to_owned());
-        self.values.extend(plan.state.values.iter().map(|(key, new)| (n, key.clone(), value(new))));
+        self.values.extend(plan.state.values.iter().map(|(key, new)| (thread_number, key.clone(), value(new))));
         for run in &plan.runs {
             let is_new = !cache.is_known_run(&run.id);
-            self.runs.push(RunRow { thread: n, is_new, run: run.clone() });
+            self.runs.push(RunRow { thread: thread_number, is_new, run: run.clone() });
         }
-        self.queue_rows(n, &plan.queue)
+        self.queue_rows(thread_number, &plan.queue)
     }
 
     /// Adds everything that an append of events writes.
@@ -165,7 +165,7 @@ impl Batch {
         for (id, DispatchChange { before, after }) in changes.dispatches {
             let [old, new] = [&before, &after].map(|stored| stored.as_ref().and_then(QueuedRow::of));
             if old.as_ref().map(|row| row.at) != new.as_ref().map(|row| row.at) {
-                self.unqueued.extend(old);
+                self.queued_removed.extend(old);
                 self.queued.extend(new.map(|row| {
                     let mailbox = after.as_ref().and_then(|stored| changes.threads.get(&stored.body.thread));
                     // A dispatch that returns to the queue of an old epoch is never available.
@@ -176,7 +176,7 @@ impl Batch {
             }
             let [old, new] = [&before, &after].map(|stored| stored.as_ref().and_then(EndedRow::of));
             if old != new {
-                self.unended.extend(old);
+                self.ended_removed.extend(old);
                 self.ended.extend(new);
             }
             match after {
@@ -211,7 +211,7 @@ impl Batch {
     }
 
     /// Makes the batch take effect only if the claims of the tenant are still numbered above this number.
-    pub(crate) const fn if_claims_are_numbered_above(&mut self, first: Option<u64>) {
+    pub(crate) const fn require_claims_numbered_above(&mut self, first: Option<u64>) {
         self.first_claim = first;
     }
 
@@ -249,26 +249,31 @@ impl Batch {
 
     /// Adds everything that a change of a queue writes.
     pub(crate) fn queue(&mut self, id: &ThreadId, before: &Row, plan: &QueuePlan) -> Result<()> {
-        let n = self.thread(id, before, (Some(plan.thread.clone()), plan.id.clone()));
-        self.queue_rows(n, &plan.write)
+        let thread_number = self.thread(id, before, (Some(plan.thread.clone()), plan.id.clone()));
+        self.queue_rows(thread_number, &plan.write)
     }
 
-    fn queue_rows(&mut self, n: i32, write: &QueueWrite) -> Result<()> {
+    fn queue_rows(&mut self, thread_number: i32, write: &QueueWrite) -> Result<()> {
         for stored in &write.put {
             let input = &stored.input;
             if let Some((decision, record)) = input.decision() {
-                self.decisions.push((n, decision.run.to_string(), decision.ticket.clone(), record.encode()));
+                self.decisions.push((
+                    thread_number,
+                    decision.run.to_string(),
+                    decision.ticket.clone(),
+                    record.encode(),
+                ));
             }
-            self.inputs.push((n, input.id.to_string(), Some(signed(stored.rank)?), Some(input.encode())));
+            self.inputs.push((thread_number, input.id.to_string(), Some(signed(stored.rank)?), Some(input.encode())));
         }
-        self.inputs.extend(write.removed.iter().map(|id| (n, id.to_string(), None, None)));
+        self.inputs.extend(write.removed.iter().map(|id| (thread_number, id.to_string(), None, None)));
         for (id, rank) in &write.ranks {
-            self.inputs.push((n, id.to_string(), Some(signed(*rank)?), None));
+            self.inputs.push((thread_number, id.to_string(), Some(signed(*rank)?), None));
         }
         Ok(())
     }
 
-    fn entry(&mut self, thread: i32, planned: &Planned) -> Result<()> {
+    fn entry(&mut self, thread: i32, planned: &PlannedEntry) -> Result<()> {
         let node = &planned.node;
         self.entries.push(EntryRow {
             thread,
@@ -296,7 +301,13 @@ impl Batch {
     }
 
     /// Adds the changes of the list of leaves, which does not contain the head.
-    fn leaves(&mut self, n: i32, heads: (Option<u64>, Option<u64>), cache: &RecordCache, plan: &Plan) -> Result<()> {
+    fn leaves(
+        &mut self,
+        thread_number: i32,
+        heads: (Option<u64>, Option<u64>),
+        cache: &RecordCache,
+        plan: &Plan,
+    ) -> Result<()> {
         let (old, new) = heads;
         let children = |seq: u64| match plan.marks.get(&seq) {
             Some(marks) => Ok(marks.children),
@@ -319,14 +330,14 @@ impl Batch {
             let is_tip = is_leaf && new != Some(seq);
             // New entries and the previous head are not in the list, so they need not be removed.
             if is_tip || !(is_new(seq) || old == Some(seq)) {
-                self.tips.push((n, signed(seq)?, is_tip));
+                self.tips.push((thread_number, signed(seq)?, is_tip));
             }
         }
         Ok(())
     }
 
     /// Adds the names of checkpoints, and the entries that gave them.
-    fn names(&mut self, n: i32, cache: &RecordCache, plan: &Plan) -> Result<()> {
+    fn names(&mut self, thread_number: i32, cache: &RecordCache, plan: &Plan) -> Result<()> {
         let is_checkpoint = |seq: u64| -> Result<bool> {
             let new = plan.entries.iter().find(|planned| planned.node.seq == seq);
             let node = new.map_or_else(|| cache.node(seq), |planned| Ok(planned.node.clone()))?;
@@ -351,26 +362,26 @@ impl Batch {
         for (target, (name, giver)) in names {
             let may_have_other = plan.entries.iter().all(|planned| planned.node.seq != target);
             let (seq, giver) = (signed(target)?, signed(giver)?);
-            self.names.push(NameRow { thread: n, seq, name, giver, may_have_other });
+            self.names.push(NameRow { thread: thread_number, seq, name, giver, may_have_other });
         }
         Ok(())
     }
 
     /// For repairs: sets the marks of an entry to those that follow from its log.
-    pub(crate) fn right_mark(&mut self, thread: i32, seq: u64, marks: &Marks) -> Result<()> {
+    pub(crate) fn repair_mark(&mut self, thread: i32, seq: u64, marks: &Marks) -> Result<()> {
         let children = i64::from(marks.children);
         self.marks.push(MarkRow { thread, seq: signed(seq)?, children, record: marks.encode() });
         Ok(())
     }
 
     /// For repairs: sets whether an entry is a leaf other than the head.
-    pub(crate) fn right_tip(&mut self, thread: i32, seq: u64, is_tip: bool) -> Result<()> {
+    pub(crate) fn repair_tip(&mut self, thread: i32, seq: u64, is_tip: bool) -> Result<()> {
         self.tips.push((thread, signed(seq)?, is_tip));
         Ok(())
     }
 
     /// For repairs: sets the name of a checkpoint and the entry that gave it. `None` removes the name.
-    pub(crate) fn right_name(&mut self, thread: i32, seq: u64, name: Option<&(String, u64)>) -> Result<()> {
+    pub(crate) fn repair_name(&mut self, thread: i32, seq: u64, name: Option<&(String, u64)>) -> Result<()> {
         let giver = signed(name.map_or(0, |(_, giver)| *giver))?;
         let (seq, name) = (signed(seq)?, name.map(|(name, _)| name.clone()));
         self.names.push(NameRow { thread, seq, name, giver, may_have_other: true });
@@ -399,7 +410,7 @@ impl Batch {
     /// Returns whether the batch concerns one thread, which exists and is not deleted, does not clear its state, and
     /// changes no other record that other calls can change as well.
     fn fits_fast_path(&self) -> bool {
-        let is_thread_that_stays = |row: &ThreadRow| row.stamp > 0 && !row.makes && row.thread.is_some();
+        let is_thread_that_stays = |row: &ThreadRow| row.stamp > 0 && !row.creates_thread && row.thread.is_some();
         matches!(&*self.threads, [row] if is_thread_that_stays(row))
             && self.groups.is_empty()
             && self.mailboxes.iter().all(|row| row.before > 0 && row.record.is_none())
@@ -425,8 +436,8 @@ impl Batch {
         connection: &mut Connection<'_>,
         tenant: &Tenant,
         moment: Moment,
-    ) -> Result<Written, Failed> {
-        let id = &tenant.fixed.tenant;
+    ) -> Result<Written, StatementFailure> {
+        let id = &tenant.constants.tenant;
         if !connection.is_direct() || !self.can_group() {
             return write(connection, self, id, moment).await;
         }
@@ -440,11 +451,11 @@ async fn write(
     batch: &Batch,
     tenant: &TenantId,
     moment: Moment,
-) -> Result<Written, Failed> {
+) -> Result<Written, StatementFailure> {
     if connection.is_direct() && batch.fits_fast_path() {
         match fast_path::write(connection, &[batch], tenant, moment).await {
             Ok(rows) if rows.is_empty() => {}
-            Ok(rows) => return answer::written(connection, batch, &rows).map_err(Failed::after_answer),
+            Ok(rows) => return answer::written(connection, batch, &rows).map_err(StatementFailure::after_answer),
             Err(failed) if failed.is_transient && !failed.is_unknown() => {}
             Err(failed) => return Err(failed),
         }
@@ -452,9 +463,9 @@ async fn write(
     // The SQL function `write` also reports why nothing was written.
     let mut arguments = arguments::arguments(batch, tenant)?;
     let sent = || {
-        add(&mut arguments, signed(moment.later().as_millis())?)?;
+        add(&mut arguments, signed(moment.current_time().as_millis())?)?;
         Ok(arguments)
     };
-    let rows = connection.write_at(|sql| &sql.write, sent).await?;
-    answer::written(connection, batch, &rows).map_err(Failed::after_answer)
+    let rows = connection.write_with_late_arguments(|sql| &sql.write, sent).await?;
+    answer::written(connection, batch, &rows).map_err(StatementFailure::after_answer)
 }

@@ -5,7 +5,7 @@ use store_core::{
     Run, Scope, Timestamp,
     codec::Codec,
     event::{ScopeState, StoredEvent},
-    mailbox::{InQueue, StoredDispatch, in_queue},
+    mailbox::{QueuePosition, StoredDispatch, queue_position},
     outbox::StoredOutboxRow,
     thread::{IdRecord, StoredThread},
 };
@@ -15,7 +15,7 @@ pub(super) struct ThreadRow {
     pub(super) id: String,
     pub(super) stamp: i64,
     pub(super) log: Option<i64>,
-    pub(super) makes: bool,
+    pub(super) creates_thread: bool,
     pub(super) thread: Option<StoredThread>,
     pub(super) id_record: IdRecord,
 }
@@ -119,14 +119,14 @@ pub(super) struct MailboxRow {
 #[derive(Debug)]
 pub(super) struct QueuedRow {
     pub(super) thread: String,
-    pub(super) at: InQueue,
+    pub(super) at: QueuePosition,
     pub(super) created_at: Timestamp,
     pub(super) id: String,
 }
 
 impl QueuedRow {
     pub(super) fn of(stored: &StoredDispatch) -> Option<Self> {
-        let (at, body) = (in_queue(stored)?, &stored.body);
+        let (at, body) = (queue_position(stored)?, &stored.body);
         Some(Self { thread: body.thread.to_string(), at, created_at: body.created_at, id: body.id.to_string() })
     }
 }

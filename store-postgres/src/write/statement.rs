@@ -145,16 +145,17 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
         (verb, table, rest): (&str, &str, &str),
         from: &str,
         key: &str,
-        as_it_was: &[(&str, &str)],
+        unchanged_columns: &[(&str, &str)],
     ) -> String {
-        let is_it = as_it_was.iter().map(|(column, before)| format!(" AND x.{column} = {}", self.value(before)));
-        let is_it: String = is_it.collect();
+        let condition =
+            unchanged_columns.iter().map(|(column, before)| format!(" AND x.{column} = {}", self.value(before)));
+        let condition: String = condition.collect();
         if self.is_alone() {
-            return format!("{verb} $schema$.{table} x {rest} {from} WHERE {key}{is_it}");
+            return format!("{verb} $schema$.{table} x {rest} {from} WHERE {key}{condition}");
         }
         format!(
             "{verb} $schema$.{table} x {rest} (SELECT w.*, x.place FROM {from} CROSS JOIN LATERAL \
-             (SELECT x.ctid AS place FROM $schema$.{table} x WHERE {key} LIMIT 1) x) w WHERE x.ctid = w.place{is_it}"
+             (SELECT x.ctid AS place FROM $schema$.{table} x WHERE {key} LIMIT 1) x) w WHERE x.ctid = w.place{condition}"
         )
     }
 
@@ -171,17 +172,17 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
     /// Adds a part that inserts the rows into a table. `first` has the names and the values of the columns in front of
     /// those of the rows.
     pub(super) fn insert(self, part: &str, table: &str, first: (&str, &str), end: &str) {
-        let insert = self.inserting(table, first, end);
+        let insert = self.insert_sql(table, first, end);
         self.part(part, &insert);
     }
 
     /// Does the same as `insert`, and requires that each row is inserted.
     pub(super) fn insert_all(self, part: &str, table: &str, first: (&str, &str), end: &str) {
-        let insert = self.inserting(table, first, end);
+        let insert = self.insert_sql(table, first, end);
         self.part_all(part, &insert);
     }
 
-    fn inserting(&self, table: &str, first: (&str, &str), end: &str) -> String {
+    fn insert_sql(&self, table: &str, first: (&str, &str), end: &str) -> String {
         let (names, values, from) = (self.names.join(", "), self.values.join(", "), self.written());
         format!(
             "INSERT INTO $schema$.{table} AS x ({}, {names}) SELECT {}, {values} FROM {from} {end}",

@@ -7,11 +7,11 @@ use store_core::{
 };
 use store_postgres::PostgresStore;
 
-use crate::fixture::{Place, server};
+use crate::fixture::{SchemaGuard, server};
 
 /// A store, and a caller with a table of its own in the same schema.
 struct Caller {
-    place: Place,
+    test_schema: SchemaGuard,
     store: PostgresStore,
     connection: PgConnection,
 }
@@ -20,31 +20,31 @@ fn tenant() -> TenantId {
     TenantId::default_tenant()
 }
 
-fn saying(text: &str) -> Commit {
+fn commit_with_message(text: &str) -> Commit {
     Commit::new("t".parse().unwrap()).with_key(CommitKey::new(text).unwrap()).entry(NewEntry::new(Message::user(text)))
 }
 
 impl Caller {
     async fn new() -> Self {
-        let place = Place::new(Limits::default()).await.unwrap();
-        let store = place.0.open().await.unwrap();
+        let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+        let store = test_schema.0.open().await.unwrap();
         let mut connection = PgConnection::connect(&server()).await.unwrap();
-        let table = format!("CREATE TABLE {}.orders (id bigint PRIMARY KEY)", place.0.config().schema());
+        let table = format!("CREATE TABLE {}.orders (id bigint PRIMARY KEY)", test_schema.0.config().schema());
         sqlx::raw_sql(AssertSqlSafe(table)).execute(&mut connection).await.unwrap();
-        Self { place, store, connection }
+        Self { test_schema, store, connection }
     }
 
     /// Inserts an order and makes the commits in one transaction. Then commits the transaction or rolls it back.
     /// Returns the answers of the commits.
-    async fn write(&mut self, order: i64, commits: &[Commit], ends_well: bool) -> Vec<Result<Receipt>> {
+    async fn write(&mut self, order: i64, commits: &[Commit], should_commit: bool) -> Vec<Result<Receipt>> {
         let mut transaction = self.connection.begin().await.unwrap();
-        let insert = format!("INSERT INTO {}.orders VALUES ({order})", self.place.0.config().schema());
+        let insert = format!("INSERT INTO {}.orders VALUES ({order})", self.test_schema.0.config().schema());
         sqlx::raw_sql(AssertSqlSafe(insert)).execute(&mut *transaction).await.unwrap();
         let mut answers = Vec::new();
         for commit in commits {
             answers.push(self.store.commit_in(&tenant(), &mut transaction, commit.clone()).await);
         }
-        if ends_well {
+        if should_commit {
             transaction.commit().await.unwrap()
         } else {
             transaction.rollback().await.unwrap()
@@ -53,7 +53,7 @@ impl Caller {
     }
 
     async fn orders(&mut self) -> i64 {
-        let count = format!("SELECT count(*) FROM {}.orders", self.place.0.config().schema());
+        let count = format!("SELECT count(*) FROM {}.orders", self.test_schema.0.config().schema());
         sqlx::query_scalar(AssertSqlSafe(count)).fetch_one(&mut self.connection).await.unwrap()
     }
 
@@ -70,14 +70,16 @@ impl Caller {
 #[tokio::test]
 async fn a_rolled_back_commit_leaves_nothing() {
     let mut caller = Caller::new().await;
-    let [Ok(receipt)] = &caller.write(1, &[saying("a")], false).await[..] else { panic!("the commit was refused") };
+    let [Ok(receipt)] = &caller.write(1, &[commit_with_message("a")], false).await[..] else {
+        panic!("the commit was refused")
+    };
     assert_eq!((receipt.version.number(), receipt.deduplicated), (1, false));
     assert_eq!((caller.orders().await, caller.thread().await), (0, None));
     // The key of the commit is not stored either.
-    let again = &caller.write(1, &[saying("a")], true).await[0];
+    let again = &caller.write(1, &[commit_with_message("a")], true).await[0];
     assert!(!again.as_ref().unwrap().deduplicated);
     assert_eq!((caller.orders().await, caller.version().await), (1, 1));
-    let repeated = &caller.write(2, &[saying("a")], true).await[0];
+    let repeated = &caller.write(2, &[commit_with_message("a")], true).await[0];
     assert!(repeated.as_ref().unwrap().deduplicated);
 }
 
@@ -86,7 +88,7 @@ async fn several_commits_and_other_writers_agree() {
     let mut caller = Caller::new().await;
     let commits = caller.store.tenant(&tenant()).unwrap().commits.unwrap();
     for round in 0..3_u64 {
-        let say = |name: &str| saying(&format!("{name}-{round}"));
+        let say = |name: &str| commit_with_message(&format!("{name}-{round}"));
         let both = caller.write(round.try_into().unwrap(), &[say("a"), say("b")], round != 1).await;
         assert!(both.iter().all(Result::is_ok), "{both:?}");
         let receipt = commits.commit(say("c")).await.unwrap();
@@ -98,15 +100,20 @@ async fn several_commits_and_other_writers_agree() {
 #[tokio::test]
 async fn a_refusal_leaves_the_transaction_as_it_was() {
     let mut caller = Caller::new().await;
-    let new = || saying("new").expecting(Expect::Absent);
+    let new = || commit_with_message("new").expecting(Expect::Absent);
     // The run belongs to another thread, so the third commit is refused.
     let change = || RunChange::new("r".parse().unwrap(), RunStatus::Running).with_agent("a".parse().unwrap());
     let commits = caller.store.tenant(&tenant()).unwrap().commits.unwrap();
     let elsewhere = Commit::new("u".parse().unwrap()).with_run(change()).with_key(CommitKey::new("k").unwrap());
     let _made = commits.commit(elsewhere).await.unwrap();
-    let taken = saying("taken").with_run(change());
-    let answers =
-        caller.write(1, &[new(), saying("other").expecting(Expect::Absent), taken, saying("last")], true).await;
+    let taken = commit_with_message("taken").with_run(change());
+    let answers = caller
+        .write(
+            1,
+            &[new(), commit_with_message("other").expecting(Expect::Absent), taken, commit_with_message("last")],
+            true,
+        )
+        .await;
     let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().err().map(store_core::Error::kind)).collect();
     assert_eq!(kinds, [None, Some(ErrorKind::Conflict), Some(ErrorKind::AlreadyExists), None]);
     assert_eq!((caller.orders().await, caller.version().await), (1, 2));

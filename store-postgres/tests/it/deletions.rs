@@ -16,14 +16,14 @@ use store_core::{
 use store_postgres::PostgresStore;
 use tokio::time::timeout;
 
-use crate::fixture::{Place, server};
+use crate::fixture::{SchemaGuard, server};
 
 /// A text that is in everything that these tests write.
 const SECRET: &str = "birthday of the queen";
 
 /// Returns the tables that contain the secret, each with the number of rows that contain it.
-async fn shown(place: &Place) -> Vec<(String, i64)> {
-    let schema = place.0.config().schema();
+async fn tables_with_secret(test_schema: &SchemaGuard) -> Vec<(String, i64)> {
+    let schema = test_schema.0.config().schema();
     let mut connection = PgConnection::connect(&server()).await.unwrap();
     let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1 ORDER BY 1";
     let tables: Vec<String> = sqlx::query_scalar(tables).bind(schema).fetch_all(&mut connection).await.unwrap();
@@ -51,8 +51,8 @@ async fn write(stores: &TenantStores, thread: &ThreadId, key: &str, entries: usi
 /// for children, for a log that takes several batches, and after pruning.
 #[tokio::test]
 async fn a_deletion_leaves_no_message_text_behind() {
-    let place = Place::new(Limits::default()).await.unwrap();
-    let store = place.0.open().await.unwrap();
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let store = test_schema.0.open().await.unwrap();
     let stores = store.tenant(&TenantId::default_tenant()).unwrap();
     let threads = stores.threads.as_ref().unwrap();
     let (long, short): (ThreadId, ThreadId) = ("long".parse().unwrap(), "short".parse().unwrap());
@@ -66,29 +66,29 @@ async fn a_deletion_leaves_no_message_text_behind() {
     write(&stores, &child, "a", 1).await;
     let input = AppendPending::new(long.clone(), [NewInput::message(Message::user(SECRET))]);
     stores.pending.as_ref().unwrap().append_pending(input).await.unwrap();
-    assert!(shown(&place).await.iter().any(|(table, rows)| table == "entry" && *rows >= 2_700));
+    assert!(tables_with_secret(&test_schema).await.iter().any(|(table, rows)| table == "entry" && *rows >= 2_700));
     let family = DeleteRequest { children: ChildStrategy::Cascade, ..DeleteRequest::default() };
     assert_eq!(threads.delete_thread(&long, family).await.unwrap().deleted.len(), 2);
-    assert_eq!(shown(&place).await, []);
+    assert_eq!(tables_with_secret(&test_schema).await, []);
     write(&stores, &short, "a", 1).await;
-    place.0.advance(Duration::from_secs(60)).await.unwrap();
+    test_schema.0.advance(Duration::from_secs(60)).await.unwrap();
     let idle = PruneRequest { idle: Duration::from_secs(1), limit: 10, dry_run: false };
     assert_eq!(threads.prune_threads(idle).await.unwrap().threads, [short]);
-    assert_eq!(shown(&place).await, []);
+    assert_eq!(tables_with_secret(&test_schema).await, []);
     store.close().await.unwrap();
 }
 
 /// Opens the store with connections of its own, as another process does.
-async fn process(place: &Place) -> (PostgresStore, Arc<dyn ThreadAdmin>, TenantStores) {
-    let store = place.0.open().await.unwrap();
+async fn open_as_process(test_schema: &SchemaGuard) -> (PostgresStore, Arc<dyn ThreadAdmin>, TenantStores) {
+    let store = test_schema.0.open().await.unwrap();
     let stores = store.tenant(&TenantId::default_tenant()).unwrap();
     (store, stores.threads.clone().unwrap(), stores)
 }
 
 /// Prevents all processes from removing entries until the returned connection is closed.
-async fn no_entry_goes(place: &Place) -> PgConnection {
+async fn block_removal_of_entries(test_schema: &SchemaGuard) -> PgConnection {
     let mut connection = PgConnection::connect(&server()).await.unwrap();
-    let locked = format!("BEGIN; LOCK TABLE {}.entry IN SHARE MODE", place.0.config().schema());
+    let locked = format!("BEGIN; LOCK TABLE {}.entry IN SHARE MODE", test_schema.0.config().schema());
     let _locked = sqlx::raw_sql(AssertSqlSafe(locked)).execute(&mut connection).await.unwrap();
     connection
 }
@@ -97,11 +97,11 @@ async fn no_entry_goes(place: &Place) -> PgConnection {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until this many removals in the schema wait for locks. Panics if they do not wait in time.
-async fn removals_wait(place: &Place, count: i64) {
+async fn wait_for_blocked_removals(test_schema: &SchemaGuard, count: i64) {
     let mut connection = PgConnection::connect(&server()).await.unwrap();
     let waiting = format!(
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}.purge_step(%'",
-        place.0.config().schema()
+        test_schema.0.config().schema()
     );
     let all_wait = async {
         while sqlx::query_scalar::<_, i64>(AssertSqlSafe(waiting.clone())).fetch_one(&mut connection).await.unwrap()
@@ -116,31 +116,31 @@ async fn removals_wait(place: &Place, count: i64) {
 /// Shows TH-20: the data that an interrupted deletion has left is invisible. `purge_deleted` of another process removes
 /// it, also while a step of the first process is still running.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_next_purge_removes_the_rest_of_a_cut_deletion() {
-    let place = Place::new(Limits::default()).await.unwrap();
-    let (first, threads, stores) = process(&place).await;
+async fn the_next_purge_removes_the_rest_of_an_interrupted_deletion() {
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let (first, threads, stores) = open_as_process(&test_schema).await;
     let long: ThreadId = "long".parse().unwrap();
     for key in ["a", "b", "c"] {
         write(&stores, &long, key, 900).await;
     }
-    let held = no_entry_goes(&place).await;
+    let held = block_removal_of_entries(&test_schema).await;
     let cut = {
         let long = long.clone();
         tokio::spawn(async move { threads.delete_thread(&long, DeleteRequest::default()).await })
     };
-    removals_wait(&place, 1).await;
+    wait_for_blocked_removals(&test_schema, 1).await;
     cut.abort();
     assert!(cut.await.unwrap_err().is_cancelled());
-    let (second, threads, stores) = process(&place).await;
+    let (second, threads, stores) = open_as_process(&test_schema).await;
     assert_eq!(stores.threads.unwrap().load_thread(&long).await.unwrap(), None);
     // The purge waits for the removal that is still running, instead of reporting that nothing is left.
     let purging = tokio::spawn(async move { threads.purge_deleted(&Silent).await });
-    removals_wait(&place, 2).await;
+    wait_for_blocked_removals(&test_schema, 2).await;
     assert!(!purging.is_finished());
-    assert!(!shown(&place).await.is_empty());
+    assert!(!tables_with_secret(&test_schema).await.is_empty());
     held.close().await.unwrap();
     let _purged = purging.await.unwrap().unwrap();
-    assert_eq!(shown(&place).await, []);
+    assert_eq!(tables_with_secret(&test_schema).await, []);
     first.close().await.unwrap();
     second.close().await.unwrap();
 }
@@ -150,8 +150,8 @@ async fn the_next_purge_removes_the_rest_of_a_cut_deletion() {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_small_threads_are_removed_in_few_steps() {
     const CHILDREN: usize = 300;
-    let place = Place::new(Limits::default()).await.unwrap();
-    let (store, threads, stores) = process(&place).await;
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let (store, threads, stores) = open_as_process(&test_schema).await;
     let parent: ThreadId = "parent".parse().unwrap();
     write(&stores, &parent, "a", 1).await;
     for number in 0..CHILDREN {
@@ -161,19 +161,19 @@ async fn many_small_threads_are_removed_in_few_steps() {
         let _made = threads.create_thread(NewThread::new(child.clone()).with_fields(fields)).await.unwrap();
         write(&stores, &child, "a", 1).await;
     }
-    let held = no_entry_goes(&place).await;
+    let held = block_removal_of_entries(&test_schema).await;
     let deleting = {
         let (threads, parent) = (Arc::clone(&threads), parent.clone());
         let family = DeleteRequest { children: ChildStrategy::Cascade, ..DeleteRequest::default() };
         tokio::spawn(async move { threads.delete_thread(&parent, family).await })
     };
-    removals_wait(&place, 1).await;
+    wait_for_blocked_removals(&test_schema, 1).await;
     deleting.abort();
     assert!(deleting.await.unwrap_err().is_cancelled());
     held.close().await.unwrap();
-    let steps = Steps::default();
+    let steps = StepCounter::default();
     let _purged = threads.purge_deleted(&steps).await.unwrap();
-    assert_eq!(shown(&place).await, []);
+    assert_eq!(tables_with_secret(&test_schema).await, []);
     let steps = steps.0.load(Ordering::Relaxed);
     assert!(steps < 10, "{steps} steps for {CHILDREN} threads");
     store.close().await.unwrap();
@@ -181,9 +181,9 @@ async fn many_small_threads_are_removed_in_few_steps() {
 
 /// Counts steps.
 #[derive(Debug, Default)]
-struct Steps(AtomicUsize);
+struct StepCounter(AtomicUsize);
 
-impl Progress for Steps {
+impl Progress for StepCounter {
     fn advance(&self, _done: u64, _total: Option<u64>) -> bool {
         self.0.fetch_add(1, Ordering::Relaxed);
         true

@@ -10,7 +10,7 @@ use crate::{fixture::server, mailbox::Given};
 
 const CALLS: usize = 64;
 /// A call that takes longer than this is regarded as blocked.
-const FOR_EVER: Duration = Duration::from_secs(20);
+const HANG_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Enqueues dispatches in one call. For each dispatch, the task returns its thread, or the error if it was refused.
 fn enqueue(given: &Given, works: Vec<NewDispatch>) -> JoinHandle<Vec<Result<ThreadId>>> {
@@ -24,7 +24,7 @@ fn enqueue(given: &Given, works: Vec<NewDispatch>) -> JoinHandle<Vec<Result<Thre
 /// Returns the number of transactions that wrote the existing dispatches.
 async fn transactions(given: &Given) -> i64 {
     let mut server = PgConnection::connect(&server()).await.unwrap();
-    let count = format!("SELECT count(DISTINCT xmin::text) FROM {}.dispatch", given.place.0.config().schema());
+    let count = format!("SELECT count(DISTINCT xmin::text) FROM {}.dispatch", given.test_schema.0.config().schema());
     sqlx::query(AssertSqlSafe(count)).fetch_one(&mut server).await.unwrap().get(0)
 }
 
@@ -32,23 +32,27 @@ fn thread(name: &str) -> ThreadId {
     ThreadId::new(name).unwrap()
 }
 
-fn work(of: &str) -> NewDispatch {
+fn new_dispatch(of: &str) -> NewDispatch {
     NewDispatch::new(thread(of), RunId::new("r").unwrap())
 }
 
-fn named(of: &str, name: &str, payload: &str) -> NewDispatch {
-    work(of).with_id(name.parse().unwrap()).with_payload(Json::parse(payload).unwrap())
+fn dispatch_with_payload(of: &str, name: &str, payload: &str) -> NewDispatch {
+    new_dispatch(of).with_id(name.parse().unwrap()).with_payload(Json::parse(payload).unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
     let given = Given::new().await;
-    enqueue(&given, vec![named("t", "taken", "1")]).await.unwrap().remove(0).unwrap();
+    enqueue(&given, vec![dispatch_with_payload("t", "taken", "1")]).await.unwrap().remove(0).unwrap();
     let calls: Vec<_> = (0..CALLS)
         .map(|at| {
             // One dispatch of every fourth call is refused, because its id belongs to other work.
-            let second = if at % 4 == 0 { named("t", "taken", "2") } else { named("t", &format!("d-{at}"), "2") };
-            enqueue(&given, vec![work("s"), second])
+            let second = if at % 4 == 0 {
+                dispatch_with_payload("t", "taken", "2")
+            } else {
+                dispatch_with_payload("t", &format!("d-{at}"), "2")
+            };
+            enqueue(&given, vec![new_dispatch("s"), second])
         })
         .collect();
     for (at, call) in calls.into_iter().enumerate() {
@@ -67,23 +71,25 @@ async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
 async fn a_call_that_waits_for_a_thread_does_not_block_other_threads() {
     let given = Given::new().await;
     for of in ["held", "free", "other"] {
-        enqueue(&given, vec![work(of)]).await.unwrap().remove(0).unwrap();
+        enqueue(&given, vec![new_dispatch(of)]).await.unwrap().remove(0).unwrap();
     }
-    let mut somebody = PgConnection::connect(&server()).await.unwrap();
-    let mut holding = somebody.begin().await.unwrap();
-    let lock = format!("SELECT FROM {}.mailbox WHERE thread = 'held' FOR UPDATE", given.place.0.config().schema());
+    let mut other_connection = PgConnection::connect(&server()).await.unwrap();
+    let mut holding = other_connection.begin().await.unwrap();
+    let lock =
+        format!("SELECT FROM {}.mailbox WHERE thread = 'held' FOR UPDATE", given.test_schema.0.config().schema());
     sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *holding).await.unwrap();
-    let waiting: Vec<_> = (0..8).map(|_| enqueue(&given, vec![work("held"), work("new")])).collect();
-    let others = (0..8).map(|at| enqueue(&given, vec![work(if at % 2 == 0 { "free" } else { "new" }), work("other")]));
+    let waiting: Vec<_> = (0..8).map(|_| enqueue(&given, vec![new_dispatch("held"), new_dispatch("new")])).collect();
+    let others = (0..8)
+        .map(|at| enqueue(&given, vec![new_dispatch(if at % 2 == 0 { "free" } else { "new" }), new_dispatch("other")]));
     for other in others.collect::<Vec<_>>() {
-        for answer in timeout(FOR_EVER, other).await.unwrap().unwrap() {
+        for answer in timeout(HANG_TIMEOUT, other).await.unwrap().unwrap() {
             answer.unwrap();
         }
     }
     assert!(waiting.iter().all(|call| !call.is_finished()));
     holding.rollback().await.unwrap();
     for call in waiting {
-        for answer in timeout(FOR_EVER, call).await.unwrap().unwrap() {
+        for answer in timeout(HANG_TIMEOUT, call).await.unwrap().unwrap() {
             answer.unwrap();
         }
     }

@@ -9,8 +9,8 @@ use store_core::{
 };
 
 use crate::{
-    faults::given::{commits, saying, stores, thread, whole},
-    fixture::{Place, server},
+    faults::given::{commit_with_all_parts, commit_with_message, commits, stores, thread},
+    fixture::{SchemaGuard, server},
 };
 
 const THREADS: usize = 16;
@@ -20,23 +20,23 @@ struct Given {
     here: Arc<dyn Store>,
     there: Arc<dyn Store>,
     ids: Vec<ThreadId>,
-    place: Place,
+    test_schema: SchemaGuard,
 }
 
 impl Given {
     async fn new() -> Self {
-        let place = Place::new(Limits::default()).await.unwrap();
-        let (here, there) = (place.store().await.unwrap(), place.store().await.unwrap());
+        let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+        let (here, there) = (test_schema.store().await.unwrap(), test_schema.store().await.unwrap());
         let ids: Vec<_> = (0..THREADS).map(|at| thread(format!("t-{at}"))).collect();
         for id in &ids {
-            let _known = commits(&*here).commit(whole(id, 1)).await.unwrap();
+            let _known = commits(&*here).commit(commit_with_all_parts(id, 1)).await.unwrap();
         }
-        Self { here, there, ids, place }
+        Self { here, there, ids, test_schema }
     }
 }
 
 /// Makes the commits at the same time. Returns their answers in the order of `asked`.
-async fn together(commits: &Arc<dyn CommitCoordinator>, asked: Vec<Commit>) -> Vec<Result<Receipt>> {
+async fn commit_concurrently(commits: &Arc<dyn CommitCoordinator>, asked: Vec<Commit>) -> Vec<Result<Receipt>> {
     let running: Vec<_> = asked
         .into_iter()
         .map(|commit| {
@@ -66,8 +66,8 @@ async fn a_claim_lost_in_another_process_refuses_only_its_own_commits() {
             let elsewhere = stores(&*given.there).mailbox.unwrap();
             elsewhere.interrupt(Interrupt::new(given.ids[5].clone())).await.unwrap();
         }
-        let fenced = given.ids.iter().map(|id| saying(id, &format!("round-{round}")).fenced(fence(id)));
-        for (at, answer) in together(&here, fenced.collect()).await.into_iter().enumerate() {
+        let fenced = given.ids.iter().map(|id| commit_with_message(id, &format!("round-{round}")).fenced(fence(id)));
+        for (at, answer) in commit_concurrently(&here, fenced.collect()).await.into_iter().enumerate() {
             let refused = answer.err().map(|error| error.kind());
             let expected = (at == 5 && round >= 3).then_some(ErrorKind::StaleEpoch);
             assert_eq!(refused, expected, "round {round}, thread {at}");
@@ -90,10 +90,10 @@ async fn a_tenant_deleted_by_another_process_stays_deleted() {
     let mut asked = Vec::new();
     for id in &given.ids {
         let version = threads.load_thread(id).await.unwrap().unwrap().version;
-        asked.push(saying(id, "late").expecting(Expect::Version(version)));
+        asked.push(commit_with_message(id, "late").expecting(Expect::Version(version)));
     }
     given.there.delete_tenant(&TenantId::default_tenant()).await.unwrap();
-    for answer in together(&here, asked).await {
+    for answer in commit_concurrently(&here, asked).await {
         assert_eq!(answer.unwrap_err().kind(), ErrorKind::Conflict);
     }
     assert_eq!(threads.count_threads(&ThreadFilter::default()).await.unwrap(), 0);
@@ -104,16 +104,16 @@ async fn a_tenant_deleted_by_another_process_stays_deleted() {
 async fn writes_of_others_while_commits_wait_are_not_overwritten() {
     const ROUNDS: u64 = 5;
     let given = Given::new().await;
-    let there = given.place.0.open().await.unwrap();
+    let there = given.test_schema.0.open().await.unwrap();
     let mut connection = PgConnection::connect(&server()).await.unwrap();
     let shared = given.ids.last().unwrap();
     for round in 0..ROUNDS {
         let mut transaction = connection.begin().await.unwrap();
-        let commit = saying(shared, &format!("round-{round}"));
+        let commit = commit_with_message(shared, &format!("round-{round}"));
         let _receipt = there.commit_in(&TenantId::default_tenant(), &mut transaction, commit).await.unwrap();
         let state = |id: &ThreadId| Commit::new(id.clone()).with_state(StateChange::new().set("n", Json::null()));
         let (here, asked) = (commits(&*given.here), given.ids.iter().map(state).collect());
-        let waiting = tokio::spawn(async move { together(&here, asked).await });
+        let waiting = tokio::spawn(async move { commit_concurrently(&here, asked).await });
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert!(!waiting.is_finished());
         transaction.commit().await.unwrap();
@@ -155,22 +155,26 @@ async fn a_group_commit_reads_only_the_rows_that_it_changes() {
     const MANY: usize = 1_000;
     const TOGETHER: usize = 200;
     const ROUNDS: usize = 8;
-    let place = Place::new(Limits::default()).await.unwrap();
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let mut read = Vec::new();
     for rounds in [1, ROUNDS] {
-        let store = place.store().await.unwrap();
+        let store = test_schema.store().await.unwrap();
         let commits = commits(&*store);
         for round in 0..rounds {
             // The first store writes many threads that the second one does not touch.
             let count = if rounds == 1 { MANY } else { THREADS };
             let number = u64::try_from(rounds + round).unwrap();
-            let asked: Vec<_> = (0..count).map(|at| whole(&thread(format!("t-{at}")), number)).collect();
+            let asked: Vec<_> =
+                (0..count).map(|at| commit_with_all_parts(&thread(format!("t-{at}")), number)).collect();
             for asked in asked.chunks(TOGETHER) {
-                together(&commits, asked.to_vec()).await.into_iter().for_each(|answer| drop(answer.unwrap()));
+                commit_concurrently(&commits, asked.to_vec())
+                    .await
+                    .into_iter()
+                    .for_each(|answer| drop(answer.unwrap()));
             }
         }
         store.close().await.unwrap();
-        read.push(rows_read(&place).await);
+        read.push(rows_read(&test_schema).await);
     }
     let each = (read[1] - read[0]) / i64::try_from(ROUNDS * THREADS).unwrap();
     assert!(each < 20, "each commit read {each} rows");
@@ -178,13 +182,13 @@ async fn a_group_commit_reads_only_the_rows_that_it_changes() {
 
 /// Returns the total number of rows of threads, runs and scopes that were read through indexes. Waits until the
 /// connections that read them have ended, because the server may count their rows only then.
-async fn rows_read(place: &Place) -> i64 {
+async fn rows_read(test_schema: &SchemaGuard) -> i64 {
     const ARE_THERE: &str =
         "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND strpos(query, $1) > 0)";
     const READ: &str = "SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes \
         WHERE schemaname = $1 AND relname IN ('thread', 'run', 'scope')";
     let mut connection = PgConnection::connect(&server()).await.unwrap();
-    let schema = place.0.config().schema();
+    let schema = test_schema.0.config().schema();
     while sqlx::query_scalar(ARE_THERE).bind(schema).fetch_one(&mut connection).await.unwrap() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

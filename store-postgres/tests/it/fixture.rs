@@ -63,9 +63,9 @@ fn config(url: &str) -> PostgresConfig {
 }
 
 /// A schema that is removed when this value is dropped, or kept for the next test if it is leased.
-pub(crate) struct Place(pub(crate) TestSchema);
+pub(crate) struct SchemaGuard(pub(crate) TestSchema);
 
-impl Place {
+impl SchemaGuard {
     pub(crate) async fn new(limits: Limits) -> Result<Self> {
         let mut config = config(&server());
         config.limits = limits;
@@ -73,7 +73,7 @@ impl Place {
     }
 
     /// Leases a schema that an earlier test may have left.
-    async fn at(url: &str, limits: Limits) -> Result<Self> {
+    async fn lease(url: &str, limits: Limits) -> Result<Self> {
         let mut config = config(url);
         config.limits = limits;
         TestSchema::lease(&self::config(&server()), config).await.map(Self)
@@ -84,7 +84,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for SchemaGuard {
     fn drop(&mut self) {
         let schema = self.0.clone();
         let gone = std::thread::spawn(move || {
@@ -94,9 +94,9 @@ impl Drop for Place {
     }
 }
 
-fn place(opened: &Opened) -> &TestSchema {
-    let place: &Place = opened.guard().unwrap();
-    &place.0
+fn test_schema(opened: &Opened) -> &TestSchema {
+    let test_schema: &SchemaGuard = opened.guard().unwrap();
+    &test_schema.0
 }
 
 #[async_trait]
@@ -130,27 +130,27 @@ impl Fixture for OnPostgres {
             Self::Directly => server(),
             Self::Pooled => variable("AGENTSTORE_TEST_PGBOUNCER_URL"),
         };
-        let place = Place::at(&url, limits).await?;
-        Ok(Opened::new(place.store().await?, place))
+        let test_schema = SchemaGuard::lease(&url, limits).await?;
+        Ok(Opened::new(test_schema.store().await?, test_schema))
     }
 
     async fn reopen(&self, opened: Opened) -> Result<Opened> {
         opened.store.close().await?;
         drop(opened.store);
-        let place = *opened.guard.downcast::<Place>().unwrap();
-        Ok(Opened::new(place.store().await?, place))
+        let test_schema = *opened.guard.downcast::<SchemaGuard>().unwrap();
+        Ok(Opened::new(test_schema.store().await?, test_schema))
     }
 
     async fn open_beside(&self, opened: &Opened) -> Result<Arc<dyn Store>> {
-        Ok(Arc::new(place(opened).open().await?))
+        Ok(Arc::new(test_schema(opened).open().await?))
     }
 
     async fn advance(&self, opened: &Opened, by: Duration) {
-        place(opened).advance(by).await.unwrap();
+        test_schema(opened).advance(by).await.unwrap();
     }
 
     async fn set_back(&self, opened: &Opened, by: Duration) {
-        place(opened).set_back(by).await.unwrap();
+        test_schema(opened).set_back(by).await.unwrap();
     }
 
     async fn damage(&self, _opened: Opened, _seed: u64) -> Result<Opened> {

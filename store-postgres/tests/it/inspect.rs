@@ -10,21 +10,21 @@ use store_core::{
 };
 use store_postgres::PostgresStore;
 
-use crate::fixture::{Place, server};
+use crate::fixture::{SchemaGuard, server};
 
 /// Returns a store with a claimed dispatch, and with a thread that has branches, a label and a run.
-async fn store() -> (Place, PostgresStore) {
-    let place = Place::new(Limits::default()).await.unwrap();
-    let store = place.0.open().await.unwrap();
+async fn store() -> (SchemaGuard, PostgresStore) {
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let store = test_schema.0.open().await.unwrap();
     let stores = store.tenant(&TenantId::default_tenant()).unwrap();
     let run = RunId::new("r").unwrap();
     let change = RunChange::new(run.clone(), RunStatus::Running).with_agent(AgentId::new("a").unwrap());
     let id = |text: &str| EntryId::new(text).unwrap();
-    let fact = |kind: &str| NewEvent::new(kind.parse().unwrap(), [Scope::Thread("t".parse().unwrap())]);
+    let event = |kind: &str| NewEvent::new(kind.parse().unwrap(), [Scope::Thread("t".parse().unwrap())]);
     let commit = Commit::new("t".parse().unwrap())
         .expecting(Expect::Absent)
         .with_run(change)
-        .with_events(AppendEvents::new([fact("x"), fact("y")]))
+        .with_events(AppendEvents::new([event("x"), event("y")]))
         .entry(NewEntry::new(Message::user("a")).with_id(id("a")).with_run(run, None))
         .entry(NewEntry::new(NewBody::Checkpoint { number: None, label: Some("x".into()) }).with_id(id("b")))
         .entry(NewEntry::new(RewindTo::Entry(id("a"))))
@@ -34,7 +34,7 @@ async fn store() -> (Place, PostgresStore) {
     let mailbox = stores.mailbox.unwrap();
     let _ = mailbox.enqueue(vec![NewDispatch::new("t".parse().unwrap(), "r".parse().unwrap())]).await.unwrap();
     let _ = mailbox.claim(store_core::ClaimRequest::new("w".parse().unwrap(), Duration::from_mins(1))).await.unwrap();
-    (place, store)
+    (test_schema, store)
 }
 
 fn kinds(inspection: &Inspection) -> Vec<FindingKind> {
@@ -42,18 +42,18 @@ fn kinds(inspection: &Inspection) -> Vec<FindingKind> {
 }
 
 /// Changes rows with a statement, and returns what an inspection finds afterwards.
-async fn after(sql: &str) -> (Place, PostgresStore, Vec<FindingKind>) {
-    let (place, store) = store().await;
+async fn findings_after(sql: &str) -> (SchemaGuard, PostgresStore, Vec<FindingKind>) {
+    let (test_schema, store) = store().await;
     let mut connection = PgConnection::connect(&server()).await.unwrap();
-    let sql = format!("SET search_path = {}; {sql}", place.0.config().schema());
+    let sql = format!("SET search_path = {}; {sql}", test_schema.0.config().schema());
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
     let found = kinds(&store.verify(&Silent).await.unwrap());
-    (place, store, found)
+    (test_schema, store, found)
 }
 
 #[tokio::test]
 async fn a_sound_store_has_no_findings() {
-    let (_place, store) = store().await;
+    let (_test_schema, store) = store().await;
     let found = store.verify(&Silent).await.unwrap();
     assert_eq!(found.findings, []);
     assert_eq!((found.tenants, found.threads, found.entries, found.runs), (1, 1, 5, 1));
@@ -70,7 +70,7 @@ async fn derived_tables_are_rebuilt_from_the_log() {
         "UPDATE snapshot SET name = 'z'",
         "DELETE FROM mark",
     ] {
-        let (_place, store, found) = after(sql).await;
+        let (_test_schema, store, found) = findings_after(sql).await;
         assert!(!found.is_empty(), "{sql}");
         let dry = store.repair(true, &Silent).await.unwrap();
         assert!(dry.findings.iter().all(|finding| finding.repair == Repairable::CanBeRebuilt), "{sql}: {dry:?}");
@@ -90,7 +90,7 @@ async fn a_repair_never_changes_accepted_data() {
         ("UPDATE dispatch SET status = 'queued'", FindingKind::DanglingReference),
         ("DELETE FROM mailbox", FindingKind::DanglingReference),
     ] {
-        let (_place, store, found) = after(sql).await;
+        let (_test_schema, store, found) = findings_after(sql).await;
         assert!(found.contains(&kind), "{sql}: {found:?}");
         let repaired = store.repair(false, &Silent).await.unwrap();
         assert!(repaired.findings.iter().all(|finding| finding.repair != Repairable::Rebuilt), "{sql}: {repaired:?}");

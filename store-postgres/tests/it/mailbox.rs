@@ -8,23 +8,23 @@ use store_core::{
 };
 use tokio::time::{Instant, sleep};
 
-use crate::fixture::{Place, server};
+use crate::fixture::{SchemaGuard, server};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A store, and the mailbox in it.
 pub(crate) struct Given {
-    pub(crate) place: Place,
+    pub(crate) test_schema: SchemaGuard,
     _store: Arc<dyn Store>,
     pub(crate) mailbox: Arc<dyn MailboxStore>,
 }
 
 impl Given {
     pub(crate) async fn new() -> Self {
-        let place = Place::new(Limits::default()).await.unwrap();
-        let store = place.store().await.unwrap();
+        let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+        let store = test_schema.store().await.unwrap();
         let mailbox = store.tenant(&TenantId::default_tenant()).unwrap().mailbox.unwrap();
-        Self { place, _store: store, mailbox }
+        Self { test_schema, _store: store, mailbox }
     }
 
     async fn enqueue(&self, thread: &str, priority: u8) {
@@ -34,7 +34,7 @@ impl Given {
     }
 
     /// Claims and settles the first dispatch. Returns its thread.
-    async fn work(&self) -> Option<String> {
+    async fn claim_and_settle(&self) -> Option<String> {
         let request = ClaimRequest::new(WorkerId::new("w").unwrap(), MINUTE);
         let held = self.mailbox.claim(request).await.unwrap().claimed.pop()?;
         let ack = vec![(held.claim(), Settlement::Ack { result: None })];
@@ -43,9 +43,9 @@ impl Given {
     }
 
     /// Advances the time by a minute, and checks that a claim then finds nothing.
-    async fn pass(&self) {
-        self.place.0.advance(MINUTE).await.unwrap();
-        assert_eq!(self.work().await, None);
+    async fn expect_nothing_after_a_minute(&self) {
+        self.test_schema.0.advance(MINUTE).await.unwrap();
+        assert_eq!(self.claim_and_settle().await, None);
     }
 }
 
@@ -54,35 +54,35 @@ async fn a_thread_that_becomes_urgent_is_found_below_the_watermark() {
     let given = Given::new().await;
     for priority in [10, 90] {
         given.enqueue("first", priority).await;
-        assert_eq!(given.work().await.as_deref(), Some("first"));
+        assert_eq!(given.claim_and_settle().await.as_deref(), Some("first"));
     }
     given.enqueue("patient", 90).await;
     given.enqueue("waiting", 90).await;
-    given.place.0.advance(MINUTE).await.unwrap();
+    given.test_schema.0.advance(MINUTE).await.unwrap();
     given.enqueue("new", 10).await;
-    assert_eq!(given.work().await.as_deref(), Some("new"));
+    assert_eq!(given.claim_and_settle().await.as_deref(), Some("new"));
     // The thread has been ready for a minute. The watermark of the more urgent priority is already later than that.
     given.enqueue("waiting", 10).await;
     given.enqueue("newer", 10).await;
     for thread in ["waiting", "newer", "patient", "waiting"] {
-        assert_eq!(given.work().await.as_deref(), Some(thread));
+        assert_eq!(given.claim_and_settle().await.as_deref(), Some(thread));
     }
-    given.pass().await;
+    given.expect_nothing_after_a_minute().await;
 }
 
 #[tokio::test]
 async fn a_thread_locked_by_another_transaction_is_found_within_a_second() {
     let given = Given::new().await;
     given.enqueue("held", 50).await;
-    let mut somebody = PgConnection::connect(&server()).await.unwrap();
-    let mut holding = somebody.begin().await.unwrap();
-    let lock = format!("SELECT FROM {}.mailbox FOR UPDATE", given.place.0.config().schema());
+    let mut other_connection = PgConnection::connect(&server()).await.unwrap();
+    let mut holding = other_connection.begin().await.unwrap();
+    let lock = format!("SELECT FROM {}.mailbox FOR UPDATE", given.test_schema.0.config().schema());
     sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *holding).await.unwrap();
-    given.pass().await;
-    given.pass().await;
+    given.expect_nothing_after_a_minute().await;
+    given.expect_nothing_after_a_minute().await;
     holding.rollback().await.unwrap();
     let since = Instant::now();
-    while given.work().await.as_deref() != Some("held") {
+    while given.claim_and_settle().await.as_deref() != Some("held") {
         assert!(since.elapsed() < Duration::from_secs(1), "the dispatch was not found");
         sleep(Duration::from_millis(10)).await;
     }

@@ -17,11 +17,11 @@ mod faults;
 mod fixture;
 mod inspect;
 mod mailbox;
-mod news;
+mod notifications;
 mod places;
 mod pooled;
+mod server_messages;
 mod tenants;
 mod url;
-mod wire;
 
 pub(crate) use self::fixture::fixture;

@@ -6,10 +6,10 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use store_core::{
     Limits, Timestamp,
     codec::Codec,
-    mailbox::{InQueue, Places, QueueEnds, Running, StoredMailbox, places},
+    mailbox::{CurrentClaim, QueuePosition, QueueSummary, StoredMailbox, ThreadPositions, thread_positions},
 };
 
-use crate::fixture::{Place, server};
+use crate::fixture::{SchemaGuard, server};
 
 const CASES: usize = 200;
 /// The number of times that the clock of a case is set. It may also be set back.
@@ -19,10 +19,10 @@ fn time(at: usize) -> Timestamp {
     Timestamp::from_millis(at as u64).unwrap()
 }
 
-/// Returns what a thread's queue holds at a time, as the documentation of [`QueueEnds`] says.
-fn ends(queue: &[InQueue], now: Timestamp) -> QueueEnds {
-    let (available, later): (Vec<InQueue>, Vec<InQueue>) = queue.iter().partition(|at| at.due <= now);
-    QueueEnds {
+/// Returns what a thread's queue holds at a time, as the documentation of [`QueueSummary`] says.
+fn queue_ends(queue: &[QueuePosition], now: Timestamp) -> QueueSummary {
+    let (available, later): (Vec<QueuePosition>, Vec<QueuePosition>) = queue.iter().partition(|at| at.due <= now);
+    QueueSummary {
         first: available.iter().map(|at| at.priority).min(),
         earliest: available.iter().map(|at| at.due).min(),
         next: later.iter().map(|at| at.due).min(),
@@ -30,18 +30,18 @@ fn ends(queue: &[InQueue], now: Timestamp) -> QueueEnds {
 }
 
 struct Given {
-    place: Place,
+    test_schema: SchemaGuard,
     connection: PgConnection,
 }
 
 impl Given {
     async fn run(&mut self, sql: String) -> Vec<sqlx::postgres::PgRow> {
-        let sql = sql.replace("$schema$", self.place.0.config().schema());
+        let sql = sql.replace("$schema$", self.test_schema.0.config().schema());
         sqlx::query(AssertSqlSafe(sql)).fetch_all(&mut self.connection).await.unwrap()
     }
 
     /// Stores a mailbox with its queued dispatches, and with the same number of dispatches of another epoch.
-    async fn put(&mut self, thread: &str, mailbox: &StoredMailbox, queue: &[InQueue]) {
+    async fn insert_mailbox(&mut self, thread: &str, mailbox: &StoredMailbox, queue: &[QueuePosition]) {
         let lease = mailbox.running.as_ref().map_or("NULL".to_owned(), |it| it.lease_until.as_millis().to_string());
         self.run(format!(
             "INSERT INTO $schema$.mailbox (tenant, thread, revision, epoch, free_since, lease_until, record)
@@ -64,7 +64,7 @@ impl Given {
         }
     }
 
-    async fn places(&mut self, thread: &str, now: Timestamp) -> Places {
+    async fn load_places(&mut self, thread: &str, now: Timestamp) -> ThreadPositions {
         self.run(format!("SELECT $schema$.turn('t', ARRAY['{thread}'], {})", now.as_millis())).await;
         let rows = self
             .run(format!(
@@ -73,7 +73,7 @@ impl Given {
             .await;
         let number = |at: usize| rows[0].get::<Option<i64>, _>(at).map(|at| time(usize::try_from(at).unwrap()));
         let priority = rows[0].get::<Option<i16>, _>(0).map(|it| u8::try_from(it).unwrap());
-        let mut found = Places::default();
+        let mut found = ThreadPositions::default();
         (found.ready, found.due, found.lease) = (priority.zip(number(1)), number(2), number(3));
         assert_eq!(priority.is_some(), number(1).is_some());
         found
@@ -82,8 +82,8 @@ impl Given {
 
 #[tokio::test]
 async fn the_server_and_core_put_threads_at_the_same_places() {
-    let place = Place::new(Limits::default()).await.unwrap();
-    let mut given = Given { place, connection: PgConnection::connect(&server()).await.unwrap() };
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let mut given = Given { test_schema, connection: PgConnection::connect(&server()).await.unwrap() };
     let mut random = Random::new(seed("AGENTSTORE_MODEL_SEED"));
     for case in 0..CASES {
         let thread = format!("t-{case}");
@@ -91,21 +91,22 @@ async fn the_server_and_core_put_threads_at_the_same_places() {
         (mailbox.epoch, mailbox.free_since) = (random.below(3) as u64, time(random.below(100)));
         if random.once_in(3) {
             let lease = random.below(100);
-            mailbox.running = Some(Running::read(&format!(r#"{{"dispatch":"d","lease_until":{lease}}}"#)).unwrap());
+            mailbox.running =
+                Some(CurrentClaim::read(&format!(r#"{{"dispatch":"d","lease_until":{lease}}}"#)).unwrap());
         }
         let length = random.below(6) as u64;
-        let queued = |number| InQueue {
+        let queued = |number| QueuePosition {
             epoch: mailbox.epoch,
             priority: u8::try_from(random.below(4)).unwrap(),
             number,
             due: time(random.below(100)),
         };
-        let queue: Vec<InQueue> = (0..length).map(queued).collect();
-        given.put(&thread, &mailbox, &queue).await;
+        let queue: Vec<QueuePosition> = (0..length).map(queued).collect();
+        given.insert_mailbox(&thread, &mailbox, &queue).await;
         for _ in 0..TIMES {
             let now = time(random.below(100));
-            let expected = places(&mailbox, ends(&queue, now));
-            assert_eq!(given.places(&thread, now).await, expected, "{mailbox:?} {queue:?} at {now:?}");
+            let expected = thread_positions(&mailbox, queue_ends(&queue, now));
+            assert_eq!(given.load_places(&thread, now).await, expected, "{mailbox:?} {queue:?} at {now:?}");
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use store_core::{Limits, NewThread, Store, TenantId, TenantStores, ThreadId};
 
-use crate::fixture::{Place, server};
+use crate::fixture::{SchemaGuard, server};
 
 fn thread() -> ThreadId {
     ThreadId::new("t").unwrap()
@@ -24,15 +24,15 @@ async fn write(stores: &TenantStores) -> store_core::Result<()> {
 /// that such a call writes is kept.
 #[tokio::test]
 async fn writes_after_a_dropped_tenant_deletion_are_kept() {
-    let place = Place::new(Limits::default()).await.unwrap();
-    let store = place.0.open().await.unwrap();
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let store = test_schema.0.open().await.unwrap();
     let tenant = TenantId::default_tenant();
     write(&store.tenant(&tenant).unwrap()).await.unwrap();
 
     // Another connection writes to the tenant and has not finished, so the deletion waits on the server.
     let mut writer = PgConnection::connect(&server()).await.unwrap();
     let mut writing = writer.begin().await.unwrap();
-    let schema = place.0.config().schema();
+    let schema = test_schema.0.config().schema();
     let hold = format!("SELECT pg_advisory_xact_lock(hashtext('agentstore.{schema}'), hashtext('tenant {tenant}'))");
     sqlx::raw_sql(AssertSqlSafe(hold)).execute(&mut *writing).await.unwrap();
     {

@@ -27,14 +27,14 @@ async fn url_parameters_of_hosting_providers_are_applied() {
         &keepalives=0&options=-c%20lock_timeout%3D7s%20-c%20search_path%3Dpg_catalog%2C%5C%20public",
         name.replace(' ', "%20")
     );
-    let place = TestSchema::create(config(&more)).await.unwrap();
-    let store = place.open().await.unwrap();
+    let test_schema = TestSchema::create(config(&more)).await.unwrap();
+    let store = test_schema.open().await.unwrap();
     let mut connection = PgConnection::connect(&server()).await.unwrap();
     let named = sqlx::query_scalar("SELECT count(*) FROM pg_stat_activity WHERE application_name = $1");
     let named: i64 = named.bind(&name).fetch_one(&mut connection).await.unwrap();
     assert!(named > 0);
     drop(store);
-    place.remove().await.unwrap();
+    test_schema.remove().await.unwrap();
 }
 
 /// `options` are applied to the sessions before `target_session_attrs` is checked.

@@ -8,14 +8,14 @@ use async_trait::async_trait;
 use rusqlite::Connection;
 use store_core::{
     ErrorKind, Progress, Result, TenantId,
-    commit::Setting,
+    commit::DecisionContext,
     inspect::{Finding, FindingKind, Inspection, Inspector, Repairable},
 };
 
-use self::thread::{Place, Seen};
+use self::thread::{CheckProgress, ThreadRow};
 use crate::{
-    error::sql,
-    rows::{RowCache, Rows, TenantRow, all, get, unsigned},
+    error::sql_error,
+    rows::{RowCache, Rows, TenantRow, get, query_all, unsigned},
     sql as text,
     store::SqliteMailbox,
 };
@@ -35,7 +35,7 @@ impl SqliteMailbox {
     async fn inspect(&self, progress: &dyn Progress, repairs: bool) -> Result<Inspection> {
         self.state.common.check_open()?;
         let mut inspection = Inspection::default();
-        inspection.findings = self.read(own_check).await?;
+        inspection.findings = self.read(check_database_file).await?;
         let mut after = String::new();
         loop {
             let from = after.clone();
@@ -44,7 +44,7 @@ impl SqliteMailbox {
             after = last.to_string();
             for (tenant, known) in tenants {
                 inspection.tenants += 1;
-                self.of_tenant((&tenant, known), progress, repairs, &mut inspection).await?;
+                self.inspect_tenant((&tenant, known), progress, repairs, &mut inspection).await?;
                 if inspection.stopped {
                     return Ok(inspection);
                 }
@@ -52,7 +52,7 @@ impl SqliteMailbox {
         }
     }
 
-    async fn of_tenant(
+    async fn inspect_tenant(
         &self,
         (tenant, known): (&TenantId, TenantRow),
         progress: &dyn Progress,
@@ -65,9 +65,9 @@ impl SqliteMailbox {
             let threads = self.read(move |conn| thread::list(conn, known, &from)).await?;
             let Some(last) = threads.last() else { return Ok(()) };
             after.clone_from(&last.thread);
-            for place in threads {
+            for thread_row in threads {
                 inspection.threads += 1;
-                let found = self.of_thread((tenant, known), &place, repairs).await?;
+                let found = self.inspect_thread((tenant, known), &thread_row, repairs).await?;
                 inspection.findings.extend(found);
                 if !progress.advance(inspection.threads, None) {
                     inspection.stopped = true;
@@ -78,43 +78,50 @@ impl SqliteMailbox {
     }
 
     /// Checks a thread, batch by batch, and repairs what can be derived.
-    async fn of_thread(&self, of: (&TenantId, TenantRow), place: &Place, repairs: bool) -> Result<Vec<Finding>> {
-        let ((tenant, known), mut findings, mut seen) = (of, Vec::new(), Seen::default());
+    async fn inspect_thread(
+        &self,
+        of: (&TenantId, TenantRow),
+        thread_row: &ThreadRow,
+        repairs: bool,
+    ) -> Result<Vec<Finding>> {
+        let ((tenant, known), mut findings, mut check_progress) = (of, Vec::new(), CheckProgress::default());
         loop {
-            let (name, place, from) = (tenant.clone(), place.clone(), seen.clone());
+            let (name, thread_row, from) = (tenant.clone(), thread_row.clone(), check_progress.clone());
             let read = move |conn: &Connection| {
-                let mut seen = from;
-                let found = seen.batch(&Rows::new(conn, &name, Some(known), &RowCache::default()), &place)?;
-                Ok((seen, found))
+                let mut check_progress = from;
+                let found = check_progress
+                    .check_batch(&Rows::new(conn, &name, Some(known), &RowCache::default()), &thread_row)?;
+                Ok((check_progress, found))
             };
             let (then, found) = self.read(read).await?;
             findings.extend(found);
-            seen = then;
-            if seen.is_over {
+            check_progress = then;
+            if check_progress.has_ended {
                 break;
             }
         }
         let is_stale = |finding: &Finding| finding.repair == Repairable::CanBeRebuilt;
-        let is_blocked = |finding: &Finding| finding.kind == FindingKind::Damaged && seen.can_be_put_aside;
+        let is_blocked =
+            |finding: &Finding| finding.kind == FindingKind::Damaged && check_progress.has_unreadable_dispatch;
         if repairs && findings.iter().any(|finding| is_stale(finding) || is_blocked(finding)) {
-            self.correct(of, place).await?;
+            self.correct(of, thread_row).await?;
             findings.iter_mut().filter(|finding| is_stale(finding)).for_each(|f| f.repair = Repairable::Rebuilt);
         }
-        let named = |finding: Finding| match place.thread.parse() {
+        let named = |finding: Finding| match thread_row.thread.parse() {
             Ok(thread) => finding.of_thread(tenant, &thread),
             Err(_) => finding,
         };
         Ok(findings.into_iter().map(named).collect())
     }
 
-    async fn correct(&self, (tenant, known): (&TenantId, TenantRow), place: &Place) -> Result<()> {
+    async fn correct(&self, (tenant, known): (&TenantId, TenantRow), thread_row: &ThreadRow) -> Result<()> {
         let mut after = Some(thread::BEGINNING);
         while let Some(from) = after {
-            let (name, place) = (tenant.clone(), place.clone());
+            let (name, thread_row) = (tenant.clone(), thread_row.clone());
             let step = move |context: &crate::writer::BatchContext<'_>| {
-                let setting = Setting::new(context.now(), context.limits(), context.ids());
+                let setting = DecisionContext::new(context.now(), context.limits(), context.ids());
                 let rows = Rows::new(context.conn, &name, Some(known), context.row_cache);
-                thread::correct(&rows, &place, &from, setting)
+                thread::correct(&rows, &thread_row, &from, setting)
             };
             after = self.step(step).await?;
         }
@@ -127,12 +134,12 @@ impl SqliteMailbox {
 }
 
 /// Returns what SQLite's own check of the file finds within the time limit of a read.
-fn own_check(conn: &Connection) -> Result<Vec<Finding>> {
+fn check_database_file(conn: &Connection) -> Result<Vec<Finding>> {
     let asked = conn.prepare(text::CHECK).and_then(|mut statement| {
         let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
         lines.collect::<rusqlite::Result<Vec<_>>>()
     });
-    let lines = match asked.map_err(sql) {
+    let lines = match asked.map_err(sql_error) {
         Ok(lines) => lines,
         // The check of a large file may exceed the time limit of a read. The rows are then still checked.
         Err(error) if error.kind() == ErrorKind::Unavailable => Vec::new(),
@@ -144,9 +151,9 @@ fn own_check(conn: &Connection) -> Result<Vec<Finding>> {
 }
 
 fn tenants(conn: &Connection, after: &str) -> Result<Vec<(TenantId, TenantRow)>> {
-    all(conn, text::TENANTS, [after], |row| {
+    query_all(conn, text::TENANTS, [after], |row| {
         let name: String = get(row, 0)?;
-        let known = TenantRow { no: get(row, 1)?, incarnation: unsigned(get(row, 2)?)? };
+        let known = TenantRow { row_number: get(row, 1)?, incarnation: unsigned(get(row, 2)?)? };
         Ok((name.parse()?, known))
     })
 }

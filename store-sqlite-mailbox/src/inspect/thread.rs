@@ -3,13 +3,13 @@
 use rusqlite::{Connection, Row, params};
 use store_core::{
     DispatchId, DispatchStatus, ErrorKind, Result,
-    commit::Setting,
+    commit::DecisionContext,
     inspect::{Finding, FindingKind},
     mailbox::MailboxView,
 };
 
 use crate::{
-    rows::{Rows, TenantRow, all, get, unsigned},
+    rows::{Rows, TenantRow, get, query_all, unsigned},
     sql as text,
 };
 
@@ -17,55 +17,57 @@ use crate::{
 const CHUNK: usize = 1_000;
 
 /// The creation time and id of a dispatch, from which a check continues.
-pub(super) type At = (i64, String);
+pub(super) type CheckPosition = (i64, String);
 /// The position before all dispatches.
-pub(super) const BEGINNING: At = (-1, String::new());
+pub(super) const BEGINNING: CheckPosition = (-1, String::new());
 
 /// The row of a thread.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct ThreadRow {
     pub(super) thread: String,
-    no: i64,
+    row_number: i64,
 }
 
 /// Lists the threads of a tenant after a given one.
-pub(super) fn list(conn: &Connection, known: TenantRow, after: &str) -> Result<Vec<Place>> {
-    all(conn, text::RECORDS, (known.no, after), |row| Ok(Place { thread: get(row, 2)?, no: get(row, 3)? }))
+pub(super) fn list(conn: &Connection, known: TenantRow, after: &str) -> Result<Vec<ThreadRow>> {
+    query_all(conn, text::RECORDS, (known.row_number, after), |row| {
+        Ok(ThreadRow { thread: get(row, 2)?, row_number: get(row, 3)? })
+    })
 }
 
 /// The progress of the check of a thread.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
-    after: At,
-    pub(super) is_over: bool,
+pub(super) struct CheckProgress {
+    after: CheckPosition,
+    pub(super) has_ended: bool,
     /// Whether an unreadable record blocks claims.
-    pub(super) can_be_put_aside: bool,
+    pub(super) has_unreadable_dispatch: bool,
 }
 
-fn damaged(place: String, detail: &impl ToString) -> Finding {
-    Finding::new(FindingKind::Damaged, place, detail.to_string())
+fn damaged(location: String, detail: &impl ToString) -> Finding {
+    Finding::new(FindingKind::Damaged, location, detail.to_string())
 }
 
-impl Default for Seen {
+impl Default for CheckProgress {
     fn default() -> Self {
-        Self { after: BEGINNING, is_over: false, can_be_put_aside: false }
+        Self { after: BEGINNING, has_ended: false, has_unreadable_dispatch: false }
     }
 }
 
-impl Seen {
+impl CheckProgress {
     /// Checks the next dispatches of a thread and, after the last one, the record of the thread.
-    pub(super) fn batch(&mut self, rows: &Rows<'_>, place: &Place) -> Result<Vec<Finding>> {
+    pub(super) fn check_batch(&mut self, rows: &Rows<'_>, thread_row: &ThreadRow) -> Result<Vec<Finding>> {
         let mut findings = Vec::new();
-        let ids = rows.ids_of(place.no, &self.after)?;
+        let ids = rows.ids_of(thread_row.row_number, &self.after)?;
         for (_, id) in &ids {
             let found = check(rows, id)?;
-            self.can_be_put_aside |= found.as_ref().is_some_and(|finding| finding.kind == FindingKind::Damaged);
+            self.has_unreadable_dispatch |= found.as_ref().is_some_and(|finding| finding.kind == FindingKind::Damaged);
             findings.extend(found);
         }
-        self.is_over = ids.len() < CHUNK;
+        self.has_ended = ids.len() < CHUNK;
         self.after = ids.into_iter().next_back().unwrap_or(BEGINNING);
-        if self.is_over {
-            findings.extend(whole(rows, place)?);
+        if self.has_ended {
+            findings.extend(check_mailbox_record(rows, thread_row)?);
         }
         Ok(findings)
     }
@@ -73,22 +75,23 @@ impl Seen {
 
 /// Checks that a dispatch can be read and that its columns agree with its record.
 fn check(rows: &Rows<'_>, id: &str) -> Result<Option<Finding>> {
-    let place = || format!("dispatch `{id}`");
-    rows.read_payloads();
+    let location = || format!("dispatch `{id}`");
+    rows.include_payloads();
     let known = match id.parse::<DispatchId>().map(|id| rows.dispatch(&id)) {
         Ok(Ok(Some(stored))) => stored,
-        Ok(Err(error)) if error.kind() == ErrorKind::Corrupt => return Ok(Some(damaged(place(), &error))),
+        Ok(Err(error)) if error.kind() == ErrorKind::Corrupt => return Ok(Some(damaged(location(), &error))),
         Ok(Err(error)) => return Err(error),
-        Ok(Ok(None)) | Err(_) => return Ok(Some(damaged(place(), &"an index names it, but it does not exist"))),
+        Ok(Ok(None)) | Err(_) => return Ok(Some(damaged(location(), &"an index names it, but it does not exist"))),
     };
     let columns_match = rows.columns_match(&known)?;
-    Ok((!columns_match).then(|| Finding::new(FindingKind::StaleIndex, place(), "its columns differ from its record")))
+    Ok((!columns_match)
+        .then(|| Finding::new(FindingKind::StaleIndex, location(), "its columns differ from its record")))
 }
 
 /// Checks the record of the thread: its counts, its running dispatch, its columns and its interrupts.
-fn whole(rows: &Rows<'_>, place: &Place) -> Result<Vec<Finding>> {
-    let name = || format!("mailbox of thread `{}`", place.thread);
-    let thread = match place.thread.parse() {
+fn check_mailbox_record(rows: &Rows<'_>, thread_row: &ThreadRow) -> Result<Vec<Finding>> {
+    let name = || format!("mailbox of thread `{}`", thread_row.thread);
+    let thread = match thread_row.thread.parse() {
         Ok(thread) => thread,
         Err(error) => return Ok(vec![damaged(name(), &error)]),
     };
@@ -99,7 +102,7 @@ fn whole(rows: &Rows<'_>, place: &Place) -> Result<Vec<Finding>> {
         Err(error) => return Err(error),
     };
     let mut findings = Vec::new();
-    let counted = record.count(rows.by_status_and_epoch(place.no)?);
+    let counted = record.count(rows.by_status_and_epoch(thread_row.row_number)?);
     if counted != record.counts {
         let detail = format!("it counts {:?}, but there are {counted:?}", record.counts);
         findings.push(Finding::new(FindingKind::WrongSum, name(), detail));
@@ -110,10 +113,10 @@ fn whole(rows: &Rows<'_>, place: &Place) -> Result<Vec<Finding>> {
         let detail = format!("dispatch `{}`, which is claimed, does not exist", running.dispatch);
         findings.push(Finding::new(FindingKind::DanglingReference, name(), detail));
     }
-    if !rows.is_placed(place.no, &record)? {
+    if !rows.positions_match(thread_row.row_number, &record)? {
         findings.push(Finding::new(FindingKind::StaleIndex, name(), "its columns differ from its record"));
     }
-    for epoch in rows.interrupts_of(place.no)? {
+    for epoch in rows.interrupts_of(thread_row.row_number)? {
         match rows.interrupt(&thread, unsigned(epoch)?) {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 findings.push(damaged(format!("interrupt {epoch} of thread `{thread}`"), &error));
@@ -128,13 +131,18 @@ fn whole(rows: &Rows<'_>, place: &Place) -> Result<Vec<Finding>> {
 ///
 /// An unreadable dispatch is put aside: it is kept, but no longer blocks claims of others (MB-55). Returns where to
 /// continue.
-pub(super) fn correct(rows: &Rows<'_>, place: &Place, after: &At, setting: Setting<'_>) -> Result<Option<At>> {
-    rows.read_payloads();
-    let ids = rows.ids_of(place.no, after)?;
+pub(super) fn correct(
+    rows: &Rows<'_>,
+    thread_row: &ThreadRow,
+    after: &CheckPosition,
+    setting: DecisionContext<'_>,
+) -> Result<Option<CheckPosition>> {
+    rows.include_payloads();
+    let ids = rows.ids_of(thread_row.row_number, after)?;
     for (_, id) in &ids {
         let found = id.parse::<DispatchId>().map(|id| rows.dispatch(&id));
         match found {
-            Ok(Ok(Some(stored))) => rows.correct(place.no, &stored, setting.now)?,
+            Ok(Ok(Some(stored))) => rows.correct(thread_row.row_number, &stored, setting.now)?,
             Ok(Err(error)) if error.kind() == ErrorKind::Corrupt => rows.quarantine(id)?,
             Ok(Err(error)) => return Err(error),
             Ok(Ok(None)) | Err(_) => {}
@@ -143,34 +151,35 @@ pub(super) fn correct(rows: &Rows<'_>, place: &Place, after: &At, setting: Setti
     if ids.len() == CHUNK {
         return Ok(ids.into_iter().next_back());
     }
-    let Ok(thread) = place.thread.parse() else { return Ok(None) };
+    let Ok(thread) = thread_row.thread.parse() else { return Ok(None) };
     let Ok(Some(mut record)) = rows.mailbox(&thread) else { return Ok(None) };
     let running = record.running.as_ref().map(|running| rows.dispatch(&running.dispatch));
     let is_claimed =
         running.is_some_and(|found| found.is_ok_and(|found| found.is_some_and(|found| found.is_claimed())));
-    record.correct(record.count(rows.by_status_and_epoch(place.no)?), is_claimed, setting.now);
-    rows.rewrite_places(&thread, place.no, record)?;
+    record.correct(record.count(rows.by_status_and_epoch(thread_row.row_number)?), is_claimed, setting.now);
+    rows.rewrite_positions(&thread, thread_row.row_number, record)?;
     Ok(None)
 }
 
 impl Rows<'_> {
-    fn ids_of(&self, mailbox: i64, (created, id): &At) -> Result<Vec<At>> {
+    fn ids_of(&self, mailbox: i64, (created, id): &CheckPosition) -> Result<Vec<CheckPosition>> {
         let most = i64::try_from(CHUNK).unwrap_or(i64::MAX);
         let with = params![mailbox, created, id, most];
-        all(self.conn(), text::IDS_OF_MAILBOX, with, |row| Ok((get(row, 0)?, get(row, 1)?)))
+        query_all(self.conn(), text::IDS_OF_MAILBOX, with, |row| Ok((get(row, 0)?, get(row, 1)?)))
     }
 
     fn interrupts_of(&self, mailbox: i64) -> Result<Vec<i64>> {
-        all(self.conn(), text::INTERRUPTS_OF, [mailbox], |row| get(row, 0))
+        query_all(self.conn(), text::INTERRUPTS_OF, [mailbox], |row| get(row, 0))
     }
 
     fn by_status_and_epoch(&self, mailbox: i64) -> Result<Vec<(DispatchStatus, u64, u64)>> {
         let read = |row: &Row<'_>| {
             let number: i64 = get(row, 0)?;
-            let status = DispatchStatus::ALL.iter().copied().find(|status| crate::rows::number(*status) == number);
+            let status =
+                DispatchStatus::ALL.iter().copied().find(|status| crate::rows::status_number(*status) == number);
             let status = status.ok_or_else(|| crate::error::corrupt("the status of a dispatch"))?;
             Ok((status, unsigned(get(row, 1)?)?, unsigned(get(row, 2)?)?))
         };
-        all(self.conn(), text::COUNT_BY_STATUS, [mailbox], read)
+        query_all(self.conn(), text::COUNT_BY_STATUS, [mailbox], read)
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use store_core::{
     ClaimRequest, Claims, Error, ErrorKind, Missed, Result, ThreadId, Unreadable,
-    commit::Setting,
+    commit::DecisionContext,
     length,
-    mailbox::{self, ClaimOne, MailboxView},
+    mailbox::{self, MailboxView, SingleClaim},
 };
 
 use crate::{rows::Rows, writer::Decided};
@@ -15,12 +15,12 @@ use crate::{rows::Rows, writer::Decided};
 /// The next claim handles the remaining ones.
 const MAX_EXPIRED: u32 = 1_000;
 /// The largest number of ready threads that one statement reads.
-const AHEAD: u32 = 64;
+const READY_BATCH: u32 = 64;
 
 /// Claims the dispatch that the request names, or a dispatch of the thread that it names. If the request names neither,
 /// claims from the ready threads.
-pub(super) fn claim(rows: &Rows<'_>, request: &ClaimRequest, setting: Setting<'_>) -> Decided<Claims> {
-    rows.read_payloads();
+pub(super) fn claim(rows: &Rows<'_>, request: &ClaimRequest, setting: DecisionContext<'_>) -> Decided<Claims> {
+    rows.include_payloads();
     let thread = match (&request.thread, &request.dispatch) {
         (None, None) => return claim_any(rows, request, setting),
         (Some(thread), _) => Some(thread.clone()),
@@ -30,14 +30,14 @@ pub(super) fn claim(rows: &Rows<'_>, request: &ClaimRequest, setting: Setting<'_
         },
     };
     let Some(thread) = thread else { return Ok(Ok(Claims::none(Some(Missed::Unknown)))) };
-    let one = match ClaimOne::of(request) {
+    let one = match SingleClaim::of(request) {
         Ok(one) => one,
         Err(refused) => return Ok(Err(refused)),
     };
-    match claim_of(rows, &thread, one, setting)? {
+    match claim_from_thread(rows, &thread, one, setting)? {
         Err(error) if request.dispatch.is_none() => {
             let mut claims = Claims::default();
-            claims.unreadable.push(readable(thread, error)?);
+            claims.unreadable.push(unreadable_or_error(thread, error)?);
             Ok(Ok(claims))
         }
         found => Ok(found),
@@ -45,43 +45,48 @@ pub(super) fn claim(rows: &Rows<'_>, request: &ClaimRequest, setting: Setting<'_
 }
 
 /// Claims from one thread.
-fn claim_of(rows: &Rows<'_>, thread: &ThreadId, one: ClaimOne<'_>, setting: Setting<'_>) -> Decided<Claims> {
+fn claim_from_thread(
+    rows: &Rows<'_>,
+    thread: &ThreadId,
+    one: SingleClaim<'_>,
+    setting: DecisionContext<'_>,
+) -> Decided<Claims> {
     if let Err(error) = rows.promote_due(thread, setting.now, false) {
-        return damaged(error);
+        return answer_if_corrupt(error);
     }
     rows.change(|view| mailbox::claim(view, thread, one, setting))
 }
 
 /// Returns damage as the inner error, which is the answer for one thread, and any other error as the outer error.
-fn damaged<T>(error: Error) -> Decided<T> {
+fn answer_if_corrupt<T>(error: Error) -> Decided<T> {
     if error.kind() == ErrorKind::Corrupt { Ok(Err(error)) } else { Err(error) }
 }
 
 /// Returns a thread that a claim leaves out because its data is damaged (MB-55). Any other error is returned as an
 /// error.
-fn readable(thread: ThreadId, error: Error) -> Result<Unreadable> {
+fn unreadable_or_error(thread: ThreadId, error: Error) -> Result<Unreadable> {
     if error.kind() == ErrorKind::Corrupt { Ok(Unreadable::new(thread, error)) } else { Err(error) }
 }
 
 /// Claims from the ready threads, in their order.
 ///
 /// Expired leases are ended and due dispatches are made available first, because their threads are ready, too.
-fn claim_any(rows: &Rows<'_>, request: &ClaimRequest, setting: Setting<'_>) -> Decided<Claims> {
-    let one = match ClaimOne::of(request) {
+fn claim_any(rows: &Rows<'_>, request: &ClaimRequest, setting: DecisionContext<'_>) -> Decided<Claims> {
+    let one = match SingleClaim::of(request) {
         Ok(one) => one,
         Err(refused) => return Ok(Err(refused)),
     };
     let (mut claims, mut left_out) = (Claims::default(), BTreeSet::new());
     let mut leave_out = |claims: &mut Claims, thread: ThreadId, error: Error| -> Result<()> {
         if left_out.insert(thread.clone()) {
-            claims.unreadable.push(readable(thread, error)?);
+            claims.unreadable.push(unreadable_or_error(thread, error)?);
         }
         Ok(())
     };
     if !rows.is_nothing_due(setting.now) {
         let (lapsed, due) = (rows.lapsed(setting.now, None, MAX_EXPIRED)?, rows.due(setting.now, MAX_EXPIRED)?);
         if lapsed.is_empty() && due.is_empty() {
-            rows.nothing_is_due(setting.now);
+            rows.remember_nothing_due(setting.now);
         }
         for (_, thread) in lapsed {
             if let Err(error) = rows.change(|view| mailbox::lapse(view, &thread, setting))? {
@@ -96,11 +101,11 @@ fn claim_any(rows: &Rows<'_>, request: &ClaimRequest, setting: Setting<'_>) -> D
     }
     let (wanted, mut after) = (u64::from(request.limit), None);
     while length(claims.claimed.len()) < wanted {
-        let missing = u32::try_from(wanted - length(claims.claimed.len())).unwrap_or(AHEAD);
-        let places = rows.ready(after.as_ref(), missing.min(AHEAD))?;
-        let Some(last) = places.last().cloned() else { break };
-        for (_, _, thread) in places {
-            match claim_of(rows, &thread, one, setting)? {
+        let missing = u32::try_from(wanted - length(claims.claimed.len())).unwrap_or(READY_BATCH);
+        let ready_threads = rows.ready(after.as_ref(), missing.min(READY_BATCH))?;
+        let Some(last) = ready_threads.last().cloned() else { break };
+        for (_, _, thread) in ready_threads {
+            match claim_from_thread(rows, &thread, one, setting)? {
                 // No dispatch of the thread is due any more, because the clock was set back.
                 Ok(found) if found.claimed.is_empty() => rows.promote_due(&thread, setting.now, true)?,
                 Ok(found) => claims.claimed.extend(found.claimed),

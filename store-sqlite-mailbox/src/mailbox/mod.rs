@@ -11,12 +11,12 @@ use store_core::{
     ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, DispatchOrder, DispatchStatus, Enqueued,
     InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, NewDispatch, Purge,
     Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement,
-    commit::Setting,
+    commit::DecisionContext,
     in_flight::CallScope,
-    mailbox::{self, ClaimOne, EnqueueOne, MailboxChange, SettleOne},
+    mailbox::{self, MailboxChange, PreparedEnqueue, PreparedSettlement, SingleClaim},
 };
 
-use self::read::Listing;
+use self::read::Selection;
 use crate::{rows::Rows, store::OpenTenant, tenant::Tenant, writer::Decided};
 
 /// The mailbox of a tenant.
@@ -34,7 +34,7 @@ impl TenantMailbox {
     async fn decide<T: Send + 'static>(
         &self,
         about: CallScope,
-        mut decide: impl FnMut(&Rows<'_>, Setting<'_>) -> Result<MailboxChange<T>> + Send + 'static,
+        mut decide: impl FnMut(&Rows<'_>, DecisionContext<'_>) -> Result<MailboxChange<T>> + Send + 'static,
     ) -> Result<T> {
         self.tenant.write(about, move |rows, setting| rows.change(|view| decide(view, setting))).await
     }
@@ -46,32 +46,36 @@ fn each<I, T>(items: &[I], mut decide: impl FnMut(&I) -> Decided<T>) -> Decided<
     answers.map(Ok)
 }
 
-fn settle(rows: &Rows<'_>, settlements: &[SettleOne], setting: Setting<'_>) -> Decided<Vec<Result<Settled>>> {
-    each(settlements, |one| rows.change(|view| mailbox::settle_one(view, one, setting)))
+fn settle(
+    rows: &Rows<'_>,
+    settlements: &[PreparedSettlement],
+    setting: DecisionContext<'_>,
+) -> Decided<Vec<Result<Settled>>> {
+    each(settlements, |one| rows.change(|view| mailbox::settle_prepared(view, one, setting)))
 }
 
 #[async_trait]
 impl MailboxProducer for TenantMailbox {
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
-        mailbox::check_requests(dispatches.len(), &self.tenant.fixed().limits)?;
+        mailbox::check_requests(dispatches.len(), &self.tenant.constants().limits)?;
         let about = match &*dispatches {
             [one] => Some(one.thread.clone()),
             _ => None,
         };
-        let dispatches: Vec<_> = dispatches.into_iter().map(EnqueueOne::of).collect();
-        let call = move |rows: &Rows<'_>, setting: Setting<'_>| {
-            each(&dispatches, |one| rows.change(|view| mailbox::enqueue_one(view, one, setting)))
+        let dispatches: Vec<_> = dispatches.into_iter().map(PreparedEnqueue::of).collect();
+        let call = move |rows: &Rows<'_>, setting: DecisionContext<'_>| {
+            each(&dispatches, |one| rows.change(|view| mailbox::enqueue_prepared(view, one, setting)))
         };
         self.tenant.write(about, call).await
     }
 
     async fn cancel(&self, id: &DispatchId) -> Result<Dispatch> {
         let id = id.clone();
-        let call = move |rows: &Rows<'_>, setting: Setting<'_>| {
+        let call = move |rows: &Rows<'_>, setting: DecisionContext<'_>| {
             let answer = rows.change(|view| mailbox::cancel(view, &id, setting))?;
             // A dispatch that is no longer readable can still be cancelled (MB-55).
             Ok(answer.map(|mut cancelled| {
-                let _damaged = rows.fill(&mut cancelled);
+                let _damaged = rows.load_payload(&mut cancelled);
                 cancelled
             }))
         };
@@ -87,9 +91,9 @@ impl MailboxProducer for TenantMailbox {
 #[async_trait]
 impl MailboxConsumer for TenantMailbox {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
-        ClaimOne::of(&request)?;
+        SingleClaim::of(&request)?;
         let tenant = Arc::clone(&self.tenant);
-        let call = move |rows: &Rows<'_>, setting: Setting<'_>| {
+        let call = move |rows: &Rows<'_>, setting: DecisionContext<'_>| {
             let claims = claim::claim(rows, &request, setting)?;
             Ok(claims.map(|claims| UndeliveredClaims { claims: Some(claims), tenant: Arc::clone(&tenant) }))
         };
@@ -108,8 +112,9 @@ impl MailboxConsumer for TenantMailbox {
     }
 
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
-        mailbox::check_requests(settlements.len(), &self.tenant.fixed().limits)?;
-        let settlements: Vec<_> = settlements.into_iter().map(|(claim, end)| SettleOne::of(claim, end)).collect();
+        mailbox::check_requests(settlements.len(), &self.tenant.constants().limits)?;
+        let settlements: Vec<_> =
+            settlements.into_iter().map(|(claim, end)| PreparedSettlement::of(claim, end)).collect();
         self.tenant.write(None, move |rows, setting| settle(rows, &settlements, setting)).await
     }
 }
@@ -123,7 +128,8 @@ struct UndeliveredClaims {
 impl Drop for UndeliveredClaims {
     fn drop(&mut self) {
         let claims = self.claims.take().map(|claims| claims.claimed).unwrap_or_default();
-        let ends: Vec<_> = claims.iter().map(|held| SettleOne::of(held.claim(), Settlement::Release)).collect();
+        let ends: Vec<_> =
+            claims.iter().map(|held| PreparedSettlement::of(held.claim(), Settlement::Release)).collect();
         if !ends.is_empty() {
             self.tenant.write_first(move |rows, setting| Ok(settle(rows, &ends, setting)?.map(drop)));
         }
@@ -134,7 +140,7 @@ impl Drop for UndeliveredClaims {
 impl MailboxMaintenance for TenantMailbox {
     async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
         mailbox::check_batch(limit)?;
-        let call = move |rows: &Rows<'_>, setting: Setting<'_>| {
+        let call = move |rows: &Rows<'_>, setting: DecisionContext<'_>| {
             let mut reclaimed = Reclaimed::default();
             for (_, thread) in rows.lapsed(setting.now, None, limit)? {
                 // An unreadable thread does not prevent the others from being reclaimed.
@@ -149,7 +155,7 @@ impl MailboxMaintenance for TenantMailbox {
 
     async fn purge(&self, request: Purge) -> Result<Purged> {
         request.check()?;
-        let call = move |rows: &Rows<'_>, setting: Setting<'_>| {
+        let call = move |rows: &Rows<'_>, setting: DecisionContext<'_>| {
             let mut removed = 0;
             for id in read::ended(rows, &request)? {
                 let gone = match request.dry_run {
@@ -167,7 +173,7 @@ impl MailboxMaintenance for TenantMailbox {
     }
 
     async fn requeue(&self, request: Requeue) -> Result<Vec<(DispatchId, Result<Dispatch>)>> {
-        let call = move |rows: &Rows<'_>, setting: Setting<'_>| {
+        let call = move |rows: &Rows<'_>, setting: DecisionContext<'_>| {
             if let Err(refused) = request.check(setting.limits) {
                 return Ok(Err(refused));
             }
@@ -175,11 +181,11 @@ impl MailboxMaintenance for TenantMailbox {
                 RequeueChoice::Ids(ids) => ids.clone(),
                 RequeueChoice::Filter { filter, limit } => {
                     let filter = (**filter).clone().in_status([DispatchStatus::DeadLetter]);
-                    let listing = Listing { filter: &filter, order: DispatchOrder::Creation };
-                    listing.first(rows, *limit as usize, |seen| filter.admits(seen))?
+                    let selection = Selection { filter: &filter, order: DispatchOrder::Creation };
+                    selection.first(rows, *limit as usize, |seen| filter.admits(seen))?
                 }
             };
-            rows.read_payloads();
+            rows.include_payloads();
             let answers = each(&ids, |id| rows.change(|view| mailbox::requeue(view, id, setting)))?;
             Ok(answers.map(|answers| ids.into_iter().zip(answers).collect()))
         };

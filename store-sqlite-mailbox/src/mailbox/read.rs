@@ -7,19 +7,19 @@ use store_core::{
     CursorScope, Direction, Dispatch, DispatchCounts, DispatchFilter, DispatchId, DispatchOrder, DispatchQuery, Error,
     ErrorKind, MailboxReader, Page, PageBuilder, PageRequest, Position, Purge, ReadyThread, Result, ThreadId,
     Timestamp,
-    commit::Setting,
+    commit::DecisionContext,
     length,
     mailbox::{self, MailboxView},
 };
 
 use super::TenantMailbox;
 use crate::{
-    rows::{ReadyPlace, Rows, Walk},
+    rows::{ReadyPosition, Rows, Walk},
     tenant::Tenant,
 };
 
 /// The priority value of threads with expired leases. It sorts after all others.
-const LEASED: u64 = 256;
+const EXPIRED_LEASE_RANK: u64 = 256;
 /// The number of threads whose due dispatches are made available in one call.
 const MAX_PROMOTED: u32 = 1_000;
 
@@ -43,8 +43,8 @@ impl MailboxReader for TenantMailbox {
 
     async fn list_ready_threads(&self, page: PageRequest) -> Result<Page<ReadyThread>> {
         let tenant = Arc::clone(&self.tenant);
-        self.turn_all().await?;
-        self.tenant.read(None, move |rows| ready(&tenant, rows, &page)).await
+        self.promote_all_due().await?;
+        self.tenant.read(None, move |rows| list_ready(&tenant, rows, &page)).await
     }
 
     async fn load_epoch(&self, thread: &ThreadId) -> Result<u64> {
@@ -55,11 +55,11 @@ impl MailboxReader for TenantMailbox {
 
 impl TenantMailbox {
     /// Makes due dispatches available, if there are any.
-    async fn turn_all(&self) -> Result<()> {
+    async fn promote_all_due(&self) -> Result<()> {
         let clock = Arc::clone(&self.tenant.common);
-        let is_due = move |rows: &Rows<'_>| Ok(!rows.due(clock.fixed.clock.now(), 1)?.is_empty());
+        let is_due = move |rows: &Rows<'_>| Ok(!rows.due(clock.constants.clock.now(), 1)?.is_empty());
         while self.tenant.read(None, is_due.clone()).await? {
-            let promote_due = |rows: &Rows<'_>, setting: Setting<'_>| {
+            let promote_due = |rows: &Rows<'_>, setting: DecisionContext<'_>| {
                 for thread in rows.due(setting.now, MAX_PROMOTED)? {
                     rows.promote_due(&thread, setting.now, false)?;
                 }
@@ -68,7 +68,7 @@ impl TenantMailbox {
             match self.tenant.write(None, promote_due).await {
                 // The store no longer writes, but it still lists what is already available.
                 Err(error) if error.kind() == ErrorKind::Poisoned => break,
-                turned => turned?,
+                promoted => promoted?,
             }
         }
         Ok(())
@@ -76,10 +76,10 @@ impl TenantMailbox {
 }
 
 fn list(tenant: &Tenant, rows: &Rows<'_>, query: &DispatchQuery) -> Result<Page<Dispatch>> {
-    let (limit, cursors) = (query.page.checked_limit()?, &tenant.fixed().cursors);
+    let (limit, cursor_key) = (query.page.checked_limit()?, &tenant.constants().cursor_key);
     let mut page = PageBuilder::new(limit);
     let scope = CursorScope::new(&tenant.name, "list_dispatches", &query.binding());
-    let after = Position::open(cursors, &scope, query.page.cursor.as_ref())?;
+    let after = Position::open(cursor_key, &scope, query.page.cursor.as_ref())?;
     let of = (&query.filter, query.order, query.direction);
     let mut walk = Walk::new(rows, of, after.as_ref(), limit + 1)?;
     while let Some(walked) = walk.next()? {
@@ -90,16 +90,16 @@ fn list(tenant: &Tenant, rows: &Rows<'_>, query: &DispatchQuery) -> Result<Page<
             break;
         }
     }
-    Ok(page.finish(|at| at.seal(cursors, &scope)))
+    Ok(page.finish(|at| at.seal(cursor_key, &scope)))
 }
 
 /// A selection of dispatches, for a call that changes them.
-pub(super) struct Listing<'a> {
+pub(super) struct Selection<'a> {
     pub(super) filter: &'a DispatchFilter,
     pub(super) order: DispatchOrder,
 }
 
-impl Listing<'_> {
+impl Selection<'_> {
     /// Returns the first selected dispatches.
     pub(super) fn first(
         &self,
@@ -113,7 +113,7 @@ impl Listing<'_> {
             let Some(walked) = walk.next()? else { break };
             let id = walked.id()?;
             let Some(stored) = rows.dispatch(&id)? else { continue };
-            if is_wanted(&mailbox::seen(rows, &stored)?) {
+            if is_wanted(&mailbox::visible_dispatch(rows, &stored)?) {
                 found.push(id);
             }
         }
@@ -142,19 +142,21 @@ fn malformed(e: Error) -> Error {
 
 /// The list of ready threads after a position: first threads that are not claimed, then those whose lease has expired.
 struct ReadyThreads {
-    free: Option<ReadyPlace>,
-    leased: Option<(Timestamp, ThreadId)>,
-    is_free: bool,
+    free: Option<ReadyPosition>,
+    expired: Option<(Timestamp, ThreadId)>,
+    is_in_free_part: bool,
 }
 
 impl ReadyThreads {
-    fn behind(after: Option<&Position>) -> Result<Self> {
-        let Some(at) = after else { return Ok(Self { free: None, leased: None, is_free: true }) };
+    fn starting_after(after: Option<&Position>) -> Result<Self> {
+        let Some(at) = after else { return Ok(Self { free: None, expired: None, is_in_free_part: true }) };
         let time = Timestamp::from_millis(at.rank).map_err(malformed)?;
         let thread = ThreadId::new(&at.id).map_err(malformed)?;
         match u8::try_from(at.bound) {
-            Ok(priority) => Ok(Self { free: Some((priority, time, thread)), leased: None, is_free: true }),
-            Err(_) if at.bound == LEASED => Ok(Self { free: None, leased: Some((time, thread)), is_free: false }),
+            Ok(priority) => Ok(Self { free: Some((priority, time, thread)), expired: None, is_in_free_part: true }),
+            Err(_) if at.bound == EXPIRED_LEASE_RANK => {
+                Ok(Self { free: None, expired: Some((time, thread)), is_in_free_part: false })
+            }
             Err(e) => Err(Error::invalid_cursor("it is malformed").with_source(e)),
         }
     }
@@ -165,28 +167,28 @@ impl ReadyThreads {
             bound,
             ..Position::new(time.as_millis(), thread.as_str())
         };
-        if self.is_free {
+        if self.is_in_free_part {
             let found = rows.ready(self.free.as_ref(), most)?;
             if let Some(last) = found.last() {
                 self.free = Some(last.clone());
                 let place = |(priority, since, thread)| (position(u64::from(priority), since, &thread), thread);
                 return Ok(found.into_iter().map(place).collect());
             }
-            self.is_free = false;
+            self.is_in_free_part = false;
         }
-        let found = rows.lapsed(now, self.leased.as_ref(), most)?;
-        self.leased = found.last().cloned().or_else(|| self.leased.take());
-        Ok(found.into_iter().map(|(end, thread)| (position(LEASED, end, &thread), thread)).collect())
+        let found = rows.lapsed(now, self.expired.as_ref(), most)?;
+        self.expired = found.last().cloned().or_else(|| self.expired.take());
+        Ok(found.into_iter().map(|(end, thread)| (position(EXPIRED_LEASE_RANK, end, &thread), thread)).collect())
     }
 }
 
-fn ready(tenant: &Tenant, rows: &Rows<'_>, request: &PageRequest) -> Result<Page<ReadyThread>> {
-    let (limit, fixed) = (request.checked_limit()?, tenant.fixed());
+fn list_ready(tenant: &Tenant, rows: &Rows<'_>, request: &PageRequest) -> Result<Page<ReadyThread>> {
+    let (limit, constants) = (request.checked_limit()?, tenant.constants());
     let mut page = PageBuilder::new(limit);
     let scope = CursorScope::new(&tenant.name, "list_ready_threads", "");
-    let after = Position::open(&fixed.cursors, &scope, request.cursor.as_ref())?;
-    let mut threads = ReadyThreads::behind(after.as_ref())?;
-    let setting = Setting::new(fixed.clock.now(), &fixed.limits, &*fixed.ids);
+    let after = Position::open(&constants.cursor_key, &scope, request.cursor.as_ref())?;
+    let mut threads = ReadyThreads::starting_after(after.as_ref())?;
+    let setting = DecisionContext::new(constants.clock.now(), &constants.limits, &*constants.ids);
     let most = u32::try_from(limit + 1).unwrap_or(u32::MAX);
     'all: loop {
         let found = threads.next(rows, setting.now, most)?;
@@ -194,11 +196,11 @@ fn ready(tenant: &Tenant, rows: &Rows<'_>, request: &PageRequest) -> Result<Page
             break;
         }
         for (position, thread) in found {
-            let item = mailbox::ready(rows, &thread, setting)?;
+            let item = mailbox::ready_thread(rows, &thread, setting)?;
             if !page.offer(position, 0, item) {
                 break 'all;
             }
         }
     }
-    Ok(page.finish(|at| at.seal(&fixed.cursors, &scope)))
+    Ok(page.finish(|at| at.seal(&constants.cursor_key, &scope)))
 }

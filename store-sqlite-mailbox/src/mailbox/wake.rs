@@ -14,12 +14,12 @@ impl TenantMailbox {
     /// Returns the earliest time at which a claim finds a dispatch. It is never later than the next poll.
     async fn next_claim(&self) -> Result<Option<Timestamp>> {
         let next = self.tenant.read(None, |rows| rows.next_claim()).await?;
-        let fixed = self.tenant.fixed();
-        if !fixed.is_shared {
+        let constants = self.tenant.constants();
+        if !constants.is_shared {
             return Ok(next);
         }
         // If a notification of another process is lost, the caller waits at most this much longer (LV-11).
-        let soon = fixed.clock.now().saturating_add(POLL);
+        let soon = constants.clock.now().saturating_add(POLL);
         Ok(Some(next.map_or(soon, |next| next.min(soon))))
     }
 }
@@ -29,7 +29,7 @@ impl WakeUps for TenantMailbox {
     async fn wait(&self, timeout: Duration) -> Result<Waited> {
         let common = Arc::clone(&self.tenant.common);
         let _waiter = common.notifications.listen();
-        let clock = &*common.fixed.clock;
+        let clock = &*common.constants.clock;
         self.tenant.notifier.wait(clock, timeout, || self.next_claim()).await
     }
 }

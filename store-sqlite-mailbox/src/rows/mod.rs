@@ -12,21 +12,21 @@ use rusqlite::{Connection, Error as SqlError, OptionalExtension, Params, Row, St
 use store_core::{Error, Result, TenantId, Timestamp, codec::Codec, mailbox::StoredMailbox};
 
 pub(crate) use self::{
-    read::ReadyPlace,
+    read::ReadyPosition,
     row_cache::RowCache,
     statements::{StatementCache, Statements},
     walk::Walk,
-    write::number,
+    write::status_number,
 };
 use crate::{
-    error::{corrupt, sql},
+    error::{corrupt, sql_error},
     sql,
 };
 
 /// A tenant as a transaction sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TenantRow {
-    pub(crate) no: i64,
+    pub(crate) row_number: i64,
     pub(crate) incarnation: u64,
 }
 
@@ -57,19 +57,19 @@ const MAILBOX: &str = "mailbox of thread";
 const INTERRUPT: &str = "interrupt";
 
 /// A length that most encoded records do not exceed, in bytes.
-const USUAL: usize = 512;
+const USUAL_RECORD_BYTES: usize = 512;
 
 /// The row of a thread.
 #[derive(Debug, Clone)]
 pub(super) struct MailboxRow {
-    no: i64,
+    row_number: i64,
     record: StoredMailbox,
     /// The position columns as they were written.
-    columns: PlaceColumns,
+    columns: PositionColumns,
 }
 
 /// The position columns of a thread: priority, ready since, due, lease.
-type PlaceColumns = [Option<i64>; 4];
+type PositionColumns = [Option<i64>; 4];
 
 impl MailboxRow {
     /// Returns the next time at which a dispatch becomes due, according to the row.
@@ -112,7 +112,7 @@ impl<'c> Rows<'c> {
         let rows =
             Self { statements, nothing_due_at: Some(nothing_due_at), ..Self::new(conn, tenant, known, row_cache) };
         if known.is_none() {
-            let next = rows.one(sql::NEXT_INCARNATION, [], |row| unsigned(get(row, 0)?))?.unwrap_or_default();
+            let next = rows.query_one(sql::NEXT_INCARNATION, [], |row| unsigned(get(row, 0)?))?.unwrap_or_default();
             rows.next_incarnation.set(next.max(now.as_millis()));
         }
         Ok(rows)
@@ -121,18 +121,18 @@ impl<'c> Rows<'c> {
     /// Whether this transaction has already looked for due dispatches and expired leases at this time and found none.
     /// If so, there are still none.
     pub(crate) fn is_nothing_due(&self, now: Timestamp) -> bool {
-        self.nothing_due_at.is_some_and(|nothing_due_at| nothing_due_at.get() == Some((self.no(), now)))
+        self.nothing_due_at.is_some_and(|nothing_due_at| nothing_due_at.get() == Some((self.tenant_row_number(), now)))
     }
 
     /// Notes that no dispatch is due and no lease has expired.
-    pub(crate) fn nothing_is_due(&self, now: Timestamp) {
+    pub(crate) fn remember_nothing_due(&self, now: Timestamp) {
         if let Some(nothing_due_at) = self.nothing_due_at {
-            nothing_due_at.set(Some((self.no(), now)));
+            nothing_due_at.set(Some((self.tenant_row_number(), now)));
         }
     }
 
     /// Makes later reads return dispatches with their payloads.
-    pub(crate) fn read_payloads(&self) {
+    pub(crate) fn include_payloads(&self) {
         self.with_payloads.set(true);
     }
 
@@ -154,16 +154,16 @@ impl<'c> Rows<'c> {
 
     /// Returns the number of the row of the tenant, which its other rows contain. It is -1, which no row has, if the
     /// tenant does not exist.
-    fn no(&self) -> i64 {
-        self.known.get().map_or(-1, |known| known.no)
+    fn tenant_row_number(&self) -> i64 {
+        self.known.get().map_or(-1, |known| known.row_number)
     }
 
     /// Returns the owner of a stored text of the tenant.
-    fn whose<'a>(&self, part: &'static str, name: &'a str) -> Whose<'a> {
-        Whose { part, tenant: self.no(), name }
+    fn text_owner<'a>(&self, part: &'static str, name: &'a str) -> TextOwner<'a> {
+        TextOwner { part, tenant: self.tenant_row_number(), name }
     }
 
-    fn one<T>(
+    fn query_one<T>(
         &self,
         text: &'static str,
         with: impl Params,
@@ -172,11 +172,16 @@ impl<'c> Rows<'c> {
         self.with(text, |statement| statement.query_row(with, |row| Ok(read(row))).optional())?.transpose()
     }
 
-    fn all<T>(&self, text: &'static str, with: impl Params, read: impl FnMut(&Row<'_>) -> Result<T>) -> Result<Vec<T>> {
-        self.with(text, |statement| Ok(all_of(statement, with, read)))?
+    fn query_all<T>(
+        &self,
+        text: &'static str,
+        with: impl Params,
+        read: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        self.with(text, |statement| Ok(collect_rows(statement, with, read)))?
     }
 
-    fn run(&self, text: &'static str, with: impl Params) -> Result<usize> {
+    fn execute(&self, text: &'static str, with: impl Params) -> Result<usize> {
         self.with(text, |statement| statement.execute(with))
     }
 
@@ -190,40 +195,40 @@ impl<'c> Rows<'c> {
             done = work.take().map(|work| work(statement)).transpose()?;
             Ok(())
         };
-        self.statements.with(text, &mut once).map_err(sql)?;
+        self.statements.with(text, &mut once).map_err(sql_error)?;
         done.ok_or_else(|| Error::unavailable("a statement did not run"))
     }
 }
 
 /// Returns the first row of a statement.
-pub(crate) fn one<T>(
+pub(crate) fn query_one<T>(
     conn: &Connection,
     text: &str,
     with: impl Params,
     read: impl FnOnce(&Row<'_>) -> Result<T>,
 ) -> Result<Option<T>> {
-    let mut statement = conn.prepare_cached(text).map_err(sql)?;
-    statement.query_row(with, |row| Ok(read(row))).optional().map_err(sql)?.transpose()
+    let mut statement = conn.prepare_cached(text).map_err(sql_error)?;
+    statement.query_row(with, |row| Ok(read(row))).optional().map_err(sql_error)?.transpose()
 }
 
 /// Returns all rows of a statement.
-pub(crate) fn all<T>(
+pub(crate) fn query_all<T>(
     conn: &Connection,
     text: &str,
     with: impl Params,
     read: impl FnMut(&Row<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
-    all_of(&mut *conn.prepare_cached(text).map_err(sql)?, with, read)
+    collect_rows(&mut *conn.prepare_cached(text).map_err(sql_error)?, with, read)
 }
 
-fn all_of<T>(
+fn collect_rows<T>(
     statement: &mut Statement<'_>,
     with: impl Params,
     mut read: impl FnMut(&Row<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
-    let mut rows = statement.query(with).map_err(sql)?;
+    let mut rows = statement.query(with).map_err(sql_error)?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next().map_err(sql)? {
+    while let Some(row) = rows.next().map_err(sql_error)? {
         found.push(read(row)?);
     }
     Ok(found)
@@ -248,19 +253,19 @@ pub(super) fn maybe_time(millis: Option<i64>) -> Result<Option<Timestamp>> {
 
 /// Reads a column.
 pub(crate) fn get<T: rusqlite::types::FromSql>(row: &Row<'_>, at: usize) -> Result<T> {
-    row.get(at).map_err(sql)
+    row.get(at).map_err(sql_error)
 }
 
 /// The record that a stored text belongs to. The checksum of a text covers its owner, too. So a text that was moved to
 /// another record is detected in the same way as a changed text.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Whose<'a> {
+pub(super) struct TextOwner<'a> {
     part: &'static str,
     tenant: i64,
     name: &'a str,
 }
 
-impl Whose<'_> {
+impl TextOwner<'_> {
     fn checksum(self, text: &str) -> i64 {
         let parts = [&self.tenant.to_be_bytes()[..], self.part.as_bytes(), &[0xff], self.name.as_bytes(), &[0xff]];
         let before = parts.into_iter().fold(0, crc32c::crc32c_append);
@@ -273,7 +278,7 @@ impl Whose<'_> {
 
     /// Encodes a record, and returns it with its checksum.
     fn encode(self, record: &impl Codec) -> (String, i64) {
-        let mut text = String::with_capacity(USUAL);
+        let mut text = String::with_capacity(USUAL_RECORD_BYTES);
         record.write(&mut text);
         let crc = self.checksum(&text);
         (text, crc)

@@ -14,7 +14,7 @@ use super::MailboxRow;
 /// from the cache. The same holds for dispatches.
 const MAX_ROWS: usize = 4_096;
 /// The largest payload in the cache, in bytes.
-const LONGEST: usize = 4_096;
+const MAX_PAYLOAD_BYTES: usize = 4_096;
 
 /// The current content of rows. The owner clears the cache when another connection has written or a write is rolled
 /// back. The keys begin with the number of the tenant.
@@ -30,12 +30,12 @@ pub(crate) struct RowCache {
 struct CachedDispatch {
     stored: StoredDispatch,
     /// Whether `stored` contains the payload, if the dispatch has one.
-    is_whole: bool,
+    is_complete: bool,
 }
 
 impl CachedDispatch {
-    fn with(&self, payload: bool) -> Option<StoredDispatch> {
-        (self.is_whole || !payload).then(|| self.stored.clone())
+    fn if_complete(&self, payload: bool) -> Option<StoredDispatch> {
+        (self.is_complete || !payload).then(|| self.stored.clone())
     }
 }
 
@@ -72,17 +72,17 @@ impl RowCache {
     pub(super) fn dispatch(&self, tenant: i64, id: &DispatchId, with_payload: bool) -> Option<StoredDispatch> {
         let key = (tenant, id.clone());
         match &*self.last.borrow() {
-            Some((last, known)) if *last == key => known.with(with_payload),
-            _ => self.dispatches.borrow().get(&key)?.with(with_payload),
+            Some((last, known)) if *last == key => known.if_complete(with_payload),
+            _ => self.dispatches.borrow().get(&key)?.if_complete(with_payload),
         }
     }
 
     /// Notes a dispatch that was read, with or without its payload. A finished dispatch is not cached, because it is
     /// rarely read again.
-    pub(super) fn put_read(&self, tenant: i64, stored: &StoredDispatch, is_whole: bool) {
-        let (key, known) = ((tenant, stored.id().clone()), CachedDispatch { stored: stored.clone(), is_whole });
+    pub(super) fn put_read(&self, tenant: i64, stored: &StoredDispatch, is_complete: bool) {
+        let (key, known) = ((tenant, stored.id().clone()), CachedDispatch { stored: stored.clone(), is_complete });
         let length = stored.body.payload.as_ref().map_or(0, |payload| payload.as_str().len());
-        if length > LONGEST || stored.state.finished_at.is_some() {
+        if length > MAX_PAYLOAD_BYTES || stored.state.finished_at.is_some() {
             self.dispatches.borrow_mut().remove(&key);
             *self.last.borrow_mut() = Some((key, known));
         } else {

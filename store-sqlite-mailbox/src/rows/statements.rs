@@ -37,7 +37,7 @@ impl<'c> StatementCache<'c> {
         Self { conn, statements: RefCell::default() }
     }
 
-    fn of(&self, text: &'static str) -> Result<Rc<RefCell<CachedStatement<'c>>>, SqlError> {
+    fn statement(&self, text: &'static str) -> Result<Rc<RefCell<CachedStatement<'c>>>, SqlError> {
         let at = text.as_ptr().addr();
         if let Some(known) = self.statements.borrow().get(&at) {
             return Ok(Rc::clone(known));
@@ -54,7 +54,7 @@ impl Statements for StatementCache<'_> {
         text: &'static str,
         work: &mut dyn FnMut(&mut Statement<'_>) -> Result<(), SqlError>,
     ) -> Result<(), SqlError> {
-        match self.of(text)?.try_borrow_mut() {
+        match self.statement(text)?.try_borrow_mut() {
             Ok(mut statement) => work(&mut statement),
             // The statement is already running: while its rows are read, the same statement is used for something else.
             Err(_) => self.conn.with(text, work),

@@ -9,10 +9,10 @@ use store_core::{
     mailbox::DispatchScope,
 };
 
-use super::{Rows, get, signed, unsigned, write::number};
+use super::{Rows, get, signed, unsigned, write::status_number};
 use crate::{
     error::corrupt,
-    sql::{self, Both},
+    sql::{self, BothDirections},
 };
 
 /// The number of positions read at once.
@@ -20,19 +20,19 @@ const CHUNK: i64 = 256;
 
 /// A position in a list, and the dispatch at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Walked {
+pub(crate) struct WalkItem {
     pub(crate) position: Position,
     id: String,
 }
 
-impl Walked {
+impl WalkItem {
     pub(crate) fn id(&self) -> Result<DispatchId> {
         DispatchId::new(&self.id).map_err(|e| corrupt("the id of a dispatch").with_source(e))
     }
 }
 
 /// Compares two positions. Only lists in claim order use `bound`.
-fn order(one: &Position, other: &Position) -> Ordering {
+fn compare(one: &Position, other: &Position) -> Ordering {
     (one.bound, one.rank, &one.id).cmp(&(other.bound, other.rank, &other.id))
 }
 
@@ -40,27 +40,27 @@ fn order(one: &Position, other: &Position) -> Ordering {
 #[derive(Debug)]
 enum Part {
     /// The part that these statements select. The numbers are their parameters other than the position.
-    Index(&'static Both, Vec<i64>),
+    Index(&'static BothDirections, Vec<i64>),
     /// Dispatches in claim order, with the same parameters.
     Claims(Vec<i64>),
     /// Dispatches that interrupts superseded.
-    Lots,
+    SupersededBatches,
 }
 
 /// A part of a list, and the positions that were read from it but not yet returned.
 #[derive(Debug)]
-struct Source {
+struct PartReader {
     part: Part,
     after: Option<Position>,
-    ahead: VecDeque<Walked>,
-    is_over: bool,
+    ahead: VecDeque<WalkItem>,
+    is_exhausted: bool,
 }
 
 /// A walk over one list, on one snapshot.
 pub(crate) struct Walk<'r> {
     rows: &'r Rows<'r>,
     direction: Direction,
-    sources: Vec<Source>,
+    sources: Vec<PartReader>,
     chunk: i64,
 }
 
@@ -75,18 +75,20 @@ impl<'r> Walk<'r> {
     ) -> Result<Self> {
         let parts = match order {
             DispatchOrder::Creation => by_creation(rows, filter)?,
-            DispatchOrder::End => vec![Part::Index(&sql::BY_END, vec![rows.no()]), Part::Lots],
+            DispatchOrder::End => {
+                vec![Part::Index(&sql::BY_END, vec![rows.tenant_row_number()]), Part::SupersededBatches]
+            }
             DispatchOrder::Claim => by_claim(rows, filter.thread.as_ref())?,
         };
-        let source = |part| Source { part, after: after.cloned(), ahead: VecDeque::new(), is_over: false };
+        let source = |part| PartReader { part, after: after.cloned(), ahead: VecDeque::new(), is_exhausted: false };
         let chunk = i64::try_from(first).unwrap_or(CHUNK).min(CHUNK);
         Ok(Self { rows, direction, sources: parts.into_iter().map(source).collect(), chunk })
     }
 
     /// Returns the next position.
-    pub(crate) fn next(&mut self) -> Result<Option<Walked>> {
+    pub(crate) fn next(&mut self) -> Result<Option<WalkItem>> {
         for source in &mut self.sources {
-            if source.ahead.is_empty() && !source.is_over {
+            if source.ahead.is_empty() && !source.is_exhausted {
                 source.read(self.rows, self.direction, self.chunk)?;
                 self.chunk = CHUNK;
             }
@@ -97,7 +99,7 @@ impl<'r> Walk<'r> {
         };
         let waiting = self.sources.iter_mut().filter(|source| !source.ahead.is_empty());
         let first = waiting.min_by(|one, other| match (one.ahead.front(), other.ahead.front()) {
-            (Some(one), Some(other)) => towards(order(&one.position, &other.position)),
+            (Some(one), Some(other)) => towards(compare(&one.position, &other.position)),
             _ => Ordering::Equal,
         });
         Ok(first.and_then(|source| source.ahead.pop_front()))
@@ -105,14 +107,17 @@ impl<'r> Walk<'r> {
 }
 
 fn by_creation(rows: &Rows<'_>, filter: &DispatchFilter) -> Result<Vec<Part>> {
-    let of_status = |status: DispatchStatus| Part::Index(&sql::BY_STATUS, vec![rows.no(), number(status)]);
+    let of_status =
+        |status: DispatchStatus| Part::Index(&sql::BY_STATUS, vec![rows.tenant_row_number(), status_number(status)]);
     let mut parts = Vec::new();
     for scope in filter.scopes() {
         match scope {
             DispatchScope::All => parts.extend(DispatchStatus::ALL.iter().copied().map(of_status)),
             DispatchScope::Status(status) => parts.push(of_status(status)),
             DispatchScope::Thread(thread) => {
-                parts.extend(rows.of_thread(thread)?.map(|found| Part::Index(&sql::BY_THREAD, vec![found.no])));
+                parts.extend(
+                    rows.mailbox_row(thread)?.map(|found| Part::Index(&sql::BY_THREAD, vec![found.row_number])),
+                );
             }
         }
     }
@@ -122,20 +127,20 @@ fn by_creation(rows: &Rows<'_>, filter: &DispatchFilter) -> Result<Vec<Part>> {
 /// Returns the parts of a list in claim order. Dispatches that are due and those that are not are separate parts.
 fn by_claim(rows: &Rows<'_>, thread: Option<&ThreadId>) -> Result<Vec<Part>> {
     let Some(thread) = thread else { return Ok(Vec::new()) };
-    let Some(found) = rows.of_thread(thread)? else { return Ok(Vec::new()) };
+    let Some(found) = rows.mailbox_row(thread)? else { return Ok(Vec::new()) };
     let epoch = signed(found.record.epoch)?;
-    Ok([0, 1].map(|available| Part::Claims(vec![found.no, epoch, available])).into())
+    Ok([0, 1].map(|available| Part::Claims(vec![found.row_number, epoch, available])).into())
 }
 
-impl Source {
+impl PartReader {
     /// Reads the next positions.
     fn read(&mut self, rows: &Rows<'_>, direction: Direction, chunk: i64) -> Result<()> {
         let found = match &self.part {
             Part::Index(both, of) => read_index(rows, (both, direction), self.after.as_ref(), (chunk, of))?,
             Part::Claims(of) => read_claims(rows, direction, self.after.as_ref(), (chunk, of))?,
-            Part::Lots => read_lots(rows, direction, self.after.as_ref(), chunk)?,
+            Part::SupersededBatches => read_superseded(rows, direction, self.after.as_ref(), chunk)?,
         };
-        self.is_over = found.len() < usize::try_from(chunk).unwrap_or_default();
+        self.is_exhausted = found.len() < usize::try_from(chunk).unwrap_or_default();
         self.after = found.last().map(|last| last.position.clone()).or_else(|| self.after.take());
         self.ahead.extend(found);
         Ok(())
@@ -150,20 +155,20 @@ fn beginning(is_forward: bool) -> (i64, Value) {
 
 fn read_index(
     rows: &Rows<'_>,
-    (both, direction): (&Both, Direction),
+    (both, direction): (&BothDirections, Direction),
     after: Option<&Position>,
     (chunk, of): (i64, &[i64]),
-) -> Result<Vec<Walked>> {
+) -> Result<Vec<WalkItem>> {
     let start = beginning(direction == Direction::Forward);
     let (rank, id) = match after {
-        Some(at) => (place(at.rank)?, Value::Text(at.id.clone())),
+        Some(at) => (decode_position(at.rank)?, Value::Text(at.id.clone())),
         None => start,
     };
     let mut with = vec![Value::Integer(chunk), Value::Integer(rank), id];
     with.extend(of.iter().copied().map(Value::Integer));
-    rows.all(both.towards(direction), rusqlite::params_from_iter(with), |row| {
+    rows.query_all(both.towards(direction), rusqlite::params_from_iter(with), |row| {
         let id: String = get(row, 1)?;
-        Ok(Walked { position: Position::new(unsigned(get(row, 0)?)?, &id), id })
+        Ok(WalkItem { position: Position::new(unsigned(get(row, 0)?)?, &id), id })
     })
 }
 
@@ -172,47 +177,54 @@ fn read_claims(
     direction: Direction,
     after: Option<&Position>,
     (chunk, of): (i64, &[i64]),
-) -> Result<Vec<Walked>> {
+) -> Result<Vec<WalkItem>> {
     let start = beginning(direction == Direction::Forward).0;
     let (priority, number) = match after {
-        Some(at) => (place(at.bound)?, place(at.rank)?),
+        Some(at) => (decode_position(at.bound)?, decode_position(at.rank)?),
         None => (start, start),
     };
     let with = [chunk, priority, number].into_iter().chain(of.iter().copied());
-    rows.all(sql::BY_CLAIM.towards(direction), rusqlite::params_from_iter(with), |row| {
+    rows.query_all(sql::BY_CLAIM.towards(direction), rusqlite::params_from_iter(with), |row| {
         let mut position = Position::new(unsigned(get(row, 1)?)?, "");
         position.bound = unsigned(get(row, 0)?)?;
-        Ok(Walked { position, id: get(row, 2)? })
+        Ok(WalkItem { position, id: get(row, 2)? })
     })
 }
 
 /// Reads the next dispatches that interrupts superseded, in the order of the times of the interrupts. Dispatches that
 /// were superseded at the same time are ordered by id.
-fn read_lots(rows: &Rows<'_>, direction: Direction, after: Option<&Position>, chunk: i64) -> Result<Vec<Walked>> {
+fn read_superseded(
+    rows: &Rows<'_>,
+    direction: Direction,
+    after: Option<&Position>,
+    chunk: i64,
+) -> Result<Vec<WalkItem>> {
     let wanted = usize::try_from(chunk).unwrap_or_default();
     let is_forward = direction == Direction::Forward;
     let mut from = match after {
-        Some(at) => place(at.rank)?,
+        Some(at) => decode_position(at.rank)?,
         None => beginning(is_forward).0,
     };
     let mut found = Vec::new();
     while found.len() < wanted {
         let read = |row: &Row<'_>| Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?));
-        let lots: Vec<(i64, i64, i64)> = rows.all(sql::LOTS.towards(direction), (rows.no(), from), read)?;
+        let lots: Vec<(i64, i64, i64)> =
+            rows.query_all(sql::SUPERSEDED_BATCHES.towards(direction), (rows.tenant_row_number(), from), read)?;
         let Some(at) = lots.first().map(|lot| lot.0) else { break };
         let behind = after.filter(|after| signed(after.rank).is_ok_and(|rank| rank == at));
         let start = behind.map_or_else(|| beginning(is_forward).1, |behind| Value::Text(behind.id.clone()));
         let mut of_time = Vec::new();
         for (_, mailbox, lot) in lots {
             let with = rusqlite::params![chunk, start, mailbox, lot];
-            of_time.extend(rows.all(sql::LOT.towards(direction), with, |row| get::<String>(row, 0))?);
+            of_time
+                .extend(rows.query_all(sql::SUPERSEDED_BATCH.towards(direction), with, |row| get::<String>(row, 0))?);
         }
         of_time.sort_unstable();
         if !is_forward {
             of_time.reverse();
         }
         let rank = unsigned(at)?;
-        found.extend(of_time.into_iter().map(|id| Walked { position: Position::new(rank, &id), id }));
+        found.extend(of_time.into_iter().map(|id| WalkItem { position: Position::new(rank, &id), id }));
         from = if is_forward { at + 1 } else { at - 1 };
     }
     found.truncate(wanted);
@@ -220,6 +232,6 @@ fn read_lots(rows: &Rows<'_>, direction: Direction, after: Option<&Position>, ch
 }
 
 /// Converts a number of a cursor. A number that no position can have is an error.
-fn place(number: u64) -> Result<i64> {
+fn decode_position(number: u64) -> Result<i64> {
     i64::try_from(number).map_err(|e| Error::invalid_cursor("it is malformed").with_source(e))
 }

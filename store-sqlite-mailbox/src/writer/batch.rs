@@ -28,9 +28,9 @@ use crate::{
 /// The largest number of calls in one transaction.
 const MAX_CALLS: usize = 512;
 /// The total time for which a batch waits for callers that the previous batch answered. They probably call again.
-const GATHER: Duration = Duration::from_micros(400);
+const MAX_GATHER_TIME: Duration = Duration::from_micros(400);
 /// The length of one such wait.
-const STEP: Duration = Duration::from_micros(40);
+const GATHER_STEP: Duration = Duration::from_micros(40);
 /// Other processes are not notified of what becomes claimable later than this. They find it by polling.
 const ANNOUNCE_WITHIN: Duration = Duration::from_secs(1);
 
@@ -50,7 +50,7 @@ pub(crate) enum Failure {
     /// copy every page that the call changes.
     PartiallyWritten,
     /// Another failure that changed nothing.
-    Lost,
+    RolledBack,
 }
 
 impl From<Failure> for Error {
@@ -59,9 +59,9 @@ impl From<Failure> for Error {
             Failure::Busy => Self::unavailable("other connections locked the file for too long"),
             Failure::Full => Self::new(Detail::StorageFull),
             Failure::Unknown => Self::commit_unknown(None),
-            Failure::Poisoned(since) => database_file::poisoned(since),
+            Failure::Poisoned(since) => database_file::poisoned_error(since),
             Failure::Closed => Self::closed(),
-            Failure::PartiallyWritten | Failure::Lost => Self::unavailable("the transaction was rolled back"),
+            Failure::PartiallyWritten | Failure::RolledBack => Self::unavailable("the transaction was rolled back"),
         }
     }
 }
@@ -70,7 +70,7 @@ impl From<Failure> for Error {
 pub(crate) struct BatchContext<'d> {
     pub(crate) conn: &'d Connection,
     pub(super) statements: &'d dyn Statements,
-    fixed: &'d StoreConstants,
+    constants: &'d StoreConstants,
     pub(crate) row_cache: &'d RowCache,
     /// Whether the transaction contains a single call.
     is_alone: bool,
@@ -84,31 +84,31 @@ pub(crate) struct BatchContext<'d> {
 
 impl BatchContext<'_> {
     pub(crate) fn now(&self) -> Timestamp {
-        self.fixed.clock.now()
+        self.constants.clock.now()
     }
 
     pub(crate) fn limits(&self) -> &Limits {
-        &self.fixed.limits
+        &self.constants.limits
     }
 
     pub(crate) fn ids(&self) -> &dyn IdSource {
-        &*self.fixed.ids
+        &*self.constants.ids
     }
 
     /// Returns the row of a tenant as this transaction sees it.
-    pub(super) fn known(&self, tenant: &Tenant) -> Result<Option<TenantRow>> {
+    pub(super) fn tenant_row(&self, tenant: &Tenant) -> Result<Option<TenantRow>> {
         if let Some((name, known)) = &*self.known.borrow()
             && *name == tenant.name
         {
-            return tenant.is_still(*known).then_some(*known).ok_or_else(Error::closed);
+            return tenant.matches_row(*known).then_some(*known).ok_or_else(Error::closed);
         }
-        let known = tenant.known_in(self.conn)?;
-        self.is_known(tenant, known);
+        let known = tenant.find_row(self.conn)?;
+        self.remember_tenant_row(tenant, known);
         Ok(known)
     }
 
     /// Notes the row of a tenant as this transaction sees it.
-    pub(super) fn is_known(&self, tenant: &Tenant, known: Option<TenantRow>) {
+    pub(super) fn remember_tenant_row(&self, tenant: &Tenant, known: Option<TenantRow>) {
         *self.known.borrow_mut() = Some((tenant.name.clone(), known));
     }
 
@@ -120,11 +120,11 @@ impl BatchContext<'_> {
 
     /// Returns the error as the answer of a call, if the other calls of the transaction can still be committed.
     /// Otherwise returns the failure of the whole transaction.
-    pub(super) fn failed(&self, error: Error, has_written: bool) -> std::result::Result<Error, Failure> {
+    pub(super) fn classify_error(&self, error: Error, has_written: bool) -> std::result::Result<Error, Failure> {
         if self.conn.is_autocommit() {
             return Err(match error.kind() {
                 ErrorKind::StorageFull => Failure::Full,
-                _ => Failure::Lost,
+                _ => Failure::RolledBack,
             });
         }
         if has_written && !self.is_alone {
@@ -143,7 +143,7 @@ fn failure(error: &SqlError) -> Failure {
     match error::code(error) {
         Some(ErrorCode::DiskFull) => Failure::Full,
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Failure::Busy,
-        _ => Failure::Lost,
+        _ => Failure::RolledBack,
     }
 }
 
@@ -161,7 +161,7 @@ struct Batch {
     /// The calls that did not run yet.
     next: VecDeque<Box<dyn Job>>,
     /// The number of calls at the front of `next` that were put before all others.
-    firsts: usize,
+    front_calls: usize,
     then: Option<AfterBatch>,
 }
 
@@ -177,8 +177,8 @@ impl Batch {
             match message {
                 Message::Job(job) => self.next.push_back(job),
                 Message::First(job) => {
-                    self.next.insert(self.firsts.min(self.next.len()), job);
-                    self.firsts += 1;
+                    self.next.insert(self.front_calls.min(self.next.len()), job);
+                    self.front_calls += 1;
                 }
                 Message::Sync(reply) => return self.then = Some(AfterBatch::Sync(reply)),
                 Message::Close(reply) => return self.then = Some(AfterBatch::Close(reply)),
@@ -190,13 +190,13 @@ impl Batch {
     /// Runs the next calls.
     fn run(&mut self, context: &BatchContext<'_>) -> std::result::Result<(), Failure> {
         while let Some(mut job) = self.next.pop_front() {
-            self.firsts = self.firsts.saturating_sub(1);
+            self.front_calls = self.front_calls.saturating_sub(1);
             let ran = job.run(context);
             self.ran.push(job);
             // SQLite has ended the transaction. The writes of the other calls are lost, and a further call would run in
             // a transaction of its own.
             if context.conn.is_autocommit() {
-                return ran.and(Err(Failure::Lost));
+                return ran.and(Err(Failure::RolledBack));
             }
             ran?;
         }
@@ -207,30 +207,30 @@ impl Batch {
 /// The state of the writer thread.
 pub(super) struct WriterLoop<'c> {
     conn: &'c Connection,
-    kept: StatementCache<'c>,
+    statement_cache: StatementCache<'c>,
     database_file: Arc<DatabaseFile>,
-    fixed: Arc<StoreConstants>,
+    constants: Arc<StoreConstants>,
     log: Log,
     row_cache: RowCache,
     /// The data version of the file. It changes when another connection has written.
     version: i64,
     /// The number of calls in the last batch.
-    last: usize,
+    last_batch_size: usize,
     poisoned: Option<Timestamp>,
 }
 
 impl<'c> WriterLoop<'c> {
-    pub(super) fn new(conn: &'c Connection, database_file: Arc<DatabaseFile>, fixed: Arc<StoreConstants>) -> Self {
-        let (kept, log) = (StatementCache::new(conn), Log::new(conn, Arc::clone(&fixed)));
+    pub(super) fn new(conn: &'c Connection, database_file: Arc<DatabaseFile>, constants: Arc<StoreConstants>) -> Self {
+        let (statement_cache, log) = (StatementCache::new(conn), Log::new(conn, Arc::clone(&constants)));
         Self {
             conn,
-            kept,
+            statement_cache,
             database_file,
-            fixed,
+            constants,
             log,
             row_cache: RowCache::default(),
             version: 0,
-            last: 0,
+            last_batch_size: 0,
             poisoned: None,
         }
     }
@@ -243,7 +243,7 @@ impl<'c> WriterLoop<'c> {
             let mut batch = Batch::default();
             batch.take(first, &mut waiting);
             if batch.len() > 0 {
-                self.settle(&mut batch, &mut waiting);
+                self.commit_and_answer(&mut batch, &mut waiting);
             }
             match batch.then {
                 Some(AfterBatch::Sync(reply)) => drop(reply.send(self.sync())),
@@ -257,7 +257,7 @@ impl<'c> WriterLoop<'c> {
         waiting.close();
         while let Ok(message) = waiting.try_recv() {
             if let Message::Job(mut job) | Message::First(mut job) = message {
-                job.end(Err(Failure::Closed));
+                job.finish(Err(Failure::Closed));
             }
         }
         closing
@@ -265,30 +265,30 @@ impl<'c> WriterLoop<'c> {
 
     /// Takes new calls of the callers that the previous batch answered. These callers call again one by one, while
     /// other calls run. If no new call has come, waits for one for a short time. Returns whether there are new calls.
-    fn join(&self, batch: &mut Batch, waiting: &mut mpsc::UnboundedReceiver<Message>, waited: &mut Duration) -> bool {
-        while batch.ran.len() < self.last && batch.then.is_none() {
+    fn gather(&self, batch: &mut Batch, waiting: &mut mpsc::UnboundedReceiver<Message>, waited: &mut Duration) -> bool {
+        while batch.ran.len() < self.last_batch_size && batch.then.is_none() {
             if let Ok(message) = waiting.try_recv() {
                 batch.take(message, waiting);
                 return !batch.next.is_empty();
             }
-            if *waited >= GATHER {
+            if *waited >= MAX_GATHER_TIME {
                 break;
             }
             let began = Instant::now();
-            sleep(STEP);
+            sleep(GATHER_STEP);
             *waited += began.elapsed();
         }
         false
     }
 
     /// Commits a batch and answers its calls. If it cannot be committed as a whole, each call is tried alone.
-    fn settle(&mut self, batch: &mut Batch, waiting: &mut mpsc::UnboundedReceiver<Message>) {
+    fn commit_and_answer(&mut self, batch: &mut Batch, waiting: &mut mpsc::UnboundedReceiver<Message>) {
         let tried = self.attempt(batch, Some(waiting));
         batch.ran.extend(batch.next.drain(..));
-        self.last = batch.ran.len();
+        self.last_batch_size = batch.ran.len();
         let goes_alone = match tried {
             Err(Failure::PartiallyWritten) => true,
-            Err(Failure::Full | Failure::Lost) => batch.ran.len() > 1,
+            Err(Failure::Full | Failure::RolledBack) => batch.ran.len() > 1,
             _ => false,
         };
         let mut from = None;
@@ -298,18 +298,18 @@ impl<'c> WriterLoop<'c> {
                 let tried = self.attempt(&mut alone, None);
                 alone.ran.extend(alone.next);
                 batch.ran.extend(alone.ran);
-                from = earlier(from, batch.ran.last_mut().and_then(|job| job.end(tried)));
+                from = earlier(from, batch.ran.last_mut().and_then(|job| job.finish(tried)));
             }
         } else {
             for job in &mut batch.ran {
-                from = earlier(from, job.end(tried));
+                from = earlier(from, job.finish(tried));
             }
         }
         // What the calls hold is released only after all calls were answered.
         batch.ran.clear();
         // What becomes claimable later, waiting callers in other processes find by polling.
-        if from.is_some_and(|from| from <= self.fixed.clock.now().saturating_add(ANNOUNCE_WITHIN)) {
-            self.fixed.notify_processes();
+        if from.is_some_and(|from| from <= self.constants.clock.now().saturating_add(ANNOUNCE_WITHIN)) {
+            self.constants.notify_processes();
         }
     }
 
@@ -322,26 +322,27 @@ impl<'c> WriterLoop<'c> {
         if let Some(since) = self.poisoned_since() {
             return Err(Failure::Poisoned(since));
         }
-        let write_turn = self.database_file.next();
+        let next_write_lock = self.database_file.lock_for_next_write();
         let begun = run(self.conn, sql::BEGIN_WRITE);
-        drop(write_turn);
+        drop(next_write_lock);
         begun.map_err(|error| failure(&error))?;
         if let Err(error) = self.check_for_other_writers() {
             self.roll_back();
             return Err(failure(&error));
         }
         let (nothing_due_at, known, must_roll_back) = (Cell::default(), RefCell::default(), Cell::default());
-        let is_alone = joining.is_none() || batch.len() == 1 && self.last <= 1;
-        let (conn, statements, fixed, row_cache) = (self.conn, &self.kept, &*self.fixed, &self.row_cache);
+        let is_alone = joining.is_none() || batch.len() == 1 && self.last_batch_size <= 1;
+        let (conn, statements, constants, row_cache) =
+            (self.conn, &self.statement_cache, &*self.constants, &self.row_cache);
         let context =
-            BatchContext { conn, statements, fixed, row_cache, is_alone, must_roll_back, nothing_due_at, known };
+            BatchContext { conn, statements, constants, row_cache, is_alone, must_roll_back, nothing_due_at, known };
         let mut waited = Duration::ZERO;
         loop {
             if let Err(failure) = batch.run(&context) {
                 self.roll_back();
                 return Err(failure);
             }
-            if !joining.as_mut().is_some_and(|waiting| self.join(batch, waiting, &mut waited)) {
+            if !joining.as_mut().is_some_and(|waiting| self.gather(batch, waiting, &mut waited)) {
                 break;
             }
         }
@@ -352,7 +353,7 @@ impl<'c> WriterLoop<'c> {
         let Err(error) = run(self.conn, sql::COMMIT) else { return Ok(()) };
         self.roll_back();
         match failure(&error) {
-            Failure::Lost => {
+            Failure::RolledBack => {
                 // The frames of the commit may be in the log, and may be found there after a crash.
                 self.poison();
                 Err(Failure::Unknown)
@@ -373,16 +374,16 @@ impl<'c> WriterLoop<'c> {
     /// Syncs the log with a commit. The commit's sync covers all earlier frames of the log.
     fn sync(&mut self) -> Result<()> {
         if let Some(since) = self.poisoned_since() {
-            return Err(database_file::poisoned(since));
+            return Err(database_file::poisoned_error(since));
         }
-        schema::synchronous(self.conn, Synchronous::Full)?;
+        schema::set_synchronous(self.conn, Synchronous::Full)?;
         let synced = run(self.conn, sql::BEGIN_WRITE)
             .and_then(|()| run(self.conn, sql::TOUCH))
             .and_then(|()| run(self.conn, sql::COMMIT));
         self.roll_back();
-        schema::synchronous(self.conn, Synchronous::Normal)?;
+        schema::set_synchronous(self.conn, Synchronous::Normal)?;
         synced.map_err(|error| match failure(&error) {
-            Failure::Lost => {
+            Failure::RolledBack => {
                 self.poison();
                 Failure::Unknown.into()
             }
@@ -400,7 +401,7 @@ impl<'c> WriterLoop<'c> {
     fn poisoned_since(&mut self) -> Option<Timestamp> {
         // Another opening of the file in this process may have noticed the failed sync.
         if self.poisoned.is_none() && self.database_file.is_poisoned() {
-            self.poisoned = Some(self.fixed.clock.now());
+            self.poisoned = Some(self.constants.clock.now());
         }
         self.poisoned
     }

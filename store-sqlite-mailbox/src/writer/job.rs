@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store_core::{Result, Timestamp, commit::Setting, in_flight::WorkGuard};
+use store_core::{Result, Timestamp, commit::DecisionContext, in_flight::WorkGuard};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::batch::{BatchContext, Failure};
@@ -25,7 +25,7 @@ pub(crate) trait Job: Send {
     ///
     /// What the job holds is released when the job is dropped. That happens after all calls of a batch are answered,
     /// because answered callers call again.
-    fn end(&mut self, end: std::result::Result<(), Failure>) -> Option<Timestamp>;
+    fn finish(&mut self, end: std::result::Result<(), Failure>) -> Option<Timestamp>;
 }
 
 /// A call on the rows of a tenant.
@@ -49,15 +49,15 @@ pub(crate) struct Done<T> {
 impl<T, F> Call<T, F>
 where
     T: Send,
-    F: FnMut(&Rows<'_>, Setting<'_>) -> Decided<T> + Send,
+    F: FnMut(&Rows<'_>, DecisionContext<'_>) -> Decided<T> + Send,
 {
     fn work(&mut self, context: &BatchContext<'_>) -> std::result::Result<Done<T>, Failure> {
         let failed = |error| Done { answer: Err(error), known: None, claimable_from: None };
         // The time is read after the lock is taken, so that a later call has no earlier time (PR-22).
         let now = context.now();
-        let known = match context.known(&self.tenant) {
+        let known = match context.tenant_row(&self.tenant) {
             Ok(known) => known,
-            Err(error) => return context.failed(error, false).map(failed),
+            Err(error) => return context.classify_error(error, false).map(failed),
         };
         let rows = match Rows::for_writing(
             (context.conn, context.statements),
@@ -66,17 +66,17 @@ where
             (context.row_cache, &context.nothing_due_at),
         ) {
             Ok(rows) => rows,
-            Err(error) => return context.failed(error, false).map(failed),
+            Err(error) => return context.classify_error(error, false).map(failed),
         };
-        let setting = Setting::new(now, context.limits(), context.ids());
+        let setting = DecisionContext::new(now, context.limits(), context.ids());
         let decided = (self.call)(&rows, setting);
         context.row_cache.forget_last();
         match decided {
             Ok(answer) => {
-                context.is_known(&self.tenant, rows.known());
+                context.remember_tenant_row(&self.tenant, rows.known());
                 Ok(Done { answer, known: rows.known(), claimable_from: rows.claimable_from() })
             }
-            Err(error) => context.failed(error, rows.has_written()).map(failed),
+            Err(error) => context.classify_error(error, rows.has_written()).map(failed),
         }
     }
 }
@@ -84,7 +84,7 @@ where
 impl<T, F> Job for Call<T, F>
 where
     T: Send,
-    F: FnMut(&Rows<'_>, Setting<'_>) -> Decided<T> + Send,
+    F: FnMut(&Rows<'_>, DecisionContext<'_>) -> Decided<T> + Send,
 {
     fn run(&mut self, context: &BatchContext<'_>) -> std::result::Result<(), Failure> {
         self.done = None;
@@ -95,7 +95,7 @@ where
         Ok(())
     }
 
-    fn end(&mut self, end: std::result::Result<(), Failure>) -> Option<Timestamp> {
+    fn finish(&mut self, end: std::result::Result<(), Failure>) -> Option<Timestamp> {
         let (reply, done) = (self.reply.take()?, self.done.take());
         let mut from = None;
         match (end, done) {
@@ -115,13 +115,13 @@ where
 }
 
 /// A step that is not limited to the rows of one tenant.
-pub(crate) struct Step<T, F> {
+pub(crate) struct FileStep<T, F> {
     pub(crate) step: F,
     pub(crate) reply: Option<oneshot::Sender<Result<T>>>,
     pub(crate) done: Option<Result<T>>,
 }
 
-impl<T, F> Job for Step<T, F>
+impl<T, F> Job for FileStep<T, F>
 where
     T: Send,
     F: FnMut(&BatchContext<'_>) -> Result<T> + Send,
@@ -130,12 +130,12 @@ where
         context.forget();
         self.done = Some(match (self.step)(context) {
             Ok(done) => Ok(done),
-            Err(error) => context.failed(error, true).map(Err)?,
+            Err(error) => context.classify_error(error, true).map(Err)?,
         });
         Ok(())
     }
 
-    fn end(&mut self, end: std::result::Result<(), Failure>) -> Option<Timestamp> {
+    fn finish(&mut self, end: std::result::Result<(), Failure>) -> Option<Timestamp> {
         let answer = match (end, self.done.take()) {
             (Ok(()), Some(done)) => done,
             (Ok(()), None) => Err(Failure::Closed.into()),

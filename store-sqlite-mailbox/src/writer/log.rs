@@ -15,7 +15,7 @@ const RETRY_PAGES: i32 = 1_024;
 /// have ended, so the log grows only by what is written in the meantime (SQ-5).
 const RESTART_PAGES: i32 = 6_144;
 /// The size in bytes to which SQLite truncates a longer log file.
-pub(crate) const WAL_BYTES: i64 = 48 << 20;
+pub(crate) const TRUNCATED_LOG_BYTES: i64 = 48 << 20;
 
 thread_local! {
     /// The number of pages in the log after the last commit of this thread's connection.
@@ -24,7 +24,7 @@ thread_local! {
 
 /// The known state of the log.
 pub(super) struct Log {
-    fixed: Arc<StoreConstants>,
+    constants: Arc<StoreConstants>,
     /// The number of pages at which the next checkpoint is tried.
     next: i32,
 }
@@ -35,12 +35,12 @@ struct Checkpoint {
 }
 
 impl Log {
-    pub(super) fn new(conn: &Connection, fixed: Arc<StoreConstants>) -> Self {
+    pub(super) fn new(conn: &Connection, constants: Arc<StoreConstants>) -> Self {
         conn.wal_hook(Some(|_: &Wal, pages| {
             PAGES.set(pages);
             Ok(())
         }));
-        Self { fixed, next: CHECKPOINT_PAGES }
+        Self { constants, next: CHECKPOINT_PAGES }
     }
 
     /// Moves the log into the database if the log is long. An error means that the disk failed.
@@ -50,7 +50,7 @@ impl Log {
             // The log was restarted.
             if pages < CHECKPOINT_PAGES {
                 self.next = CHECKPOINT_PAGES;
-                self.fixed.gate.open();
+                self.constants.gate.open();
             }
             return Ok(());
         }
@@ -59,18 +59,18 @@ impl Log {
         if pages < RESTART_PAGES || done.is_none() {
             return Ok(());
         }
-        let is_closed = self.fixed.gate.close();
+        let is_closed = self.constants.gate.close();
         // The writer does not wait for readers: the checkpoint succeeds if no read is left.
-        schema::waits(conn, false)?;
-        let begun_anew = checkpoint(conn, "TRUNCATE");
-        schema::waits(conn, true)?;
-        if begun_anew?.is_some_and(|done| !done.is_busy) {
+        schema::set_waits_for_locks(conn, false)?;
+        let restarted = checkpoint(conn, "TRUNCATE");
+        schema::set_waits_for_locks(conn, true)?;
+        if restarted?.is_some_and(|done| !done.is_busy) {
             PAGES.set(0);
             self.next = CHECKPOINT_PAGES;
-            self.fixed.gate.open();
+            self.constants.gate.open();
         } else {
             self.next = pages + if is_closed { 1 } else { RETRY_PAGES };
-            self.fixed.gate.set_blocked_pages(pages);
+            self.constants.gate.set_blocked_pages(pages);
         }
         Ok(())
     }
@@ -83,15 +83,15 @@ fn checkpoint(conn: &Connection, mode: &str) -> Result<Option<Checkpoint>> {
     });
     match asked {
         Ok(done) => Ok(Some(done)),
-        Err(error) => harmless(error).map(|()| None),
+        Err(error) => ignore_if_harmless(error).map(|()| None),
     }
 }
 
 /// Returns an error unless it is harmless. If the disk is full or another connection prevents the checkpoint, the
 /// content of the log stays in the log.
-fn harmless(error: SqlError) -> Result<(), Error> {
+fn ignore_if_harmless(error: SqlError) -> Result<(), Error> {
     match error::code(&error) {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull) => Ok(()),
-        _ => Err(error::sql(error)),
+        _ => Err(error::sql_error(error)),
     }
 }

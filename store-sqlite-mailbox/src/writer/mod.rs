@@ -16,8 +16,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use self::batch::WriterLoop;
 pub(crate) use self::{
     batch::{BatchContext, Failure},
-    job::{Call, Decided, Job, Step},
-    log::WAL_BYTES,
+    job::{Call, Decided, FileStep, Job},
+    log::TRUNCATED_LOG_BYTES,
 };
 use crate::{database_file::DatabaseFile, tenant::StoreConstants};
 
@@ -47,12 +47,12 @@ impl Writer {
     pub(crate) fn begin(
         conn: Connection,
         database_file: Arc<DatabaseFile>,
-        fixed: Arc<StoreConstants>,
+        constants: Arc<StoreConstants>,
     ) -> Result<Self> {
         let (queue, waiting) = mpsc::unbounded_channel();
         let named = thread::Builder::new().name("agentstore-writer".to_owned());
         let begun = named.spawn(move || {
-            let closing = WriterLoop::new(&conn, Arc::clone(&database_file), fixed).serve(waiting);
+            let closing = WriterLoop::new(&conn, Arc::clone(&database_file), constants).serve(waiting);
             // The connection is closed before the locks of the file are released.
             drop(conn);
             drop(database_file);
@@ -65,7 +65,7 @@ impl Writer {
     }
 
     /// Waits until one more call may wait. The permit is released when the call ends.
-    pub(crate) async fn room(&self) -> Result<OwnedSemaphorePermit> {
+    pub(crate) async fn wait_for_room(&self) -> Result<OwnedSemaphorePermit> {
         Arc::clone(&self.room).acquire_owned().await.map_err(|_| Error::closed())
     }
 
@@ -88,7 +88,7 @@ impl Writer {
 
     fn send(&self, message: Message) {
         if let Err(mpsc::error::SendError(Message::Job(mut job) | Message::First(mut job))) = self.queue.send(message) {
-            job.end(Err(Failure::Closed));
+            job.finish(Err(Failure::Closed));
         }
     }
 

@@ -17,7 +17,7 @@ use store_core::{
 use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox};
 
 const MINUTE: Duration = Duration::from_mins(1);
-const ELSEWHERE: &str = "mandant-ü";
+const OTHER_TENANT: &str = "mandant-ü";
 const THREAD: &str = "日本/e\u{301} 🦀";
 
 fn fixture() -> PathBuf {
@@ -32,27 +32,27 @@ async fn open(folder: &Path, seconds: u64) -> (SqliteMailbox, ManualClock) {
 }
 
 /// Returns a folder with a copy of the mailbox of the fixture.
-fn copied() -> tempfile::TempDir {
+fn copy_of_fixture() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::copy(fixture().join("mailbox.db"), folder.path().join("mailbox.db")).unwrap();
     folder
 }
 
-fn of(store: &SqliteMailbox, tenant: &str) -> Arc<dyn MailboxStore> {
+fn mailbox_of(store: &SqliteMailbox, tenant: &str) -> Arc<dyn MailboxStore> {
     store.tenant(&tenant.parse::<TenantId>().unwrap()).unwrap().mailbox.unwrap()
 }
 
-fn work(thread: &str, id: &str) -> NewDispatch {
+fn new_dispatch(thread: &str, id: &str) -> NewDispatch {
     NewDispatch::new(thread.parse().unwrap(), "läuf-1".parse().unwrap()).with_id(id.parse().unwrap())
 }
 
 /// Returns a dispatch with all optional parts. The fixture contains this dispatch, so it must never change.
-fn whole() -> NewDispatch {
+fn full_dispatch() -> NewDispatch {
     let payload = Json::parse(r#"{"big":12345678901234567890123,"minus":-0.0,"nul":"\u0000"}"#).unwrap();
-    work(THREAD, "whole").with_payload(payload).with_priority(7).with_dedupe_key("schlüssel".parse().unwrap())
+    new_dispatch(THREAD, "whole").with_payload(payload).with_priority(7).with_dedupe_key("schlüssel".parse().unwrap())
 }
 
-async fn put(mailbox: &dyn MailboxStore, new: NewDispatch) {
+async fn enqueue(mailbox: &dyn MailboxStore, new: NewDispatch) {
     mailbox.enqueue(vec![new]).await.unwrap().remove(0).unwrap();
 }
 
@@ -61,7 +61,7 @@ async fn claim(mailbox: &dyn MailboxStore, id: &str) -> ClaimedDispatch {
     mailbox.claim(request).await.unwrap().claimed.remove(0)
 }
 
-async fn end(mailbox: &dyn MailboxStore, held: &ClaimedDispatch, end: Settlement) {
+async fn settle(mailbox: &dyn MailboxStore, held: &ClaimedDispatch, end: Settlement) {
     mailbox.settle(vec![(held.claim(), end)]).await.unwrap().remove(0).unwrap();
 }
 
@@ -69,7 +69,7 @@ async fn end(mailbox: &dyn MailboxStore, held: &ClaimedDispatch, end: Settlement
 async fn records(store: &SqliteMailbox) -> String {
     let (mut out, page) = (String::new(), PageRequest::first(1_000));
     for tenant in store.list_tenants(page.clone()).await.unwrap().items {
-        let mailbox = of(store, tenant.as_str());
+        let mailbox = mailbox_of(store, tenant.as_str());
         let counts = mailbox.count_dispatches(None).await.unwrap();
         writeln!(out, "{tenant}: {}", serde_json::to_string(&counts).unwrap()).unwrap();
         let query = DispatchQuery::default().with_page(page.clone());
@@ -81,25 +81,25 @@ async fn records(store: &SqliteMailbox) -> String {
 }
 
 /// Writes a dispatch in each status, and one for each way in which an attempt can end. Returns the claim that is held.
-async fn fill(store: &SqliteMailbox, clock: &ManualClock) -> ClaimedDispatch {
-    let (here, there) = (of(store, "default"), of(store, ELSEWHERE));
-    put(&*there, whole()).await;
+async fn write_fixture_data(store: &SqliteMailbox, clock: &ManualClock) -> ClaimedDispatch {
+    let (here, there) = (mailbox_of(store, "default"), mailbox_of(store, OTHER_TENANT));
+    enqueue(&*there, full_dispatch()).await;
     for id in ["acked", "retried", "dead", "given-up", "expired", "held"] {
-        put(&*here, work(&format!("thread of {id}"), id)).await;
+        enqueue(&*here, new_dispatch(&format!("thread of {id}"), id)).await;
         clock.advance(Duration::from_secs(1));
     }
-    put(&*here, work("a", "later").available(When::In(MINUTE * 60))).await;
-    put(&*here, work("a", "cancelled")).await;
+    enqueue(&*here, new_dispatch("a", "later").available(When::In(MINUTE * 60))).await;
+    enqueue(&*here, new_dispatch("a", "cancelled")).await;
     here.cancel(&"cancelled".parse().unwrap()).await.unwrap();
-    put(&*here, work("b", "superseded")).await;
+    enqueue(&*here, new_dispatch("b", "superseded")).await;
     let interrupt = Interrupt::new("b".parse().unwrap()).because("größe").with_key("i-1".parse().unwrap());
     here.interrupt(interrupt).await.unwrap();
     let result = Some(Json::parse(r#"{"größe":1.50e2}"#).unwrap());
-    end(&*here, &claim(&*here, "acked").await, Settlement::Ack { result }).await;
+    settle(&*here, &claim(&*here, "acked").await, Settlement::Ack { result }).await;
     let (after, error) = (MINUTE, "it failed".to_owned());
-    end(&*here, &claim(&*here, "retried").await, Settlement::Retry { after, error: error.clone() }).await;
-    end(&*here, &claim(&*here, "dead").await, Settlement::DeadLetter { error }).await;
-    end(&*here, &claim(&*here, "given-up").await, Settlement::Cancel { reason: "not wanted".to_owned() }).await;
+    settle(&*here, &claim(&*here, "retried").await, Settlement::Retry { after, error: error.clone() }).await;
+    settle(&*here, &claim(&*here, "dead").await, Settlement::DeadLetter { error }).await;
+    settle(&*here, &claim(&*here, "given-up").await, Settlement::Cancel { reason: "not wanted".to_owned() }).await;
     let _lost = claim(&*here, "expired").await;
     clock.advance(MINUTE);
     here.reclaim(10).await.unwrap();
@@ -112,7 +112,7 @@ async fn fill(store: &SqliteMailbox, clock: &ManualClock) -> ClaimedDispatch {
 async fn make_the_mailbox_of_the_first_release() {
     let folder = tempfile::tempdir().unwrap();
     let (store, clock) = open(folder.path(), 0).await;
-    let held = fill(&store, &clock).await;
+    let held = write_fixture_data(&store, &clock).await;
     let records = records(&store).await;
     store.close().await.unwrap();
     fs::create_dir_all(fixture()).unwrap();
@@ -123,12 +123,12 @@ async fn make_the_mailbox_of_the_first_release() {
 
 /// Shows PR-18: every record is read as it was written, and `verify` finds nothing wrong.
 #[tokio::test]
-async fn a_mailbox_of_the_first_release_reads_as_it_did() {
+async fn a_mailbox_of_the_first_release_shows_the_same_data() {
     let expected = fs::read_to_string(fixture().join("expected.jsonl")).unwrap();
     for status in ["queued", "claimed", "acked", "cancelled", "superseded", "dead_letter"] {
         assert!(expected.contains(&format!(r#""status":"{status}""#)), "{status}");
     }
-    let folder = copied();
+    let folder = copy_of_fixture();
     for _ in 0..2 {
         let (store, _) = open(folder.path(), 70).await;
         assert_eq!(records(&store).await, expected);
@@ -139,19 +139,19 @@ async fn a_mailbox_of_the_first_release_reads_as_it_did() {
 
 /// Shows PR-18: claims, keys, epochs and claim numbers are still known, and work continues.
 #[tokio::test]
-async fn a_mailbox_of_the_first_release_can_be_continued() {
-    let folder = copied();
+async fn a_mailbox_of_the_first_release_can_be_used() {
+    let folder = copy_of_fixture();
     let (store, clock) = open(folder.path(), 70).await;
-    let (here, there) = (of(&store, "default"), of(&store, ELSEWHERE));
+    let (here, there) = (mailbox_of(&store, "default"), mailbox_of(&store, OTHER_TENANT));
     let token = fs::read_to_string(fixture().join("token")).unwrap();
     let held = ClaimRef::new("held".parse().unwrap(), ClaimToken::new(token));
     let number: ClaimNumber = here.extend(&held, MINUTE).await.unwrap().number;
     let ended = here.settle(vec![(held, Settlement::Ack { result: None })]).await.unwrap().remove(0).unwrap();
     assert_eq!(ended.status, DispatchStatus::Acked);
-    put(&*here, work("thread of held", "next")).await;
+    enqueue(&*here, new_dispatch("thread of held", "next")).await;
     assert!(claim(&*here, "next").await.number > number);
-    assert!(there.enqueue(vec![whole()]).await.unwrap().remove(0).unwrap().deduplicated);
-    let second = there.enqueue(vec![whole().with_id("second".parse().unwrap())]).await.unwrap().remove(0);
+    assert!(there.enqueue(vec![full_dispatch()]).await.unwrap().remove(0).unwrap().deduplicated);
+    let second = there.enqueue(vec![full_dispatch().with_id("second".parse().unwrap())]).await.unwrap().remove(0);
     assert_eq!(second.unwrap_err().kind(), ErrorKind::AlreadyExists);
     let again = Interrupt::new("b".parse().unwrap()).because("größe").with_key("i-1".parse().unwrap());
     let again = here.interrupt(again).await.unwrap();
@@ -162,7 +162,7 @@ async fn a_mailbox_of_the_first_release_can_be_continued() {
     let mut ids: Vec<_> = claimed.iter().map(|held| held.dispatch.id.as_str()).collect();
     ids.sort_unstable();
     assert_eq!(ids, ["expired", "later", "next", "retried"]);
-    assert_eq!(claim(&*there, "whole").await.dispatch.payload, whole().payload);
+    assert_eq!(claim(&*there, "whole").await.dispatch.payload, full_dispatch().payload);
     assert_eq!(store.verify(&Silent).await.unwrap().findings, []);
     store.close().await.unwrap();
 }

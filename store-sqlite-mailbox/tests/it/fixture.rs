@@ -14,35 +14,35 @@ pub(crate) fn fixture() -> impl Fixture {
 }
 
 /// The folder, clock and limits of a mailbox. The folder is removed when this value is dropped.
-struct Place {
+struct TempMailbox {
     folder: tempfile::TempDir,
     clock: ManualClock,
     limits: Limits,
 }
 
-impl Place {
+impl TempMailbox {
     fn file(&self) -> PathBuf {
         self.folder.path().join("mailbox.db")
     }
 
-    async fn store(&self) -> Result<Arc<dyn Store>> {
+    async fn open_store(&self) -> Result<Arc<dyn Store>> {
         let config = SqliteConfig::new(self.file()).with_clock(Arc::new(self.clock.clone())).with_limits(&self.limits);
         Ok(Arc::new(SqliteMailbox::open(config).await?))
     }
 
     async fn open(self) -> Result<Opened> {
-        Ok(Opened::new(self.store().await?, self))
+        Ok(Opened::new(self.open_store().await?, self))
     }
 }
 
-fn place(opened: &Opened) -> &Place {
+fn temp_mailbox(opened: &Opened) -> &TempMailbox {
     opened.guard().unwrap()
 }
 
-async fn close(opened: Opened) -> Place {
+async fn close(opened: Opened) -> TempMailbox {
     opened.store.close().await.unwrap();
     drop(opened.store);
-    *opened.guard.downcast::<Place>().unwrap()
+    *opened.guard.downcast::<TempMailbox>().unwrap()
 }
 
 #[async_trait]
@@ -69,7 +69,7 @@ impl Fixture for OnSqlite {
 
     async fn open(&self, limits: Limits) -> Result<Opened> {
         let clock = ManualClock::new(Timestamp::from_millis(1_763_700_000_000)?);
-        Place { folder: tempfile::tempdir().unwrap(), clock, limits }.open().await
+        TempMailbox { folder: tempfile::tempdir().unwrap(), clock, limits }.open().await
     }
 
     async fn reopen(&self, opened: Opened) -> Result<Opened> {
@@ -77,24 +77,24 @@ impl Fixture for OnSqlite {
     }
 
     async fn open_beside(&self, opened: &Opened) -> Result<Arc<dyn Store>> {
-        place(opened).store().await
+        temp_mailbox(opened).open_store().await
     }
 
     async fn advance(&self, opened: &Opened, by: Duration) {
-        place(opened).clock.advance(by);
+        temp_mailbox(opened).clock.advance(by);
     }
 
     async fn set_back(&self, opened: &Opened, by: Duration) {
-        let clock = &place(opened).clock;
+        let clock = &temp_mailbox(opened).clock;
         clock.set(clock.now().saturating_sub(by));
     }
 
     async fn damage(&self, opened: Opened, seed: u64) -> Result<Opened> {
-        let place = close(opened).await;
-        let mut bytes = fs::read(place.file()).unwrap();
+        let temp_mailbox = close(opened).await;
+        let mut bytes = fs::read(temp_mailbox.file()).unwrap();
         let at = usize::try_from(seed.wrapping_mul(2_654_435_761)).unwrap() % bytes.len();
         bytes[at] ^= 1 << (seed % 8);
-        fs::write(place.file(), bytes).unwrap();
-        place.open().await
+        fs::write(temp_mailbox.file(), bytes).unwrap();
+        temp_mailbox.open().await
     }
 }

@@ -12,7 +12,9 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use test_servers::{NATS_CLUSTER_URL, NATS_URL, Nats, POOLER_URL, PgBouncer, Postgres, URL};
+use test_servers::{
+    NATS_CLUSTER_URL_VARIABLE, NATS_URL_VARIABLE, Nats, POOLER_URL_VARIABLE, POSTGRES_URL_VARIABLE, PgBouncer, Postgres,
+};
 
 use self::times::Times;
 use crate::{features, tidy};
@@ -43,35 +45,35 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let mut times = Times::begin();
     let scope = options.scope();
     cargo(root, "format", &["fmt", "--all", "--check"])?;
-    times.step("format");
+    times.end_step("format");
     cargo(
         root,
         "lints",
         &[&["clippy", "--quiet", "--all-targets"], &scope[..], &["--", "--deny", "warnings"]].concat(),
     )?;
-    times.step("lints");
+    times.end_step("lints");
     if options.packages.is_empty() {
         println!("\n== tidy");
         tidy::run(root)?;
-        times.step("tidy");
+        times.end_step("tidy");
         features::run(root, options.is_full)?;
-        times.step("features");
-        benchmarks(root)?;
-        times.step("benchmarks of other queues");
+        times.end_step("features");
+        check_queue_benchmarks(root)?;
+        times.end_step("benchmarks of other queues");
     }
     compile(root, &scope)?;
-    times.step("compiling the tests");
-    tests(root, &scope, options.is_full)?;
-    times.step("tests");
-    times.tests(root, options.is_full)?;
+    times.end_step("compiling the tests");
+    run_tests(root, &scope, options.is_full)?;
+    times.end_step("tests");
+    times.read_test_report(root, options.is_full)?;
     if options.is_full && options.packages.is_empty() {
         schedules(root, &["--quiet"], None)?;
-        times.step("schedules");
-        on_the_newest(root)?;
-        times.step("the suite on the newest PostgreSQL");
+        times.end_step("schedules");
+        test_on_newest_postgres(root)?;
+        times.end_step("the suite on the newest PostgreSQL");
     }
     doc_tests(root, &options.packages)?;
-    times.step("doc tests");
+    times.end_step("doc tests");
     println!("\n{times}");
     if options.records {
         times.record(root, options.is_full)?;
@@ -85,7 +87,7 @@ const LENGTH: &str = "AGENTSTORE_TEST_LENGTH";
 
 /// The settings of PostgreSQL servers that no test kills. Such a server need not sync. It does not use the JIT
 /// compiler, because each session would have to load the compiler.
-const OF_TESTS: [&str; 2] = ["fsync=off", "jit=off"];
+const TEST_SERVER_SETTINGS: [&str; 2] = ["fsync=off", "jit=off"];
 
 /// The names of the tests of faults, crashes and histories. The last one is the test of random histories; it has the
 /// same name in every backend.
@@ -123,7 +125,7 @@ pub(crate) fn matrix(root: &Path) -> Result<()> {
 
 /// Checks that the benchmarks of other queues compile. They have their own lock file, which must agree with their
 /// manifest.
-fn benchmarks(root: &Path) -> Result<()> {
+fn check_queue_benchmarks(root: &Path) -> Result<()> {
     let check =
         ["check", "--quiet", "--locked", "--manifest-path", "benches/queues/Cargo.toml", "--target-dir", "target"];
     cargo(root, "benchmarks of other queues", &check)
@@ -137,18 +139,18 @@ fn compile(root: &Path, scope: &[&str]) -> Result<()> {
     cargo(root, "compiling the tests", &[&["nextest", "run", "--no-run", "--cargo-quiet"], scope].concat())
 }
 
-fn tests(root: &Path, scope: &[&str], is_full: bool) -> Result<()> {
+fn run_tests(root: &Path, scope: &[&str], is_full: bool) -> Result<()> {
     let profile = if is_full { "full" } else { "default" };
     // Most tests spend about half of their time waiting for a server, a disk or a lease.
     let at_once = (2 * thread::available_parallelism().map_or(1, usize::from)).to_string();
     let run = if has_nextest(root) {
-        let how = ["nextest", "run", "--no-fail-fast", "--no-tests", "pass", "--status-level", "slow"];
-        let how = [&how[..], &["--profile", profile, "--test-threads", &at_once]].concat();
-        [&how[..], scope].concat()
+        let arguments = ["nextest", "run", "--no-fail-fast", "--no-tests", "pass", "--status-level", "slow"];
+        let arguments = [&arguments[..], &["--profile", profile, "--test-threads", &at_once]].concat();
+        [&arguments[..], scope].concat()
     } else {
         let skip = if is_full { [].as_slice() } else { &["--", "--skip", "pooled::"] };
-        let how = ["test", "--lib", "--bins", "--tests", "--no-fail-fast", "--quiet"];
-        [&how[..], scope, skip].concat()
+        let arguments = ["test", "--lib", "--bins", "--tests", "--no-fail-fast", "--quiet"];
+        [&arguments[..], scope, skip].concat()
     };
     let length = if is_full { "full" } else { "quick" };
     with_servers(|urls| cargo_with(root, "tests", &run, urls.chain([(LENGTH, length.to_owned())])))
@@ -180,43 +182,45 @@ fn has_library(root: &Path, package: &str) -> Result<bool> {
 
 /// Runs the tests of the memory store under a schedule checker. The checker needs another build of the store and its
 /// dependencies. That build has a folder of its own, so that it does not replace the usual build.
-fn schedules(root: &Path, how: &[&str], length: Option<&str>) -> Result<()> {
+fn schedules(root: &Path, arguments: &[&str], length: Option<&str>) -> Result<()> {
     let run = ["test", "--package", "store-memory", "--test", "schedules", "--target-dir", "target/schedules"];
     let flags = env::var("RUSTFLAGS").unwrap_or_default();
     let flags = ("RUSTFLAGS", format!("{flags} --cfg shuttle").trim_start().to_owned());
     let length = length.map(|length| (LENGTH, length.to_owned()));
-    cargo_with(root, "schedules", &[&run[..], how].concat(), length.into_iter().chain([flags]))
+    cargo_with(root, "schedules", &[&run[..], arguments].concat(), length.into_iter().chain([flags]))
 }
 
 /// Runs the conformance suite and other tests of `store-postgres` again on the newest PostgreSQL, unless an environment
 /// variable names a server.
-fn on_the_newest(root: &Path) -> Result<()> {
-    if env::var_os(URL).is_some() {
+fn test_on_newest_postgres(root: &Path) -> Result<()> {
+    if env::var_os(POSTGRES_URL_VARIABLE).is_some() {
         return Ok(());
     }
-    let server = Postgres::start_newest(&OF_TESTS)?;
+    let server = Postgres::start_newest(&TEST_SERVER_SETTINGS)?;
     let run =
         ["test", "--package", "store-postgres", "--tests", "--quiet", "--", "conformance::", "caller::", "news::"];
-    let passed = cargo_with(root, "tests on the newest PostgreSQL", &run, [(URL, server.url())]);
+    let passed = cargo_with(root, "tests on the newest PostgreSQL", &run, [(POSTGRES_URL_VARIABLE, server.url())]);
     server.stop().and(passed)
 }
 
 /// Starts PostgreSQL, a pooler, NATS and a NATS cluster, except those that environment variables name. Calls `run` with
 /// the variables for the started servers, and then stops these servers.
 fn with_servers(run: impl FnOnce(&mut dyn Iterator<Item = (&'static str, String)>) -> Result<()>) -> Result<()> {
-    let named = [URL, POOLER_URL].map(|name| env::var_os(name).is_some());
-    if named[0] != named[1] {
-        bail!("only one of {URL} and {POOLER_URL} is set: set both, for the same server");
+    let are_set = [POSTGRES_URL_VARIABLE, POOLER_URL_VARIABLE].map(|name| env::var_os(name).is_some());
+    if are_set[0] != are_set[1] {
+        bail!("only one of {POSTGRES_URL_VARIABLE} and {POOLER_URL_VARIABLE} is set: set both, for the same server");
     }
-    let server = if named[0] { None } else { Some(Postgres::start(&OF_TESTS)?) };
+    let server = if are_set[0] { None } else { Some(Postgres::start(&TEST_SERVER_SETTINGS)?) };
     let pooler = server.as_ref().map(PgBouncer::start).transpose()?;
     let urls = server.as_ref().zip(pooler.as_ref());
-    let urls = urls.map(|(server, pooler)| [(URL, server.url()), (POOLER_URL, pooler.url().to_owned())]);
+    let urls = urls.map(|(server, pooler)| {
+        [(POSTGRES_URL_VARIABLE, server.url()), (POOLER_URL_VARIABLE, pooler.url().to_owned())]
+    });
     let is_missing = |name: &str| env::var_os(name).is_none();
-    let nats = is_missing(NATS_URL).then(|| Nats::start("")).transpose()?;
-    let cluster = is_missing(NATS_CLUSTER_URL).then(|| Nats::start_cluster("")).transpose()?;
-    let nats_url = nats.as_ref().map(|nats| (NATS_URL, nats.url()));
-    let cluster_url = cluster.as_ref().map(|servers| (NATS_CLUSTER_URL, Nats::url_of(servers)));
+    let nats = is_missing(NATS_URL_VARIABLE).then(|| Nats::start("")).transpose()?;
+    let cluster = is_missing(NATS_CLUSTER_URL_VARIABLE).then(|| Nats::start_cluster("")).transpose()?;
+    let nats_url = nats.as_ref().map(|nats| (NATS_URL_VARIABLE, nats.url()));
+    let cluster_url = cluster.as_ref().map(|servers| (NATS_CLUSTER_URL_VARIABLE, Nats::url_of(servers)));
     let passed = run(&mut urls.into_iter().flatten().chain(nats_url).chain(cluster_url));
     drop(pooler);
     let stopped = nats.into_iter().chain(cluster.into_iter().flatten()).try_for_each(Nats::stop);

@@ -39,7 +39,7 @@ impl Times {
 
     /// Records the end of a step, which began when the previous step ended.
     #[expect(clippy::disallowed_methods, reason = "a run is measured in real time")]
-    pub(super) fn step(&mut self, name: &'static str) {
+    pub(super) fn end_step(&mut self, name: &'static str) {
         let now = Instant::now();
         let took = now.duration_since(self.last);
         println!("   ({name}: {:.0} s)", took.as_secs_f64());
@@ -48,7 +48,7 @@ impl Times {
     }
 
     /// Reads the report of nextest about the tests. Without a report, the table of tests is left out.
-    pub(super) fn tests(&mut self, root: &Path, is_full: bool) -> Result<()> {
+    pub(super) fn read_test_report(&mut self, root: &Path, is_full: bool) -> Result<()> {
         let path = root.join("target/nextest").join(if is_full { "full" } else { "default" }).join("junit.xml");
         let Ok(text) = fs::read_to_string(&path) else { return Ok(()) };
         let report =

@@ -1,6 +1,6 @@
 //! `cargo xtask tidy`: checks what no compiler checks.
 
-mod arrows;
+mod crate_dependencies;
 mod decisions;
 mod phrases;
 mod promises;
@@ -22,17 +22,17 @@ pub(crate) struct Source {
 /// Runs all checks and prints what they object to.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let sources = load(root)?;
-    let mut objections = sources::check(&sources);
-    objections.extend(arrows::check(root)?);
-    objections.extend(decisions::check(root)?);
-    objections.extend(tables::check(root)?);
-    objections.extend(phrases::check(root, &sources)?);
-    let summary = promises::check(root, &sources, &mut objections)?;
-    for objection in &objections {
-        println!("{objection}");
+    let mut findings = sources::check(&sources);
+    findings.extend(crate_dependencies::check(root)?);
+    findings.extend(decisions::check(root)?);
+    findings.extend(tables::check(root)?);
+    findings.extend(phrases::check(root, &sources)?);
+    let summary = promises::check(root, &sources, &mut findings)?;
+    for finding in &findings {
+        println!("{finding}");
     }
-    if !objections.is_empty() {
-        bail!("{} objections", objections.len());
+    if !findings.is_empty() {
+        bail!("{} findings", findings.len());
     }
     println!("{} source files, {summary}", sources.len());
     Ok(())

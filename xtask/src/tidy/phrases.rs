@@ -24,24 +24,24 @@ const PHRASES: &[(&str, &str)] = &[
 ];
 
 /// Pages that are not checked: they list the phrases, or are notes for the authors.
-const PAGES_LEFT_OUT: &[&str] = &["glossary.md", "plan.md"];
+const EXCLUDED_PAGES: &[&str] = &["glossary.md", "plan.md"];
 
 /// A crate that is not checked, because its comments will be rewritten together with its engine.
-const LEFT_OUT: &str = "store-file/";
+const EXCLUDED_CRATE: &str = "store-file/";
 
 pub(super) fn check(root: &Path, sources: &[Source]) -> Result<Vec<String>> {
-    let mut objections = Vec::new();
+    let mut findings = Vec::new();
     for Source { path, text } in sources {
-        if !path.starts_with(LEFT_OUT) && !path.ends_with("tidy/phrases.rs") {
+        if !path.starts_with(EXCLUDED_CRATE) && !path.ends_with("tidy/phrases.rs") {
             let comments = text.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("//"));
-            check_lines(path, comments, &mut objections);
+            check_lines(path, comments, &mut findings);
         }
     }
     for page in pages(root)? {
         let text = fs::read_to_string(root.join(&page)).with_context(|| format!("{page} cannot be read"))?;
-        check_lines(&page, text.lines().enumerate(), &mut objections);
+        check_lines(&page, text.lines().enumerate(), &mut findings);
     }
-    Ok(objections)
+    Ok(findings)
 }
 
 fn pages(root: &Path) -> Result<Vec<String>> {
@@ -51,7 +51,7 @@ fn pages(root: &Path) -> Result<Vec<String>> {
         for entry in fs::read_dir(root.join(folder)).with_context(read)? {
             let name = entry.with_context(read)?.file_name().to_string_lossy().into_owned();
             if Path::new(&name).extension().is_some_and(|extension| extension == "md")
-                && !PAGES_LEFT_OUT.contains(&name.as_str())
+                && !EXCLUDED_PAGES.contains(&name.as_str())
             {
                 pages.push(format!("{folder}{name}"));
             }
@@ -61,12 +61,12 @@ fn pages(root: &Path) -> Result<Vec<String>> {
     Ok(pages)
 }
 
-fn check_lines<'a>(path: &str, lines: impl Iterator<Item = (usize, &'a str)>, objections: &mut Vec<String>) {
+fn check_lines<'a>(path: &str, lines: impl Iterator<Item = (usize, &'a str)>, findings: &mut Vec<String>) {
     for (at, line) in lines {
         let prose = without_code(line).to_lowercase();
         for (phrase, instead) in PHRASES {
-            if has(&prose, phrase) {
-                objections.push(format!("{path}:{}: \"{phrase}\"; write instead: {instead}", at + 1));
+            if contains_phrase(&prose, phrase) {
+                findings.push(format!("{path}:{}: \"{phrase}\"; write instead: {instead}", at + 1));
             }
         }
     }
@@ -78,7 +78,7 @@ fn without_code(line: &str) -> String {
 }
 
 /// Returns whether the text contains the phrase as whole words.
-fn has(text: &str, phrase: &str) -> bool {
+fn contains_phrase(text: &str, phrase: &str) -> bool {
     text.match_indices(phrase).any(|(at, _)| {
         let is_word = |near: Option<char>| near.is_some_and(|near| near.is_alphanumeric() || near == '_');
         let (before, after) = (&text[..at], &text[at + phrase.len()..]);
@@ -88,13 +88,13 @@ fn has(text: &str, phrase: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{has, without_code};
+    use super::{contains_phrase, without_code};
 
     #[test]
     fn a_phrase_is_found_as_whole_words_outside_of_code() {
-        assert!(has("// nobody reads it", "nobody"));
-        assert!(!has("// the user nobody_else", "nobody"));
-        assert!(!has(&without_code("// the user `nobody` reads it"), "nobody"));
-        assert!(has(&without_code("// `a` is read by nobody"), "nobody"));
+        assert!(contains_phrase("// nobody reads it", "nobody"));
+        assert!(!contains_phrase("// the user nobody_else", "nobody"));
+        assert!(!contains_phrase(&without_code("// the user `nobody` reads it"), "nobody"));
+        assert!(contains_phrase(&without_code("// `a` is read by nobody"), "nobody"));
     }
 }

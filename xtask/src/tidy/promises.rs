@@ -9,7 +9,7 @@ use conformance_tests::{CoveredBy, OTHER_COVERAGE};
 use super::Source;
 
 /// Promises that no case or test shows yet, each with the missing part of the code. Nothing may be added to the list.
-const WAITING: &[(&str, &str)] = &[
+const NOT_YET_SHOWN: &[(&str, &str)] = &[
     ("FI-14", "cold logs"),
     ("CP-5", "decorators"),
     ("VF-2", "copy"),
@@ -42,47 +42,47 @@ const BACKENDS: &[(&str, bool)] = &[
 ];
 
 /// Checks that the tests of each backend run every suite of its contracts.
-fn check_suites(sources: &[Source], objections: &mut Vec<String>) {
+fn check_suites(sources: &[Source], findings: &mut Vec<String>) {
     for (backend, keeps_threads) in BACKENDS {
         let path = format!("{backend}/tests/it/conformance.rs");
         let text = sources.iter().find(|source| source.path == path).map_or("", |source| source.text.as_str());
         let wanted =
             SUITES.iter().filter(|suite| *keeps_threads || matches!(**suite, "mailbox_store" | "live_channel"));
         for suite in wanted.filter(|suite| !text.contains(&format!("conformance_tests::{suite}!"))) {
-            objections.push(format!("{path}: the suite of `{suite}` is missing"));
+            findings.push(format!("{path}: the suite of `{suite}` is missing"));
         }
     }
 }
 
 /// Compares the promises of the contract with the cases, tests and benchmarks that name them. Returns a summary with
 /// the number of promises.
-pub(super) fn check(root: &Path, sources: &[Source], objections: &mut Vec<String>) -> Result<String> {
+pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<String>) -> Result<String> {
     let path = root.join("docs/contract.md");
     let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
     let promises: BTreeSet<&str> = text.lines().filter_map(promise).collect();
     let in_cases: BTreeSet<&str> = conformance_tests::cases().iter().flat_map(|case| case.ids).copied().collect();
-    check_suites(sources, objections);
-    let is_usual = |path: &str| !ONLY_IN_FULL.iter().any(|(place, _)| path.starts_with(place));
-    let tests = sources.iter().filter(|source| is_test(&source.path) && is_usual(&source.path));
-    let in_tests: BTreeSet<&str> = tests.flat_map(mentioned).collect();
+    check_suites(sources, findings);
+    let is_always_run = |path: &str| !ONLY_IN_FULL.iter().any(|(prefix, _)| path.starts_with(prefix));
+    let tests = sources.iter().filter(|source| is_test(&source.path) && is_always_run(&source.path));
+    let in_tests: BTreeSet<&str> = tests.flat_map(mentioned_ids).collect();
     for id in in_cases.difference(&promises) {
-        objections.push(format!("a case names {id}, which is not a promise of docs/contract.md"));
+        findings.push(format!("a case names {id}, which is not a promise of docs/contract.md"));
     }
     let mut waiting = 0;
     for id in &promises {
-        let waits = WAITING.iter().any(|(waiting, _)| waiting == id);
+        let waits = NOT_YET_SHOWN.iter().any(|(waiting, _)| waiting == id);
         let by_types = OTHER_COVERAGE.iter().any(|line| line.id == *id && matches!(line.covered_by, CoveredBy::Types));
         let is_shown = in_cases.contains(id) || in_tests.contains(id) || by_types;
         waiting += usize::from(waits);
         match (waits, is_shown) {
-            (false, false) => objections.push(format!("{id}: no case, test or benchmark names it")),
-            (true, true) => objections.push(format!("{id}: is shown, remove it from the list of waiting promises")),
+            (false, false) => findings.push(format!("{id}: no case, test or benchmark names it")),
+            (true, true) => findings.push(format!("{id}: is shown, remove it from the list of waiting promises")),
             _ => {}
         }
     }
-    let listed = OTHER_COVERAGE.iter().map(|line| line.id).chain(WAITING.iter().map(|(id, _)| *id));
+    let listed = OTHER_COVERAGE.iter().map(|line| line.id).chain(NOT_YET_SHOWN.iter().map(|(id, _)| *id));
     for id in listed.filter(|id| !promises.contains(id)) {
-        objections.push(format!("{id} is listed as shown elsewhere, but is not a promise of docs/contract.md"));
+        findings.push(format!("{id} is listed as shown elsewhere, but is not a promise of docs/contract.md"));
     }
     Ok(format!("{} promises, {waiting} of them waiting, {} cases", promises.len(), conformance_tests::cases().len()))
 }
@@ -109,7 +109,7 @@ fn is_test(path: &str) -> bool {
 }
 
 /// Returns the ids that a file names. A range such as `TH-1 to TH-4` names only its first and last id.
-fn mentioned(source: &Source) -> impl Iterator<Item = &str> {
+fn mentioned_ids(source: &Source) -> impl Iterator<Item = &str> {
     let words = source.text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
     words.filter(|word| is_id(word))
 }

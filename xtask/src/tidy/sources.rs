@@ -7,36 +7,36 @@ const MAX_LINES: usize = 500;
 const MAX_COLUMNS: usize = 120;
 
 /// Files that may be longer, each with the reason. Nothing may be added to the list.
-const LONG: &[(&str, &str)] = &[];
+const LONG_FILES: &[(&str, &str)] = &[];
 
 pub(super) fn check(sources: &[Source]) -> Vec<String> {
-    let mut objections = Vec::new();
+    let mut findings = Vec::new();
     for Source { path, text } in sources {
         if !text.starts_with("//!") && !text.starts_with("#![") {
-            objections.push(format!("{path}: the first line does not say what the file is responsible for (`//!`)"));
+            findings.push(format!("{path}: the first line does not say what the file is responsible for (`//!`)"));
         }
         let lines = text.lines().count();
-        let long = LONG.iter().any(|(known, _)| known == path);
+        let long = LONG_FILES.iter().any(|(known, _)| known == path);
         if lines > MAX_LINES && !long {
-            objections.push(format!("{path}: {lines} lines, divide the file (at most {MAX_LINES})"));
+            findings.push(format!("{path}: {lines} lines, divide the file (at most {MAX_LINES})"));
         }
         if lines <= MAX_LINES && long {
-            objections.push(format!("{path}: is short now, remove it from the list of long files"));
+            findings.push(format!("{path}: is short now, remove it from the list of long files"));
         }
         for (at, line) in text.lines().enumerate() {
             let number = at + 1;
             let code = line.trim_start();
             // The formatter limits the width of code, but not that of comments.
             if code.starts_with("//") && line.chars().count() > MAX_COLUMNS {
-                objections.push(format!("{path}:{number}: the comment is longer than {MAX_COLUMNS} columns"));
+                findings.push(format!("{path}:{number}: the comment is longer than {MAX_COLUMNS} columns"));
             }
             if code.starts_with("#[path") {
-                objections.push(format!("{path}:{number}: `#[path]` hides where a module is"));
+                findings.push(format!("{path}:{number}: `#[path]` hides where a module is"));
             }
             if code.starts_with("#[ignore") && !code.contains('=') {
-                objections.push(format!("{path}:{number}: `#[ignore]` without a reason"));
+                findings.push(format!("{path}:{number}: `#[ignore]` without a reason"));
             }
         }
     }
-    objections
+    findings
 }

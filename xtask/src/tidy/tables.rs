@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use anyhow::{Context, Result};
 use store_core::{
     DispatchStatus,
-    mailbox::{Act, MachineState, next},
+    mailbox::{Act, MachineState, next_status},
 };
 
 const HEADING: &str = "| From | Act | To | What comes with it |";
@@ -24,10 +24,10 @@ const ACTS: &[(&str, &[Act])] = &[
     ("settle: `DeadLetter`", &[Act::DeadLetter]),
     ("settle: `Cancel`", &[Act::GiveUp]),
     ("its lease expires", &[Act::Lapse]),
-    ("a write of its holder, or its lease expires", &HOLDER),
+    ("a write of its holder, or its lease expires", &ACTS_OF_HOLDER),
     ("requeue", &[Act::Requeue]),
 ];
-const HOLDER: [Act; 9] = [
+const ACTS_OF_HOLDER: [Act; 9] = [
     Act::Extend,
     Act::Start,
     Act::Ack,
@@ -39,10 +39,10 @@ const HOLDER: [Act; 9] = [
     Act::Lapse,
 ];
 const INTERRUPTED: &str = "`claimed`, thread interrupted since";
-const LAST: &str = " if that was the last attempt";
+const LAST_ATTEMPT_SUFFIX: &str = " if that was the last attempt";
 
 /// A line of the table.
-struct Line {
+struct TableRow {
     from: Option<DispatchStatus>,
     /// Whether the thread was interrupted after the dispatch was claimed. `None` if the line applies in both cases.
     is_stale: Option<bool>,
@@ -52,7 +52,7 @@ struct Line {
     last: DispatchStatus,
 }
 
-impl Line {
+impl TableRow {
     fn read(line: &str) -> Option<Self> {
         let mut cells = line.trim_matches('|').split('|').map(str::trim);
         let (from, act, to) = (cells.next()?, cells.next()?, cells.next()?);
@@ -65,7 +65,7 @@ impl Line {
         };
         let from = from.strip_suffix(", thread interrupted since").unwrap_or(from);
         let from = if from == "none" { None } else { Some(status(from)?) };
-        let (to, last) = match to.strip_suffix(LAST) {
+        let (to, last) = match to.strip_suffix(LAST_ATTEMPT_SUFFIX) {
             Some(both) => both.split_once(", or ")?,
             None => (to, to),
         };
@@ -74,7 +74,7 @@ impl Line {
         Some(Self { from, is_stale, acts, to: status(to)?, last: status(last)? })
     }
 
-    fn gives(&self, machine_state: MachineState, act: Act) -> Option<DispatchStatus> {
+    fn status_after(&self, machine_state: MachineState, act: Act) -> Option<DispatchStatus> {
         let fits = self.from == machine_state.status
             && self.acts.contains(&act)
             && self.is_stale.is_none_or(|stale| stale == machine_state.is_stale);
@@ -91,27 +91,27 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     let path = root.join("docs/contract.md");
     let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
     let rows = text.lines().skip_while(|line| *line != HEADING).skip(2).take_while(|line| line.starts_with('|'));
-    let mut objections = Vec::new();
+    let mut findings = Vec::new();
     let mut lines = Vec::new();
     for row in rows {
-        match Line::read(row) {
+        match TableRow::read(row) {
             Some(line) => lines.push(line),
-            None => objections.push(format!("the table of dispatches has a line that cannot be parsed: {row}")),
+            None => findings.push(format!("the table of dispatches has a line that cannot be parsed: {row}")),
         }
     }
     for from in DispatchStatus::ALL.iter().copied().map(Some).chain([None]) {
         for (is_stale, is_last) in [(false, false), (false, true), (true, false), (true, true)] {
             for act in Act::ALL {
                 let machine_state = MachineState { status: from, is_stale, is_last };
-                let written: Vec<_> = lines.iter().filter_map(|line| line.gives(machine_state, *act)).collect();
-                let ruled: Vec<_> = next(machine_state, *act).into_iter().collect();
-                if written != ruled {
-                    objections.push(format!(
-                        "the table of dispatches says {written:?} for {act:?} at {machine_state:?}, the rule says {ruled:?}"
+                let written: Vec<_> = lines.iter().filter_map(|line| line.status_after(machine_state, *act)).collect();
+                let expected: Vec<_> = next_status(machine_state, *act).into_iter().collect();
+                if written != expected {
+                    findings.push(format!(
+                        "the table of dispatches says {written:?} for {act:?} at {machine_state:?}, the rule says {expected:?}"
                     ));
                 }
             }
         }
     }
-    Ok(objections)
+    Ok(findings)
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use benches::{Filled, Kind, Row, Samples, compacted, message, timed};
+use benches::{AllowedGrowth, FilledThread, Row, Samples, fill_and_compact, message, timed};
 use store_core::{
     Commit, CommitCoordinatorExt, CommitKey, ContextRequest, Direction, EntryQuery, Expect, Fork, Guard, LogReader,
     PageRequest, Receipt, RewindTo,
@@ -12,7 +12,7 @@ use store_core::{
 
 use crate::{
     Options,
-    side::{Backend, Side, turns},
+    measured_store::{Backend, MeasuredStore, alternating_sizes},
 };
 
 /// The number of entries in a short thread.
@@ -26,44 +26,44 @@ const PAGE: u32 = 50;
 
 /// A store and the threads that are measured in it: one long thread, or as many short threads as the samples need.
 struct History {
-    side: Side,
-    threads: Vec<Filled>,
+    measured_store: MeasuredStore,
+    threads: Vec<FilledThread>,
 }
 
 pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<Row>> {
     let folder = tempfile::tempdir_in(&options.folder)?;
     let samples = backend.samples(options.samples);
     let path = folder.path().join("root");
-    let side = Side::to_fill(backend, &path).await?;
+    let measured_store = MeasuredStore::open_to_fill(backend, &path).await?;
     let mut small = Vec::new();
     for number in 0..samples.div_ceil(SAMPLES_EACH) {
-        small.push(compacted(side.commits()?, &format!("short-{number}"), SHORT).await?);
+        small.push(fill_and_compact(measured_store.commits()?, &format!("short-{number}"), SHORT).await?);
     }
-    let large = vec![compacted(side.commits()?, "long", options.entries).await?];
+    let large = vec![fill_and_compact(measured_store.commits()?, "long", options.entries).await?];
     // All threads are in one store, so that only the lengths of the histories differ, and not the size of the store.
-    let side = side.ready(backend, &path).await?;
-    let mut histories = [small, large].map(|threads| History { side: side.clone(), threads });
+    let measured_store = measured_store.into_measured(backend, &path).await?;
+    let mut histories = [small, large].map(|threads| History { measured_store: measured_store.clone(), threads });
     let mut rows = Vec::new();
     if backend != Backend::FileSync {
         rows.extend(reading(&histories, backend, samples).await?);
     }
     rows.extend(writing(&mut histories, backend, samples).await?);
-    side.store.close().await?;
+    measured_store.store.close().await?;
     Ok(rows)
 }
 
 async fn reading([small, large]: &[History; 2], backend: Backend, samples: usize) -> Result<Vec<Row>> {
     let pages = [
-        ("first page", Kind::Flat, Direction::Forward, false),
-        ("last page", Kind::Flat, Direction::Backward, false),
-        ("first page of the path", Kind::Path, Direction::Forward, true),
-        ("last page of the path", Kind::Path, Direction::Backward, true),
+        ("first page", AllowedGrowth::Flat, Direction::Forward, false),
+        ("last page", AllowedGrowth::Flat, Direction::Backward, false),
+        ("first page of the path", AllowedGrowth::Path, Direction::Forward, true),
+        ("last page of the path", AllowedGrowth::Path, Direction::Backward, true),
     ];
     let mut rows = Vec::new();
     for (operation, kind, direction, on_path) in pages {
         let mut taken = Samples::default();
         for sample in 0..samples {
-            for is_large in turns(sample) {
+            for is_large in alternating_sizes(sample) {
                 let history = if is_large { large } else { small };
                 taken.add(is_large, page(history, direction, on_path).await?);
             }
@@ -72,16 +72,16 @@ async fn reading([small, large]: &[History; 2], backend: Backend, samples: usize
     }
     let mut taken = Samples::default();
     for sample in 0..samples {
-        for is_large in turns(sample) {
+        for is_large in alternating_sizes(sample) {
             let history = if is_large { large } else { small };
             let thread = history.threads.first().context("there is no thread")?;
-            let call = history.side.threads()?.load_context(&thread.id, ContextRequest::head());
+            let call = history.measured_store.threads()?.load_context(&thread.id, ContextRequest::head());
             let (took, found) = timed(call).await;
             anyhow::ensure!(found?.context.messages.len() < 20, "the compaction is not used");
             taken.add(is_large, took);
         }
     }
-    rows.push(taken.row("context after a compaction", backend.name(), Kind::Flat));
+    rows.push(taken.row("context after a compaction", backend.name(), AllowedGrowth::Flat));
     Ok(rows)
 }
 
@@ -90,7 +90,7 @@ async fn page(history: &History, direction: Direction, on_path: bool) -> Result<
     let mut query = if on_path { EntryQuery::path_of(thread.tip.clone()) } else { EntryQuery::all() };
     query.direction = direction;
     query.page = PageRequest::first(PAGE);
-    let log: &dyn LogReader = history.side.threads()?;
+    let log: &dyn LogReader = history.measured_store.threads()?;
     let (took, found) = timed(log.list_entries(&thread.id, query)).await;
     anyhow::ensure!(found?.items.len() == PAGE as usize, "the page is not full");
     Ok(took)
@@ -112,21 +112,26 @@ async fn writing(histories: &mut [History; 2], backend: Backend, samples: usize)
     let [small, large] = histories;
     for sample in 0..samples {
         for (step, taken) in steps.iter_mut().enumerate() {
-            for is_large in turns(sample) {
+            for is_large in alternating_sizes(sample) {
                 let history = if is_large { &mut *large } else { &mut *small };
                 let nth = if is_large { 0 } else { sample / SAMPLES_EACH };
                 let thread = history.threads.get_mut(nth).context("there is no thread")?;
-                let (took, receipt) = write(&history.side, thread, step, sample).await?;
-                thread.follow(&receipt);
+                let (took, receipt) = write(&history.measured_store, thread, step, sample).await?;
+                thread.update_version(&receipt);
                 taken.add(is_large, took);
             }
         }
     }
-    Ok(STEPS.iter().zip(steps).map(|(step, taken)| taken.row(step, backend.name(), Kind::Flat)).collect())
+    Ok(STEPS.iter().zip(steps).map(|(step, taken)| taken.row(step, backend.name(), AllowedGrowth::Flat)).collect())
 }
 
-async fn write(side: &Side, thread: &Filled, step: usize, sample: usize) -> Result<(Duration, Receipt)> {
-    let commits = side.commits()?;
+async fn write(
+    measured_store: &MeasuredStore,
+    thread: &FilledThread,
+    step: usize,
+    sample: usize,
+) -> Result<(Duration, Receipt)> {
+    let commits = measured_store.commits()?;
     let number = sample as u64;
     let guard = Guard::at(thread.id.clone(), thread.version);
     let append = Commit::new(thread.id.clone()).expecting(Expect::Version(thread.version)).entry(message(number));

@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
-use benches::{Kind, Row, Samples, timed};
+use benches::{AllowedGrowth, Row, Samples, timed};
 use store_core::{
     ClaimRequest, Enqueued, Interrupt, Json, MailboxStore, NewDispatch, PageRequest, Purge, Settlement, TenantId,
     ThreadId, Timestamp,
@@ -13,7 +13,7 @@ use store_core::{
 
 use crate::{
     Options,
-    side::{Backend, Side, turns},
+    measured_store::{Backend, MeasuredStore, alternating_sizes},
 };
 
 /// The number of dispatches in the small mailbox.
@@ -25,59 +25,61 @@ const LEASE: Duration = Duration::from_secs(600);
 
 /// Which dispatches a mailbox contains before the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Beside {
+pub(crate) enum ExistingDispatches {
     /// Queued dispatches, each of its own thread.
-    Others,
+    OtherThreads,
     /// Queued dispatches of the thread that the measured calls use.
-    Same,
+    SameThread,
     /// Cancelled dispatches of the thread that the measured calls use.
-    Ended,
+    Finished,
 }
 
-impl Beside {
+impl ExistingDispatches {
     /// Returns the names of the measured calls, in the order in which each sample makes them.
     const fn steps(self) -> &'static [&'static str] {
         match self {
-            Self::Others => &[
+            Self::OtherThreads => &[
                 "enqueue, threads waiting",
                 "claim, threads waiting",
                 "settle, threads waiting",
                 "page of ready threads",
                 "empty purge, threads waiting",
             ],
-            Self::Same => &["enqueue, queue long", "claim, queue long", "settle, queue long"],
-            Self::Ended => &["enqueue, many finished", "claim, many finished", "settle, many finished"],
+            Self::SameThread => &["enqueue, queue long", "claim, queue long", "settle, queue long"],
+            Self::Finished => &["enqueue, many finished", "claim, many finished", "settle, many finished"],
         }
     }
 }
 
 /// Returns the mailboxes of the small and of the large tenant of a store.
-fn mailboxes(side: &Side) -> Result<[Arc<dyn MailboxStore>; 2]> {
-    let of = |tenant: &str| side.store.tenant(&TenantId::new(tenant)?)?.mailbox.context("the store has no mailbox");
+fn mailboxes(measured_store: &MeasuredStore) -> Result<[Arc<dyn MailboxStore>; 2]> {
+    let of = |tenant: &str| {
+        measured_store.store.tenant(&TenantId::new(tenant)?)?.mailbox.context("the store has no mailbox")
+    };
     Ok([of("small")?, of("large")?])
 }
 
-pub(crate) async fn measure(backend: Backend, beside: Beside, options: &Options) -> Result<Vec<Row>> {
+pub(crate) async fn measure(backend: Backend, existing: ExistingDispatches, options: &Options) -> Result<Vec<Row>> {
     let folder = tempfile::tempdir_in(&options.folder)?;
     let path = folder.path().join("root");
-    let side = Side::to_fill(backend, &path).await?;
-    for (mailbox, count) in mailboxes(&side)?.iter().zip([FEW, options.dispatches]) {
-        fill(&**mailbox, beside, count).await?;
+    let measured_store = MeasuredStore::open_to_fill(backend, &path).await?;
+    for (mailbox, count) in mailboxes(&measured_store)?.iter().zip([FEW, options.dispatches]) {
+        fill(&**mailbox, existing, count).await?;
     }
-    let side = side.ready(backend, &path).await?;
-    let [small, large] = mailboxes(&side)?;
-    let mut steps: Vec<Samples> = beside.steps().iter().map(|_| Samples::default()).collect();
+    let measured_store = measured_store.into_measured(backend, &path).await?;
+    let [small, large] = mailboxes(&measured_store)?;
+    let mut steps: Vec<Samples> = existing.steps().iter().map(|_| Samples::default()).collect();
     for sample in 0..backend.samples(options.samples) {
-        for is_large in turns(sample) {
+        for is_large in alternating_sizes(sample) {
             let mailbox = if is_large { &large } else { &small };
-            for (step, took) in steps.iter_mut().zip(turn(&**mailbox, beside, sample).await?) {
+            for (step, took) in steps.iter_mut().zip(measure_calls(&**mailbox, existing, sample).await?) {
                 step.add(is_large, took);
             }
         }
     }
-    side.store.close().await?;
-    let steps = beside.steps().iter().zip(steps);
-    Ok(steps.map(|(step, taken)| taken.row(step, backend.name(), Kind::Flat)).collect())
+    measured_store.store.close().await?;
+    let steps = existing.steps().iter().zip(steps);
+    Ok(steps.map(|(step, taken)| taken.row(step, backend.name(), AllowedGrowth::Flat)).collect())
 }
 
 fn work(thread: &ThreadId) -> Result<NewDispatch> {
@@ -89,14 +91,15 @@ async fn enqueue(mailbox: &dyn MailboxStore, dispatches: Vec<NewDispatch>) -> Re
     mailbox.enqueue(dispatches).await?.into_iter().map(|one| one.map_err(Into::into)).collect()
 }
 
-async fn fill(mailbox: &dyn MailboxStore, beside: Beside, count: u64) -> Result<()> {
-    let thread =
-        |number: u64| ThreadId::new(if beside == Beside::Others { format!("t-{number}") } else { "t".to_owned() });
+async fn fill(mailbox: &dyn MailboxStore, existing: ExistingDispatches, count: u64) -> Result<()> {
+    let thread = |number: u64| {
+        ThreadId::new(if existing == ExistingDispatches::OtherThreads { format!("t-{number}") } else { "t".to_owned() })
+    };
     for first in (0..count).step_by(usize::try_from(BATCH)?) {
         let batch =
             (first..count.min(first + BATCH)).map(|number| work(&thread(number)?)).collect::<Result<Vec<_>>>()?;
         let queued = enqueue(mailbox, batch).await?;
-        if beside == Beside::Ended {
+        if existing == ExistingDispatches::Finished {
             for one in queued {
                 mailbox.cancel(&one.id).await?;
             }
@@ -112,8 +115,12 @@ async fn claim(mailbox: &dyn MailboxStore) -> Result<(Duration, store_core::Clai
 
 /// Enqueues one dispatch, then claims and settles one, so that the number of queued dispatches stays the same. Returns
 /// how long each call took.
-async fn turn(mailbox: &dyn MailboxStore, beside: Beside, sample: usize) -> Result<Vec<Duration>> {
-    let thread = if beside == Beside::Others { format!("more-{sample}") } else { "t".to_owned() };
+async fn measure_calls(
+    mailbox: &dyn MailboxStore,
+    existing: ExistingDispatches,
+    sample: usize,
+) -> Result<Vec<Duration>> {
+    let thread = if existing == ExistingDispatches::OtherThreads { format!("more-{sample}") } else { "t".to_owned() };
     let (enqueued, done) = timed(enqueue(mailbox, vec![work(&ThreadId::new(thread)?)?])).await;
     done?;
     let (claimed, held) = claim(mailbox).await?;
@@ -121,7 +128,7 @@ async fn turn(mailbox: &dyn MailboxStore, beside: Beside, sample: usize) -> Resu
     let (settled, done) = timed(mailbox.settle(settlement)).await;
     done?.pop().context("the settlement got no answer")??;
     let mut took = vec![enqueued, claimed, settled];
-    if beside == Beside::Others {
+    if existing == ExistingDispatches::OtherThreads {
         let (listed, page) = timed(mailbox.list_ready_threads(PageRequest::first(PAGE))).await;
         anyhow::ensure!(page?.items.len() == PAGE as usize, "the page is not full");
         took.push(listed);
@@ -138,8 +145,8 @@ pub(crate) async fn measure_interrupts(backend: Backend, options: &Options) -> R
     const THREADS: u64 = 10;
     let folder = tempfile::tempdir_in(&options.folder)?;
     let path = folder.path().join("root");
-    let side = Side::to_fill(backend, &path).await?;
-    for (mailbox, count) in mailboxes(&side)?.iter().zip([10, options.dispatches / THREADS]) {
+    let measured_store = MeasuredStore::open_to_fill(backend, &path).await?;
+    for (mailbox, count) in mailboxes(&measured_store)?.iter().zip([10, options.dispatches / THREADS]) {
         for number in 0..THREADS {
             let thread = ThreadId::new(format!("t-{number}"))?;
             for first in (0..count).step_by(usize::try_from(BATCH)?) {
@@ -149,11 +156,11 @@ pub(crate) async fn measure_interrupts(backend: Backend, options: &Options) -> R
             }
         }
     }
-    let side = side.ready(backend, &path).await?;
-    let [small, large] = mailboxes(&side)?;
+    let measured_store = measured_store.into_measured(backend, &path).await?;
+    let [small, large] = mailboxes(&measured_store)?;
     let mut taken = Samples::default();
     for number in 0..THREADS {
-        for is_large in turns(usize::try_from(number)?) {
+        for is_large in alternating_sizes(usize::try_from(number)?) {
             let request = Interrupt::new(ThreadId::new(format!("t-{number}"))?);
             let mailbox = if is_large { &large } else { &small };
             let (took, done) = timed(mailbox.interrupt(request)).await;
@@ -161,22 +168,22 @@ pub(crate) async fn measure_interrupts(backend: Backend, options: &Options) -> R
             taken.add(is_large, took);
         }
     }
-    side.store.close().await?;
-    Ok(vec![taken.row("interrupt, queue long", backend.name(), Kind::Flat)])
+    measured_store.store.close().await?;
+    Ok(vec![taken.row("interrupt, queue long", backend.name(), AllowedGrowth::Flat)])
 }
 
 /// Compares the last claims of a long queue with its first claims.
 pub(crate) async fn measure_drain(backend: Backend, options: &Options) -> Result<Vec<Row>> {
     let folder = tempfile::tempdir_in(&options.folder)?;
     let path = folder.path().join("root");
-    let side = Side::to_fill(backend, &path).await?;
+    let measured_store = MeasuredStore::open_to_fill(backend, &path).await?;
     let samples = backend.samples(options.samples);
     let total = (options.dispatches / 10).max(2 * samples as u64);
-    let [mailbox, _] = mailboxes(&side)?;
-    fill(&*mailbox, Beside::Same, total).await?;
+    let [mailbox, _] = mailboxes(&measured_store)?;
+    fill(&*mailbox, ExistingDispatches::SameThread, total).await?;
     drop(mailbox);
-    let side = side.ready(backend, &path).await?;
-    let [mailbox, _] = mailboxes(&side)?;
+    let measured_store = measured_store.into_measured(backend, &path).await?;
+    let [mailbox, _] = mailboxes(&measured_store)?;
     let mut taken = Samples::default();
     for number in 0..total {
         let (took, held) = claim(&*mailbox).await?;
@@ -188,6 +195,6 @@ pub(crate) async fn measure_drain(backend: Backend, options: &Options) -> Result
             taken.add(true, took);
         }
     }
-    side.store.close().await?;
-    Ok(vec![taken.row("claim, many claimed before", backend.name(), Kind::Flat)])
+    measured_store.store.close().await?;
+    Ok(vec![taken.row("claim, many claimed before", backend.name(), AllowedGrowth::Flat)])
 }

@@ -7,10 +7,10 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
-mod around;
+mod events_and_input;
 mod history;
 mod mailbox;
-mod side;
+mod measured_store;
 mod tenants;
 mod threads;
 
@@ -19,7 +19,7 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::Result;
 use lexopt::{Arg, Parser, ValueExt};
 
-use crate::{mailbox::Beside, side::Backend};
+use crate::{mailbox::ExistingDispatches, measured_store::Backend};
 
 const HELP: &str = "\
 Compares what operations cost with little and with much data: on threads of 100 and of 100,000 entries or events, in
@@ -44,7 +44,7 @@ Options:
 const PARTS: [&str; 9] =
     ["history", "around", "threads", "waiting", "queue", "ended", "interrupts", "drain", "tenants"];
 /// The parts that need a store with threads.
-const OF_THREADS: [&str; 4] = ["history", "around", "threads", "tenants"];
+const PARTS_WITH_THREADS: [&str; 4] = ["history", "around", "threads", "tenants"];
 
 /// The options of the command line.
 #[derive(Debug, Clone)]
@@ -104,32 +104,32 @@ fn options() -> Result<Option<Options>> {
 
 fn run(options: &Options) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut holds = true;
+    let mut is_within_limits = true;
     benches::print_heading();
     for backend in Backend::ALL {
         if !options.only.as_ref().map_or(!backend.is_server(), |only| only == backend.name()) {
             continue;
         }
         for part in PARTS {
-            let is_none = backend.is_mailbox() && OF_THREADS.contains(&part);
-            if is_none || options.part.as_ref().is_some_and(|only| only != part) {
+            let is_unsupported = backend.keeps_only_mailboxes() && PARTS_WITH_THREADS.contains(&part);
+            if is_unsupported || options.part.as_ref().is_some_and(|only| only != part) {
                 continue;
             }
             let rows = runtime.block_on(async {
                 match part {
                     "history" => history::measure(backend, options).await,
-                    "around" => around::measure(backend, options).await,
+                    "around" => events_and_input::measure(backend, options).await,
                     "threads" => threads::measure(backend, options).await,
-                    "waiting" => mailbox::measure(backend, Beside::Others, options).await,
-                    "queue" => mailbox::measure(backend, Beside::Same, options).await,
-                    "ended" => mailbox::measure(backend, Beside::Ended, options).await,
+                    "waiting" => mailbox::measure(backend, ExistingDispatches::OtherThreads, options).await,
+                    "queue" => mailbox::measure(backend, ExistingDispatches::SameThread, options).await,
+                    "ended" => mailbox::measure(backend, ExistingDispatches::Finished, options).await,
                     "interrupts" => mailbox::measure_interrupts(backend, options).await,
                     "drain" => mailbox::measure_drain(backend, options).await,
                     _ => tenants::measure(backend, options).await,
                 }
             })?;
-            holds &= benches::print(&rows);
+            is_within_limits &= benches::print(&rows);
         }
     }
-    Ok(holds)
+    Ok(is_within_limits)
 }

@@ -2,12 +2,12 @@
 //! that shares its store with many tenants (PR-15, TN-6).
 
 use anyhow::{Context, Result};
-use benches::{Filled, Kind, Row, Samples, fill, message, timed};
+use benches::{AllowedGrowth, FilledThread, Row, Samples, fill, message, timed};
 use store_core::{Commit, Expect, PageRequest, Survives, TenantId, ThreadFilter, ThreadQuery, ThreadReader};
 
 use crate::{
     Options,
-    side::{Backend, Side, commits, turns},
+    measured_store::{Backend, MeasuredStore, alternating_sizes, commits},
 };
 
 /// The number of threads of the small tenant.
@@ -16,9 +16,9 @@ const THREADS: usize = 60;
 const THREADS_OF_OTHERS: usize = 100;
 const PAGE: u32 = 50;
 
-struct Small {
-    side: Side,
-    threads: Vec<Filled>,
+struct SmallTenant {
+    measured_store: MeasuredStore,
+    threads: Vec<FilledThread>,
 }
 
 pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<Row>> {
@@ -26,67 +26,71 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
     let mut sides = Vec::new();
     for (name, others) in [("alone", 0), ("beside", options.tenants)] {
         let path = folder.path().join(name);
-        let side = Side::to_fill(backend, &path).await?;
+        let measured_store = MeasuredStore::open_to_fill(backend, &path).await?;
         let mut threads = Vec::new();
         // The name of the small tenant sorts between the names of the other tenants, and half of them are created
         // before its threads.
         for tenant in 0..others / 2 {
-            other(&side, &format!("a-{tenant}")).await?;
+            fill_other_tenant(&measured_store, &format!("a-{tenant}")).await?;
         }
         for number in 0..THREADS {
-            threads.push(fill(side.commits()?, &format!("t-{number}"), 10).await?);
+            threads.push(fill(measured_store.commits()?, &format!("t-{number}"), 10).await?);
         }
         for tenant in others / 2..others {
-            other(&side, &format!("z-{tenant}")).await?;
+            fill_other_tenant(&measured_store, &format!("z-{tenant}")).await?;
         }
-        sides.push(Small { side: side.ready(backend, &path).await?, threads });
+        sides.push(SmallTenant { measured_store: measured_store.into_measured(backend, &path).await?, threads });
     }
-    let [alone, beside]: [Small; 2] = sides.try_into().ok().context("there are not two sides")?;
-    let rows = samples([alone, beside], backend, backend.samples(options.samples)).await?;
+    let [alone, with_others]: [SmallTenant; 2] = sides.try_into().ok().context("there are not two sides")?;
+    let rows = take_samples([alone, with_others], backend, backend.samples(options.samples)).await?;
     Ok(rows)
 }
 
-async fn other(side: &Side, tenant: &str) -> Result<()> {
-    let commits = commits(&*side.store, &TenantId::new(tenant)?)?;
+async fn fill_other_tenant(measured_store: &MeasuredStore, tenant: &str) -> Result<()> {
+    let commits = commits(&*measured_store.store, &TenantId::new(tenant)?)?;
     for number in 0..THREADS_OF_OTHERS {
         let _ = fill(&*commits, &format!("t-{number}"), 1).await?;
     }
-    if side.store.capabilities().survives != Survives::Nothing {
+    if measured_store.store.capabilities().survives != Survives::Nothing {
         // The file store keeps the log of a thread open until the thread is durable. The sync limits the number of open
         // logs.
-        side.store.sync().await?;
+        measured_store.store.sync().await?;
     }
     Ok(())
 }
 
-async fn samples([mut alone, mut beside]: [Small; 2], backend: Backend, samples: usize) -> Result<Vec<Row>> {
+async fn take_samples(
+    [mut alone, mut with_others]: [SmallTenant; 2],
+    backend: Backend,
+    samples: usize,
+) -> Result<Vec<Row>> {
     let mut pages = Samples::default();
     let mut appends = Samples::default();
     for sample in 0..samples {
-        for is_large in turns(sample) {
-            let small = if is_large { &mut beside } else { &mut alone };
+        for is_large in alternating_sizes(sample) {
+            let small = if is_large { &mut with_others } else { &mut alone };
             let query = ThreadQuery::new(ThreadFilter::default()).with_page(PageRequest::first(PAGE));
-            let reader: &dyn ThreadReader = small.side.threads()?;
+            let reader: &dyn ThreadReader = small.measured_store.threads()?;
             let (took, found) = timed(reader.list_threads(query)).await;
             anyhow::ensure!(found?.items.len() == PAGE as usize, "the page is not full");
             pages.add(is_large, took);
         }
-        for is_large in turns(sample) {
-            let small = if is_large { &mut beside } else { &mut alone };
+        for is_large in alternating_sizes(sample) {
+            let small = if is_large { &mut with_others } else { &mut alone };
             let thread = small.threads.get_mut(sample % THREADS).context("there is no thread")?;
             let expect = Expect::Version(thread.version);
             let commit = Commit::new(thread.id.clone()).expecting(expect).entry(message(sample as u64));
-            let (took, receipt) = timed(small.side.commits()?.commit(commit)).await;
-            thread.follow(&receipt?);
+            let (took, receipt) = timed(small.measured_store.commits()?.commit(commit)).await;
+            thread.update_version(&receipt?);
             appends.add(is_large, took);
         }
     }
-    let mut rows = vec![appends.row("append beside other tenants", backend.name(), Kind::Flat)];
+    let mut rows = vec![appends.row("append beside other tenants", backend.name(), AllowedGrowth::Flat)];
     if backend != Backend::FileSync {
-        rows.insert(0, pages.row("page of threads beside other tenants", backend.name(), Kind::Flat));
+        rows.insert(0, pages.row("page of threads beside other tenants", backend.name(), AllowedGrowth::Flat));
     }
-    for small in [alone, beside] {
-        small.side.store.close().await?;
+    for small in [alone, with_others] {
+        small.measured_store.store.close().await?;
     }
     Ok(rows)
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use benches::{Kind, Row, Samples, timed};
+use benches::{AllowedGrowth, Row, Samples, timed};
 use store_core::{
     Direction, NewThread, PageRequest, ParentFilter, Survives, TenantId, ThreadFilter, ThreadId, ThreadOrder,
     ThreadQuery, ThreadRunStore,
@@ -12,7 +12,7 @@ use store_core::{
 
 use crate::{
     Options,
-    side::{Backend, Side, turns},
+    measured_store::{Backend, MeasuredStore, alternating_sizes},
 };
 
 /// The number of threads of the small tenant.
@@ -25,36 +25,36 @@ const STEPS: [&str; 3] = ["first page of threads", "last page of threads", "page
 pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<Row>> {
     let folder = tempfile::tempdir_in(&options.folder)?;
     let path = folder.path().join("root");
-    let side = Side::to_fill(backend, &path).await?;
+    let measured_store = MeasuredStore::open_to_fill(backend, &path).await?;
     for (tenant, threads) in [("few", FEW), ("many", options.threads)] {
-        let reader = tenant_of(&side, tenant)?;
+        let reader = tenant_of(&measured_store, tenant)?;
         for number in 0..threads {
             drop(reader.create_thread(NewThread::new(ThreadId::new(format!("t-{number}"))?)).await?);
-            if number % 1_000 == 999 && side.store.capabilities().survives != Survives::Nothing {
+            if number % 1_000 == 999 && measured_store.store.capabilities().survives != Survives::Nothing {
                 // The file store keeps the log of a thread open until the thread is durable. The sync limits the
                 // number of open logs.
-                side.store.sync().await?;
+                measured_store.store.sync().await?;
             }
         }
     }
-    let side = side.ready(backend, &path).await?;
-    let (few, many) = (tenant_of(&side, "few")?, tenant_of(&side, "many")?);
+    let measured_store = measured_store.into_measured(backend, &path).await?;
+    let (few, many) = (tenant_of(&measured_store, "few")?, tenant_of(&measured_store, "many")?);
     let mut steps: Vec<Samples> = STEPS.iter().map(|_| Samples::default()).collect();
     for sample in 0..backend.samples(options.samples) {
         for (step, taken) in steps.iter_mut().enumerate() {
-            for is_large in turns(sample) {
+            for is_large in alternating_sizes(sample) {
                 let (took, found) = timed(if is_large { &many } else { &few }.list_threads(query(step))).await;
                 anyhow::ensure!(found?.items.len() == PAGE as usize, "the page is not full");
                 taken.add(is_large, took);
             }
         }
     }
-    side.store.close().await?;
-    Ok(STEPS.iter().zip(steps).map(|(name, taken)| taken.row(name, backend.name(), Kind::Flat)).collect())
+    measured_store.store.close().await?;
+    Ok(STEPS.iter().zip(steps).map(|(name, taken)| taken.row(name, backend.name(), AllowedGrowth::Flat)).collect())
 }
 
-fn tenant_of(side: &Side, tenant: &str) -> Result<Arc<dyn ThreadRunStore>> {
-    side.store.tenant(&TenantId::new(tenant)?)?.threads.context("the store has no threads")
+fn tenant_of(measured_store: &MeasuredStore, tenant: &str) -> Result<Arc<dyn ThreadRunStore>> {
+    measured_store.store.tenant(&TenantId::new(tenant)?)?.threads.context("the store has no threads")
 }
 
 fn query(step: usize) -> ThreadQuery {

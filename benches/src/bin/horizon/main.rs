@@ -76,9 +76,9 @@ fn run(options: &Options) -> Result<()> {
 }
 
 /// A transaction that stays open until this value is dropped.
-struct Open(Child);
+struct OpenTransaction(Child);
 
-impl Open {
+impl OpenTransaction {
     fn new(options: &Options) -> Result<Self> {
         let wait = format!("SELECT pg_sleep({})", options.during.as_secs() + 60);
         let psql = Command::new("psql")
@@ -90,7 +90,7 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenTransaction {
     fn drop(&mut self) {
         let _gone = self.0.kill();
         let _ended = self.0.wait();
@@ -99,7 +99,7 @@ impl Drop for Open {
 
 /// The durations of the calls in the interval that one line of the output describes.
 #[derive(Debug, Default)]
-struct Line {
+struct IntervalFigures {
     enqueue: Vec<Duration>,
     claim: Vec<Duration>,
     settle: Vec<Duration>,
@@ -108,12 +108,17 @@ struct Line {
 
 async fn measure(options: &Options, store: &PostgresStore) -> Result<()> {
     let mailbox = store.tenant(&TenantId::default_tenant())?.mailbox.context("the store has no mailbox")?;
-    let _open = Open::new(options)?;
-    let line = Arc::new(Mutex::new(Line::default()));
-    let every = Duration::from_secs(1) * u32::try_from(WORKERS * BATCH)? / options.rate;
+    let _transaction = OpenTransaction::new(options)?;
+    let line = Arc::new(Mutex::new(IntervalFigures::default()));
+    let batch_interval = Duration::from_secs(1) * u32::try_from(WORKERS * BATCH)? / options.rate;
     let mut workers = Vec::new();
     for worker in 0..WORKERS {
-        workers.push(tokio::spawn(work(Arc::clone(&mailbox), worker, every, (Arc::clone(&line), options.during))));
+        workers.push(tokio::spawn(work(
+            Arc::clone(&mailbox),
+            worker,
+            batch_interval,
+            (Arc::clone(&line), options.during),
+        )));
     }
     let (start, each) = (Instant::now(), options.during / options.lines);
     for _ in 0..options.lines {
@@ -140,11 +145,11 @@ async fn measure(options: &Options, store: &PostgresStore) -> Result<()> {
 async fn work(
     mailbox: Arc<dyn MailboxStore>,
     worker: usize,
-    every: Duration,
-    (line, during): (Arc<Mutex<Line>>, Duration),
+    batch_interval: Duration,
+    (line, during): (Arc<Mutex<IntervalFigures>>, Duration),
 ) -> Result<()> {
     let (name, run) = (WorkerId::new(format!("worker-{worker}"))?, RunId::new("bench")?);
-    let (start, mut ticks) = (Instant::now(), tokio::time::interval(every));
+    let (start, mut ticks) = (Instant::now(), tokio::time::interval(batch_interval));
     let mut number = 0;
     while start.elapsed() < during {
         let _tick = ticks.tick().await;

@@ -3,7 +3,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
-mod hear;
+mod receive;
 
 use std::{
     io::{BufRead, BufReader},
@@ -20,7 +20,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use crate::hear::hear;
+use crate::receive::receive;
 
 const HELP: &str = "\
 Measures how long it takes from the answer to a write until another process receives what was written: an event that the
@@ -53,7 +53,7 @@ impl Part {
         }
     }
 
-    fn is_kept(self, stores: &TenantStores) -> bool {
+    fn is_supported(self, stores: &TenantStores) -> bool {
         match self {
             Self::Events => stores.events.is_some(),
             Self::Work => stores.mailbox.is_some() && stores.wake_ups.is_some(),
@@ -82,7 +82,7 @@ fn run() -> Result<()> {
                 let [part, url, tenant] = [parser.value()?, parser.value()?, parser.value()?].map(ValueExt::string);
                 let (part, url, tenant) = (part?, url?, tenant?);
                 let part = Part::ALL.into_iter().find(|known| known.name() == part).context("no such part")?;
-                return runtime()?.block_on(hear(part, &url, TenantId::new(tenant)?));
+                return runtime()?.block_on(receive(part, &url, TenantId::new(tenant)?));
             }
             Arg::Long("help") | Arg::Short('h') => {
                 print!("{HELP}");
@@ -99,7 +99,7 @@ fn run() -> Result<()> {
     for part in Part::ALL {
         // Only one process may open a root for writing. This process has opened it, so no other process can claim.
         let is_alone = part == Part::Work && url.starts_with("file:");
-        if !is_alone && part.is_kept(&stores.tenant(&tenant)?) {
+        if !is_alone && part.is_supported(&stores.tenant(&tenant)?) {
             measure(&runtime, (&stores, &url, &tenant), part, times)?;
         }
     }
@@ -132,14 +132,14 @@ fn measure(runtime: &Runtime, store: (&Stores, &str, &TenantId), part: Part, tim
     if part == Part::Events {
         runtime.block_on(write(part, &stores, "before"))?;
     }
-    let mut other = Other::begin(part, url, tenant)?;
-    other.line()?;
+    let mut other = ReceivingProcess::begin(part, url, tenant)?;
+    other.read_line()?;
     let mut took = Vec::new();
     for number in 0..times {
         std::thread::sleep(PAUSE);
         runtime.block_on(write(part, &stores, &format!("n-{number}")))?;
         let written = now();
-        took.push((other.line()?.parse::<i64>()? - written).max(0));
+        took.push((other.read_line()?.parse::<i64>()? - written).max(0));
     }
     drop(other);
     took.sort_unstable();
@@ -166,30 +166,30 @@ async fn write(part: Part, stores: &TenantStores, name: &str) -> Result<()> {
 }
 
 /// The other process, which waits for writes. It is killed when this value is dropped.
-struct Other {
+struct ReceivingProcess {
     process: Child,
-    said: BufReader<ChildStdout>,
+    output: BufReader<ChildStdout>,
 }
 
-impl Other {
+impl ReceivingProcess {
     fn begin(part: Part, url: &str, tenant: &TenantId) -> Result<Self> {
         let mut process = Command::new(std::env::current_exe()?)
             .args(["--hear", part.name(), url, tenant.as_str()])
             .stdout(Stdio::piped())
             .spawn()?;
-        let said = BufReader::new(process.stdout.take().context("the process has no output")?);
-        Ok(Self { process, said })
+        let output = BufReader::new(process.stdout.take().context("the process has no output")?);
+        Ok(Self { process, output })
     }
 
-    fn line(&mut self) -> Result<String> {
+    fn read_line(&mut self) -> Result<String> {
         let mut line = String::new();
-        self.said.read_line(&mut line)?;
+        self.output.read_line(&mut line)?;
         anyhow::ensure!(!line.is_empty(), "the other process has ended");
         Ok(line.trim_end().to_owned())
     }
 }
 
-impl Drop for Other {
+impl Drop for ReceivingProcess {
     fn drop(&mut self) {
         let _killed = self.process.kill();
         let _ended = self.process.wait();

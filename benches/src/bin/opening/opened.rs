@@ -45,8 +45,8 @@ pub(crate) fn measure(options: &Options) -> Result<Value> {
     figures.insert("entries of each".to_owned(), json!(options.entries));
     figures.insert("building, s".to_owned(), json!(took.as_secs()));
     figures.insert("all but the index, MiB".to_owned(), json!(rounded(bytes_below(&root)? / 1024)));
-    figures.insert("memory of an idle process, MiB".to_owned(), json!(rounded(peak_of_nothing()?)));
-    let mut add =
+    figures.insert("memory of an idle process, MiB".to_owned(), json!(rounded(peak_of_idle_process()?)));
+    let mut measure_opening =
         |name: &str, times: usize, before: &dyn Fn() -> Result<()>, fits: fn(&Opened) -> bool| -> Result<()> {
             let mut found = Vec::new();
             for _ in 0..times {
@@ -60,10 +60,12 @@ pub(crate) fn measure(options: &Options) -> Result<Value> {
             figures.insert(format!("{name}, peak MiB"), json!(rounded(peak)));
             Ok(())
         };
-    add("after a clean close", OPENINGS, &|| Ok(()), |opened| !opened.unclean && !opened.index_rebuilt)?;
-    add("after a kill", OPENINGS, &|| kill(&root), |opened| opened.unclean && !opened.index_rebuilt)?;
-    let forget = || fs::remove_dir_all(root.join("index")).context("the index cannot be removed");
-    add("without its index", REBUILDS, &forget, |opened| opened.index_rebuilt)?;
+    measure_opening("after a clean close", OPENINGS, &|| Ok(()), |opened| !opened.unclean && !opened.index_rebuilt)?;
+    measure_opening("after a kill", OPENINGS, &|| write_and_kill(&root), |opened| {
+        opened.unclean && !opened.index_rebuilt
+    })?;
+    let remove_index = || fs::remove_dir_all(root.join("index")).context("the index cannot be removed");
+    measure_opening("without its index", REBUILDS, &remove_index, |opened| opened.index_rebuilt)?;
     Ok(Value::Object(figures))
 }
 
@@ -81,20 +83,20 @@ fn bytes_below(folder: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-fn rounded(number: impl Into<Figure>) -> f64 {
+fn rounded(number: impl Into<RoundedFigure>) -> f64 {
     (number.into().0 * 10.0).round() / 10.0
 }
 
 /// A number that is shown with one decimal. A number of milliseconds is kept; a number of KiB is converted to MiB.
-struct Figure(f64);
+struct RoundedFigure(f64);
 
-impl From<f64> for Figure {
+impl From<f64> for RoundedFigure {
     fn from(number: f64) -> Self {
         Self(number)
     }
 }
 
-impl From<u64> for Figure {
+impl From<u64> for RoundedFigure {
     fn from(kib: u64) -> Self {
         Self(Duration::from_millis(kib).as_secs_f64() * 1000.0 / 1024.0)
     }
@@ -123,9 +125,9 @@ fn commits(store: &FileStore) -> Result<std::sync::Arc<dyn CommitCoordinator>> {
 fn open_elsewhere(root: &Path) -> Result<Opened> {
     let output = Command::new(std::env::current_exe()?).arg("open").arg(root).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said: Value = serde_json::from_slice(&output.stdout)?;
-    let number = |name: &str| said.get(name).and_then(Value::as_u64).with_context(|| name.to_owned());
-    let flag = |name: &str| said.get(name).and_then(Value::as_bool).with_context(|| name.to_owned());
+    let report: Value = serde_json::from_slice(&output.stdout)?;
+    let number = |name: &str| report.get(name).and_then(Value::as_u64).with_context(|| name.to_owned());
+    let flag = |name: &str| report.get(name).and_then(Value::as_bool).with_context(|| name.to_owned());
     Ok(Opened {
         took: Duration::from_micros(number("micros")?),
         peak_kib: number("peak_kib")?,
@@ -141,20 +143,21 @@ pub(crate) fn open(root: &Path) -> Result<()> {
     let store = FileStore::open(root, FileConfig::default())?;
     let micros = u64::try_from(start.elapsed().as_micros())?;
     let (unclean, index_rebuilt) = (store.opening().unclean, store.opening().index_rebuilt);
-    let said = json!({ "micros": micros, "peak_kib": peak_kib()?, "unclean": unclean, "index_rebuilt": index_rebuilt });
+    let report =
+        json!({ "micros": micros, "peak_kib": peak_kib()?, "unclean": unclean, "index_rebuilt": index_rebuilt });
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     runtime.block_on(store.close())?;
-    println!("{said}");
+    println!("{report}");
     Ok(())
 }
 
 /// Starts another process that writes to the store, and kills it.
-fn kill(root: &Path) -> Result<()> {
+fn write_and_kill(root: &Path) -> Result<()> {
     let mut child = Command::new(std::env::current_exe()?).arg("work").arg(root).stdout(Stdio::piped()).spawn()?;
-    let said = BufReader::new(child.stdout.take().context("the process has no output")?).lines().next().transpose();
+    let report = BufReader::new(child.stdout.take().context("the process has no output")?).lines().next().transpose();
     child.kill()?;
     let _ = child.wait()?;
-    ensure!(said?.as_deref() == Some("working"), "the other process did not start to work");
+    ensure!(report?.as_deref() == Some("working"), "the other process did not start to work");
     Ok(())
 }
 
@@ -177,7 +180,7 @@ pub(crate) fn work(root: &Path) -> Result<()> {
     Ok(())
 }
 
-fn peak_of_nothing() -> Result<u64> {
+fn peak_of_idle_process() -> Result<u64> {
     let output = Command::new("cat").arg("/proc/self/status").output()?;
     peak_in(&String::from_utf8_lossy(&output.stdout))
 }

@@ -24,17 +24,17 @@ pub(crate) enum Shape {
     /// An entry, a commit key and a run.
     Run,
     /// An entry, a commit key, a run, an event and an outbox row.
-    Whole,
+    AllParts,
 }
 
 impl Shape {
-    pub(crate) const ALL: [Self; 3] = [Self::Entry, Self::Run, Self::Whole];
+    pub(crate) const ALL: [Self; 3] = [Self::Entry, Self::Run, Self::AllParts];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Entry => "entry",
             Self::Run => "entry, key, run",
-            Self::Whole => "entry, key, run, event, outbox",
+            Self::AllParts => "entry, key, run, event, outbox",
         }
     }
 

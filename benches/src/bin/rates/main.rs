@@ -78,7 +78,7 @@ fn run(options: &Options) -> Result<()> {
 }
 
 async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Result<()> {
-    let bare = pgbench::Bare::new(options, schema)?;
+    let bare = pgbench::BareTable::new(options, schema)?;
     let mut limits = [const { Vec::new() }; CLIENTS.len()];
     let (mut dispatches, mut bytes) = (Vec::new(), Vec::new());
     let mut found = [const { [const { Vec::new() }; COMMITTERS.len()] }; Shape::ALL.len()];
@@ -103,13 +103,13 @@ async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Resu
         bytes.push((bare.wal_bytes()? - before) / (rate * options.during.as_secs_f64()));
         dispatches.push(rate);
     }
-    let limits = limits.map(middle);
+    let limits = limits.map(median);
     for (clients, rate) in CLIENTS.into_iter().zip(limits) {
         println!("{}", json!({ "bare": format!("INSERT of {BODY} B, {clients} clients"), "per_second": rate.round() }));
     }
     for (shape, rates) in Shape::ALL.into_iter().zip(found) {
         for (count, rates) in COMMITTERS.into_iter().zip(rates) {
-            let (rate, [one, eight]) = (middle(rates), limits);
+            let (rate, [one, eight]) = (median(rates), limits);
             let limit = if count == 1 { one } else { eight };
             println!(
                 "{}",
@@ -123,7 +123,7 @@ async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Resu
         }
     }
     let (workers, batch) = (queue::WORKERS, queue::BATCH);
-    let (rate, bytes) = (middle(dispatches).round(), middle(bytes).round());
+    let (rate, bytes) = (median(dispatches).round(), median(bytes).round());
     println!(
         "{}",
         json!({ "dispatches": "enqueue, claim, ack", "workers": workers, "batch": batch, "per_second": rate, "wal_bytes": bytes })
@@ -131,7 +131,7 @@ async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Resu
     Ok(())
 }
 
-fn middle(mut rates: Vec<f64>) -> f64 {
+fn median(mut rates: Vec<f64>) -> f64 {
     rates.sort_by(f64::total_cmp);
     rates.get(rates.len() / 2).copied().unwrap_or_default()
 }

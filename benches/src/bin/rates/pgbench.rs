@@ -8,12 +8,12 @@ use tempfile::NamedTempFile;
 use crate::{BODY, Options};
 
 /// A simple table in the schema of the store, and the script with which pgbench inserts into it.
-pub(crate) struct Bare<'a> {
+pub(crate) struct BareTable<'a> {
     options: &'a Options,
     script: NamedTempFile,
 }
 
-impl<'a> Bare<'a> {
+impl<'a> BareTable<'a> {
     pub(crate) fn new(options: &'a Options, schema: &str) -> Result<Self> {
         let (make, insert) = (NamedTempFile::new()?, NamedTempFile::new()?);
         std::fs::write(&make, format!("CREATE TABLE {schema}.bare (id bigserial PRIMARY KEY, body text NOT NULL);\n"))?;
@@ -26,7 +26,7 @@ impl<'a> Bare<'a> {
 
     /// Returns the transactions per second that `clients` clients reach together.
     pub(crate) fn rate(&self, clients: usize) -> Result<f64> {
-        let said = self.run(
+        let output = self.run(
             &self.script,
             &[
                 &format!("--client={clients}"),
@@ -34,22 +34,22 @@ impl<'a> Bare<'a> {
                 &format!("--time={}", self.options.during.as_secs()),
             ],
         )?;
-        let line = said.lines().find_map(|line| line.strip_prefix("tps = ")).context("pgbench printed no rate")?;
+        let line = output.lines().find_map(|line| line.strip_prefix("tps = ")).context("pgbench printed no rate")?;
         Ok(line.split_whitespace().next().context("pgbench printed no rate")?.parse()?)
     }
 
     /// Returns how many bytes the server has written to its WAL so far.
     pub(crate) fn wal_bytes(&self) -> Result<f64> {
-        Ok(self.ask("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")?.trim().parse()?)
+        Ok(self.query("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")?.trim().parse()?)
     }
 
     /// Makes the server analyze its tables. The server would do so by itself within a minute, but until then it would
     /// plan queries for empty tables.
     pub(crate) fn analyze(&self) -> Result<()> {
-        self.ask("ANALYZE").map(drop)
+        self.query("ANALYZE").map(drop)
     }
 
-    fn ask(&self, sql: &str) -> Result<String> {
+    fn query(&self, sql: &str) -> Result<String> {
         let output = Command::new("psql")
             .args(["--no-psqlrc", "--tuples-only", "--command", sql])
             .arg(&self.options.url)

@@ -41,7 +41,7 @@ enum Step {
 }
 
 /// What all callers share.
-struct Crowd {
+struct SharedState {
     mailbox: Arc<dyn MailboxStore>,
     next: AtomicUsize,
     /// The claims that are not settled yet. The oldest one is settled first.
@@ -51,13 +51,13 @@ struct Crowd {
 /// Measures how long the callers take for all dispatches: for the enqueues, the claims and the acknowledgements.
 pub(crate) async fn measure(options: &Options, file: PathBuf) -> Result<[Duration; 3]> {
     let store = crate::open(file).await?;
-    let crowd = Arc::new(Crowd { mailbox: mailbox(&store)?, next: AtomicUsize::new(0), held: Mutex::default() });
+    let shared = Arc::new(SharedState { mailbox: mailbox(&store)?, next: AtomicUsize::new(0), held: Mutex::default() });
     let mut took = [Duration::ZERO; 3];
     for wave in options.waves() {
         for (took, step) in took.iter_mut().zip([Step::Enqueue, Step::Claim, Step::Acknowledge]) {
-            crowd.next.store(wave.start, Ordering::SeqCst);
+            shared.next.store(wave.start, Ordering::SeqCst);
             let start = Instant::now();
-            let call = |_| tokio::spawn(Arc::clone(&crowd).call(step, wave.end));
+            let call = |_| tokio::spawn(Arc::clone(&shared).call(step, wave.end));
             for caller in (0..options.callers).map(call).collect::<Vec<_>>() {
                 caller.await??;
             }
@@ -68,7 +68,7 @@ pub(crate) async fn measure(options: &Options, file: PathBuf) -> Result<[Duratio
     Ok(took)
 }
 
-impl Crowd {
+impl SharedState {
     async fn call(self: Arc<Self>, step: Step, end: usize) -> Result<()> {
         let worker = WorkerId::new("bench")?;
         loop {

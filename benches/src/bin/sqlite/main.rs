@@ -72,7 +72,7 @@ fn run() -> Result<()> {
             _ => return Err(arg.unexpected().into()),
         }
     }
-    beside_bare(&options)
+    compare_with_bare(&options)
 }
 
 /// Returns a runtime with several threads, because most programs use one.
@@ -84,29 +84,30 @@ async fn open(file: PathBuf) -> Result<SqliteMailbox> {
     Ok(SqliteMailbox::open(SqliteConfig::new(file)).await?)
 }
 
-fn beside_bare(options: &Options) -> Result<()> {
+fn compare_with_bare(options: &Options) -> Result<()> {
     // For each of the three calls, the times of the mailbox, of the same rows, and of one row.
     let mut found = [const { [const { Vec::new() }; 3] }; 3];
     for _ in 0..options.rounds {
         let folder = tempfile::tempdir_in(&options.folder)?;
         let mailbox = folder.path().join("mailbox.db");
-        let ours = runtime()?.block_on(callers::measure(options, mailbox.clone()))?;
+        let mailbox_times = runtime()?.block_on(callers::measure(options, mailbox.clone()))?;
         let texts = bare::Texts::of(&mailbox)?;
         let rows = bare::same_rows(options, &folder.path().join("rows.db"), &texts)?;
         let row = bare::one_row(options, &folder.path().join("row.db"), &texts)?;
         for (at, of_call) in found.iter_mut().enumerate() {
-            for (taken, took) in of_call.iter_mut().zip([ours, rows, row]) {
+            for (taken, took) in of_call.iter_mut().zip([mailbox_times, rows, row]) {
                 taken.extend(took.get(at));
             }
         }
     }
     for (name, taken) in ["enqueue", "claim", "acknowledge"].into_iter().zip(found) {
-        let [ours, rows, row] = taken.map(|took| options.dispatches as f64 / benches::median(took).as_secs_f64());
-        let ratio = |limit: f64| (ours / limit * 100.0).round() / 100.0;
+        let [mailbox_rate, rows, row] =
+            taken.map(|took| options.dispatches as f64 / benches::median(took).as_secs_f64());
+        let ratio = |limit: f64| (mailbox_rate / limit * 100.0).round() / 100.0;
         println!(
             "{}",
             json!({
-                "call": name, "callers": options.callers, "per_second": ours.round(),
+                "call": name, "callers": options.callers, "per_second": mailbox_rate.round(),
                 "same_rows": rows.round(), "ratio": ratio(rows), "one_row": row.round(), "ratio_to_one_row": ratio(row),
             })
         );

@@ -15,48 +15,55 @@ use std::{
 use agentstore::{Error, Result, nats::BareMessages, postgres::BareInserts};
 
 use super::{
-    place::Place,
-    scenario::{Done, Turn},
+    scenario::{LoopIteration, Measurement},
+    target::BenchTarget,
 };
 
 /// Returns a description of what one iteration of a loop does.
-pub(super) const fn name(place: &Place) -> &'static str {
-    match place {
-        Place::Memory => "a push of copied bytes under a mutex",
-        Place::Folder(_) | Place::File(_) => "an append and fdatasync",
-        Place::Schema(_) => "an INSERT in a transaction",
-        Place::Prefix(_) => "messages that a stream acknowledges",
+pub(super) const fn description(target: &BenchTarget) -> &'static str {
+    match target {
+        BenchTarget::Memory => "a push of copied bytes under a mutex",
+        BenchTarget::Folder(_) | BenchTarget::File(_) => "an append and fdatasync",
+        BenchTarget::Schema(_) => "an INSERT in a transaction",
+        BenchTarget::Prefix(_) => "messages that a stream acknowledges",
     }
 }
 
 /// Runs `loops` loops at the same time, for the duration `during`. Each loop repeatedly writes the same bytes, to a
 /// file, connection or list of its own. Returns the number of iterations of all loops, and how long the loops ran.
-pub(super) async fn run(place: &Place, loops: usize, turn: Turn, during: Duration) -> Result<Done> {
+pub(super) async fn run(
+    target: &BenchTarget,
+    loops: usize,
+    iteration: LoopIteration,
+    during: Duration,
+) -> Result<Measurement> {
     let (mut inserts, mut messages) = (Vec::new(), Vec::new());
     for _ in 0..loops {
-        match place {
-            Place::Schema(schema) => inserts.push(BareInserts::open(schema).await?),
-            Place::Prefix(prefix) => messages.push(BareMessages::open(prefix).await?),
-            Place::Memory | Place::Folder(_) | Place::File(_) => {}
+        match target {
+            BenchTarget::Schema(schema) => inserts.push(BareInserts::open(schema).await?),
+            BenchTarget::Prefix(prefix) => messages.push(BareMessages::open(prefix).await?),
+            BenchTarget::Memory | BenchTarget::Folder(_) | BenchTarget::File(_) => {}
         }
     }
-    let bytes = turn.bytes();
+    let bytes = iteration.bytes();
     let start = Instant::now();
     let until = start + during;
-    let count = match place {
-        Place::Memory => threads(loops, |_| Ok(pushes(bytes, until))),
-        Place::Folder(folder) | Place::File(folder) => {
-            threads(loops, |number| appends(folder.path(), number, bytes, until))
+    let count = match target {
+        BenchTarget::Memory => run_in_threads(loops, |_| Ok(run_pushes(bytes, until))),
+        BenchTarget::Folder(folder) | BenchTarget::File(folder) => {
+            run_in_threads(loops, |number| run_appends(folder.path(), number, bytes, until))
                 .map_err(|error| Error::unavailable("a loop of the limit cannot write its file").with_source(error))
         }
-        Place::Schema(_) => tasks(inserts.into_iter().map(|one| insert(one, bytes, until))).await,
-        Place::Prefix(_) => tasks(messages.into_iter().map(|one| publish(one, turn, until))).await,
+        BenchTarget::Schema(_) => run_in_tasks(inserts.into_iter().map(|one| run_inserts(one, bytes, until))).await,
+        BenchTarget::Prefix(_) => {
+            run_in_tasks(messages.into_iter().map(|one| run_publishes(one, iteration, until))).await
+        }
     }?;
-    Ok(Done { count, took: start.elapsed(), calls: Vec::new() })
+    Ok(Measurement { count, took: start.elapsed(), calls: Vec::new() })
 }
 
 /// Runs loops at the same time, each in its own thread, and returns the number of iterations of all loops.
-fn threads<E: Send>(loops: usize, run: impl Fn(usize) -> Result<u64, E> + Sync) -> Result<u64, E> {
+fn run_in_threads<E: Send>(loops: usize, run: impl Fn(usize) -> Result<u64, E> + Sync) -> Result<u64, E> {
     thread::scope(|scope| {
         let running: Vec<_> = (0..loops)
             .map(|number| {
@@ -70,7 +77,7 @@ fn threads<E: Send>(loops: usize, run: impl Fn(usize) -> Result<u64, E> + Sync) 
     })
 }
 
-fn pushes(bytes: usize, until: Instant) -> u64 {
+fn run_pushes(bytes: usize, until: Instant) -> u64 {
     let (body, log) = (vec![b'x'; bytes], Mutex::new(Vec::new()));
     let mut done = 0;
     while Instant::now() < until {
@@ -82,7 +89,7 @@ fn pushes(bytes: usize, until: Instant) -> u64 {
     done
 }
 
-fn appends(folder: &Path, number: usize, bytes: usize, until: Instant) -> io::Result<u64> {
+fn run_appends(folder: &Path, number: usize, bytes: usize, until: Instant) -> io::Result<u64> {
     let path = folder.join(format!("bare-{number}"));
     let mut file = File::options().create(true).append(true).open(&path)?;
     let body = vec![b'x'; bytes];
@@ -96,7 +103,7 @@ fn appends(folder: &Path, number: usize, bytes: usize, until: Instant) -> io::Re
 }
 
 /// Runs loops at the same time, each in its own task, and returns the number of iterations of all loops.
-async fn tasks(loops: impl Iterator<Item = impl Future<Output = Result<u64>> + Send + 'static>) -> Result<u64> {
+async fn run_in_tasks(loops: impl Iterator<Item = impl Future<Output = Result<u64>> + Send + 'static>) -> Result<u64> {
     let running: Vec<_> = loops.map(tokio::spawn).collect();
     let mut all = 0;
     for one in running {
@@ -105,7 +112,7 @@ async fn tasks(loops: impl Iterator<Item = impl Future<Output = Result<u64>> + S
     Ok(all)
 }
 
-async fn insert(mut connection: BareInserts, bytes: usize, until: Instant) -> Result<u64> {
+async fn run_inserts(mut connection: BareInserts, bytes: usize, until: Instant) -> Result<u64> {
     let (body, mut done) = ("x".repeat(bytes), 0);
     while Instant::now() < until {
         connection.insert(&body).await?;
@@ -114,10 +121,10 @@ async fn insert(mut connection: BareInserts, bytes: usize, until: Instant) -> Re
     Ok(done)
 }
 
-async fn publish(connection: BareMessages, turn: Turn, until: Instant) -> Result<u64> {
-    let (body, mut done) = ("x".repeat(turn.piece), 0);
+async fn run_publishes(connection: BareMessages, iteration: LoopIteration, until: Instant) -> Result<u64> {
+    let (body, mut done) = ("x".repeat(iteration.record_bytes), 0);
     while Instant::now() < until {
-        connection.publish(&body, turn.pieces).await?;
+        connection.publish(&body, iteration.records).await?;
         done += 1;
     }
     Ok(done)

@@ -1,8 +1,8 @@
 //! `bench`: measures how many operations a store completes in a second, and compares that with the machine's own limit.
 
 mod limit;
-mod place;
 mod scenario;
+mod target;
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,11 +10,11 @@ use agentstore::{Progress as _, Store};
 use serde::Serialize;
 
 use self::{
-    place::Place,
-    scenario::{ALL, Done, Scenario},
+    scenario::{ALL, Measurement, Scenario},
+    target::BenchTarget,
 };
 use super::Ending;
-use crate::{args::Global, failure::Result, output::Output, progress::Bar};
+use crate::{args::GlobalArgs, failure::Result, output::Output, progress::Bar};
 
 /// The number of rounds that are counted. In each round, the limit is measured first and then the scenario.
 const ROUNDS: u32 = 5;
@@ -42,7 +42,7 @@ pub(crate) struct Args {
 
 /// The result of a scenario.
 #[derive(Debug, Serialize)]
-struct Found {
+struct ScenarioResult {
     scenario: &'static str,
     unit: &'static str,
     bytes: usize,
@@ -55,47 +55,54 @@ struct Found {
     p99_us: f64,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, out: &mut Output) -> Result<Ending> {
-    let place = Place::new(&global.store()).await?;
+pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Result<Ending> {
+    let target = BenchTarget::new(&global.store()).await?;
     // If no scenario is named, every scenario runs that the store supports.
     let is_wanted = |one: &Scenario| match args.scenario.is_empty() {
-        true => place.keeps_threads() || one.is_of_mailboxes(),
+        true => target.keeps_threads() || one.needs_only_a_mailbox(),
         false => args.scenario.iter().any(|name| name == one.name),
     };
     let wanted: Vec<Scenario> = ALL.into_iter().filter(is_wanted).collect();
     let bar = Bar::new("measuring");
-    let found = measure(&place, &wanted, Duration::from_secs(args.seconds), &bar).await;
+    let found = measure(&target, &wanted, Duration::from_secs(args.seconds), &bar).await;
     bar.finish();
-    let limit = limit::name(&place);
-    let removed = place.remove().await;
+    let limit = limit::description(&target);
+    let removed = target.remove().await;
     let found = found?;
     removed?;
     print(global, limit, &found, out)
 }
 
-async fn measure(place: &Place, wanted: &[Scenario], during: Duration, bar: &Bar) -> Result<Vec<Found>> {
+async fn measure(
+    target: &BenchTarget,
+    wanted: &[Scenario],
+    during: Duration,
+    bar: &Bar,
+) -> Result<Vec<ScenarioResult>> {
     let during = during / ROUNDS;
     let mut found = Vec::new();
     let (all, mut done) = (wanted.len() as u64 * u64::from(ROUNDS + 1), 0);
     for scenario in wanted {
-        let (loops, turn) = (scenario.loops(place.is_on_server()), scenario.turn());
-        let (mut store, mut work, mut bare) = (place.open().await?, Done::default(), Done::default());
+        let (loops, iteration) = (scenario.loops(target.is_on_server()), scenario.iteration());
+        let (mut store, mut scenario_total, mut limit_total) =
+            (target.open().await?, Measurement::default(), Measurement::default());
         for round in 0..=ROUNDS {
-            let turns = limit::run(place, loops, turn, during).await?;
-            let (next, part) = one_round(place, store, *scenario, during).await?;
+            let limit_part = limit::run(target, loops, iteration, during).await?;
+            let (next, part) = one_round(target, store, *scenario, during).await?;
             store = next;
             // The first round only warms up.
             if round > 0 {
-                bare.add(turns);
-                work.add(part);
+                limit_total.add(limit_part);
+                scenario_total.add(part);
             }
             done += 1;
             let _goes_on = bar.advance(done, Some(all));
         }
         store.close().await?;
-        let (value, limit) = (work.a_second().round(), (bare.a_second() * turn.stands_for).round());
-        work.calls.sort_unstable();
-        found.push(Found {
+        let (value, limit) =
+            (scenario_total.per_second().round(), (limit_total.per_second() * iteration.units).round());
+        scenario_total.calls.sort_unstable();
+        found.push(ScenarioResult {
             scenario: scenario.name,
             unit: scenario.unit(),
             bytes: scenario.bytes,
@@ -103,8 +110,8 @@ async fn measure(place: &Place, wanted: &[Scenario], during: Duration, bar: &Bar
             limit,
             loops,
             ratio: (value / limit.max(1.0) * 100.0).round() / 100.0,
-            p50_us: percentile(&work.calls, 50),
-            p99_us: percentile(&work.calls, 99),
+            p50_us: percentile(&scenario_total.calls, 50),
+            p99_us: percentile(&scenario_total.calls, 99),
         });
     }
     Ok(found)
@@ -113,32 +120,32 @@ async fn measure(place: &Place, wanted: &[Scenario], during: Duration, bar: &Bar
 /// Runs one round of the scenario, and returns the store for the next round. A store in memory is replaced by a new
 /// one, because its data would fill the memory.
 async fn one_round(
-    place: &Place,
+    target: &BenchTarget,
     store: Arc<dyn Store>,
     scenario: Scenario,
     during: Duration,
-) -> Result<(Arc<dyn Store>, Done)> {
+) -> Result<(Arc<dyn Store>, Measurement)> {
     let done = scenario.run(&*store, during).await?;
-    if !matches!(place, Place::Memory) {
+    if !matches!(target, BenchTarget::Memory) {
         return Ok((store, done));
     }
     store.close().await?;
-    Ok((place.open().await?, done))
+    Ok((target.open().await?, done))
 }
 
 /// Returns the given percentile of the call durations, in microseconds. `calls` must be sorted.
-fn percentile(calls: &[Duration], hundredth: usize) -> f64 {
-    let at = (calls.len() * hundredth / 100).min(calls.len().saturating_sub(1));
+fn percentile(calls: &[Duration], percent: usize) -> f64 {
+    let at = (calls.len() * percent / 100).min(calls.len().saturating_sub(1));
     calls.get(at).map_or(0.0, |took| (took.as_secs_f64() * 1e7).round() / 10.0)
 }
 
-fn print(global: &Global, limit: &str, found: &[Found], out: &mut Output) -> Result<Ending> {
+fn print(global: &GlobalArgs, limit: &str, found: &[ScenarioResult], out: &mut Output) -> Result<Ending> {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let store = global.store().to_string();
     if out.json() {
         let document = serde_json::json!({ "store": store, "cores": cores, "limit_is": limit, "scenarios": found });
         out.document(&document)?;
-        return Ok(Ending::Good);
+        return Ok(Ending::Success);
     }
     let mut table = out.table(&["SCENARIO", "PER SECOND", "LIMIT", "RATIO", "P50", "P99"]);
     for one in found {
@@ -147,16 +154,16 @@ fn print(global: &Global, limit: &str, found: &[Found], out: &mut Output) -> Res
             format!("{} {}", one.value, one.unit),
             one.limit.to_string(),
             format!("{:.2}", one.ratio),
-            time(one.p50_us),
-            time(one.p99_us),
+            format_micros(one.p50_us),
+            format_micros(one.p99_us),
         ]);
     }
     out.print_table(table)?;
     out.line(format!("limit: {limit}, with the same bytes, in parallel loops; {cores} cores"))?;
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }
 
 /// Formats a number of microseconds for people.
-fn time(micros: f64) -> String {
+fn format_micros(micros: f64) -> String {
     if micros < 10_000.0 { format!("{micros:.0} µs") } else { format!("{:.0} ms", micros / 1000.0) }
 }

@@ -17,7 +17,7 @@ use agentstore::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scenario {
     pub(super) name: &'static str,
-    work: Work,
+    work: WorkKind,
     /// The number of callers that wait for their answers at the same time.
     callers: usize,
     /// The length of each message body or payload, in bytes.
@@ -25,7 +25,7 @@ pub(super) struct Scenario {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Work {
+enum WorkKind {
     /// Each commit has one entry. Each caller commits to its own thread and expects the version of that thread.
     Entry,
     /// Each commit has one entry and a commit key. All callers commit to the same thread.
@@ -44,53 +44,53 @@ const BATCH: usize = 100;
 const LEASE: Duration = Duration::from_mins(1);
 /// The greatest number of connections with which the limit of a server is measured. More connections do not make the
 /// server faster.
-const MOST_CONNECTIONS: usize = 8;
+const MAX_CONNECTIONS: usize = 8;
 
-const fn of(name: &'static str, work: Work, callers: usize, bytes: usize) -> Scenario {
+const fn scenario(name: &'static str, work: WorkKind, callers: usize, bytes: usize) -> Scenario {
     Scenario { name, work, callers, bytes }
 }
 
 pub(super) const ALL: [Scenario; 11] = [
-    of("commit-1", Work::Entry, 1, SMALL),
-    of("commit-1-4k", Work::Entry, 1, LARGE),
-    of("commit-8", Work::Entry, 8, SMALL),
-    of("commit-64", Work::Entry, 64, SMALL),
-    of("commit-64-4k", Work::Entry, 64, LARGE),
-    of("commit-64-one-thread", Work::OneThread, 64, SMALL),
-    of("commit-64-one-thread-4k", Work::OneThread, 64, LARGE),
-    of("turn-1", Work::Turn, 1, SMALL),
-    of("turn-8", Work::Turn, 8, SMALL),
-    of("turn-64", Work::Turn, 64, SMALL),
-    of("dispatch-8", Work::Dispatches, 8, SMALL),
+    scenario("commit-1", WorkKind::Entry, 1, SMALL),
+    scenario("commit-1-4k", WorkKind::Entry, 1, LARGE),
+    scenario("commit-8", WorkKind::Entry, 8, SMALL),
+    scenario("commit-64", WorkKind::Entry, 64, SMALL),
+    scenario("commit-64-4k", WorkKind::Entry, 64, LARGE),
+    scenario("commit-64-one-thread", WorkKind::OneThread, 64, SMALL),
+    scenario("commit-64-one-thread-4k", WorkKind::OneThread, 64, LARGE),
+    scenario("turn-1", WorkKind::Turn, 1, SMALL),
+    scenario("turn-8", WorkKind::Turn, 8, SMALL),
+    scenario("turn-64", WorkKind::Turn, 64, SMALL),
+    scenario("dispatch-8", WorkKind::Dispatches, 8, SMALL),
 ];
 
 /// What one iteration of a limit loop writes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Turn {
+pub(super) struct LoopIteration {
     /// The number of records.
-    pub(super) pieces: usize,
+    pub(super) records: usize,
     /// The number of bytes of each record.
-    pub(super) piece: usize,
+    pub(super) record_bytes: usize,
     /// The number of units of the scenario (commits or dispatches) that one iteration corresponds to.
-    pub(super) stands_for: f64,
+    pub(super) units: f64,
 }
 
-impl Turn {
+impl LoopIteration {
     /// Returns the number of bytes of all records.
     pub(super) const fn bytes(self) -> usize {
-        self.pieces * self.piece
+        self.records * self.record_bytes
     }
 }
 
 /// How many units were completed, how long the measurement took, and how long each call took.
 #[derive(Debug, Default)]
-pub(super) struct Done {
+pub(super) struct Measurement {
     pub(super) count: u64,
     pub(super) took: Duration,
     pub(super) calls: Vec<Duration>,
 }
 
-impl Done {
+impl Measurement {
     /// Adds the numbers of another measurement.
     pub(super) fn add(&mut self, other: Self) {
         self.count += other.count;
@@ -98,42 +98,44 @@ impl Done {
         self.calls.extend(other.calls);
     }
 
-    pub(super) fn a_second(&self) -> f64 {
+    pub(super) fn per_second(&self) -> f64 {
         self.count as f64 / self.took.as_secs_f64().max(f64::EPSILON)
     }
 }
 
 impl Scenario {
     /// Returns whether a store that keeps only a mailbox can run the scenario.
-    pub(super) fn is_of_mailboxes(&self) -> bool {
-        self.work == Work::Dispatches
+    pub(super) fn needs_only_a_mailbox(&self) -> bool {
+        self.work == WorkKind::Dispatches
     }
 
     /// Returns the unit that is counted.
     pub(super) fn unit(&self) -> &'static str {
-        if self.is_of_mailboxes() { "dispatches" } else { "commits" }
+        if self.needs_only_a_mailbox() { "dispatches" } else { "commits" }
     }
 
     /// Returns the number of loops with which the limit is measured.
     pub(super) fn loops(&self, on_server: bool) -> usize {
         match self.work {
-            Work::OneThread => 1,
-            _ if on_server => self.callers.min(MOST_CONNECTIONS),
+            WorkKind::OneThread => 1,
+            _ if on_server => self.callers.min(MAX_CONNECTIONS),
             _ => self.callers,
         }
     }
 
     /// Returns what one iteration of a limit loop writes. A dispatch counts as three writes, because it is written when
     /// it is enqueued, claimed and settled.
-    pub(super) fn turn(&self) -> Turn {
+    pub(super) fn iteration(&self) -> LoopIteration {
         match self.work {
-            Work::Dispatches => Turn { pieces: BATCH, piece: self.bytes, stands_for: BATCH as f64 / 3.0 },
-            _ => Turn { pieces: 1, piece: self.bytes, stands_for: 1.0 },
+            WorkKind::Dispatches => {
+                LoopIteration { records: BATCH, record_bytes: self.bytes, units: BATCH as f64 / 3.0 }
+            }
+            _ => LoopIteration { records: 1, record_bytes: self.bytes, units: 1.0 },
         }
     }
 
     /// Runs the callers for the duration `during`.
-    pub(super) async fn run(self, store: &dyn Store, during: Duration) -> Result<Done> {
+    pub(super) async fn run(self, store: &dyn Store, during: Duration) -> Result<Measurement> {
         let stores = store.tenant(&TenantId::default_tenant())?;
         let lacks = |operation| Error::new(Detail::Unsupported { operation });
         let name = Uuids.next_id();
@@ -143,18 +145,18 @@ impl Scenario {
         for caller in 0..self.callers {
             let own = format!("{name}-{caller}");
             running.push(match self.work {
-                Work::Dispatches => {
+                WorkKind::Dispatches => {
                     let mailbox = stores.mailbox.clone().ok_or_else(|| lacks("measuring a mailbox"))?;
-                    tokio::spawn(dispatches(mailbox, own, self.bytes, until))
+                    tokio::spawn(run_dispatches(mailbox, own, self.bytes, until))
                 }
                 work => {
                     let commits = stores.commits.clone().ok_or_else(|| lacks("measuring commits"))?;
-                    let thread = ThreadId::new(if work == Work::OneThread { &name } else { &own })?;
-                    tokio::spawn(self.commits(commits, thread, own, until))
+                    let thread = ThreadId::new(if work == WorkKind::OneThread { &name } else { &own })?;
+                    tokio::spawn(self.run_commits(commits, thread, own, until))
                 }
             });
         }
-        let mut all = Done::default();
+        let mut all = Measurement::default();
         for caller in running {
             let done = caller.await.map_err(|e| Error::unavailable("a caller ended early").with_source(e))??;
             all.count += done.count;
@@ -164,20 +166,20 @@ impl Scenario {
         Ok(all)
     }
 
-    async fn commits(
+    async fn run_commits(
         self,
         commits: Arc<dyn CommitCoordinator>,
         thread: ThreadId,
         name: String,
         until: Instant,
-    ) -> Result<Done> {
-        let (mut done, mut expect) = (Done::default(), Expect::Absent);
+    ) -> Result<Measurement> {
+        let (mut done, mut expect) = (Measurement::default(), Expect::Absent);
         while Instant::now() < until {
             let commit = self.commit(&thread)?;
-            // A caller of `Work::Entry` is the only writer of its thread and knows the version of the thread. The
+            // A caller of `WorkKind::Entry` is the only writer of its thread and knows the version of the thread. The
             // commits of the other scenarios have a key.
             let commit = match self.work {
-                Work::Entry => commit.expecting(expect),
+                WorkKind::Entry => commit.expecting(expect),
                 _ => commit.with_key(CommitKey::new(format!("{name}-{}", done.count))?),
             };
             let began = Instant::now();
@@ -193,7 +195,7 @@ impl Scenario {
 
     fn commit(self, thread: &ThreadId) -> Result<Commit> {
         let commit = Commit::new(thread.clone()).entry(NewEntry::new(Message::user("x".repeat(self.bytes))));
-        if self.work != Work::Turn {
+        if self.work != WorkKind::Turn {
             return Ok(commit);
         }
         let run = RunChange::new(RunId::new(format!("run-{thread}"))?, RunStatus::Running);
@@ -206,11 +208,16 @@ impl Scenario {
     }
 }
 
-async fn dispatches(mailbox: Arc<dyn MailboxStore>, name: String, bytes: usize, until: Instant) -> Result<Done> {
+async fn run_dispatches(
+    mailbox: Arc<dyn MailboxStore>,
+    name: String,
+    bytes: usize,
+    until: Instant,
+) -> Result<Measurement> {
     let (worker, run) = (WorkerId::new(name.clone())?, RunId::new("bench")?);
     let payload = Json::parse(&format!("\"{}\"", "x".repeat(bytes)))?;
     let threads = (0..BATCH).map(|at| ThreadId::new(format!("{name}-{at}"))).collect::<Result<Vec<_>>>()?;
-    let mut done = Done::default();
+    let mut done = Measurement::default();
     while Instant::now() < until {
         let batch =
             threads.iter().map(|thread| NewDispatch::new(thread.clone(), run.clone()).with_payload(payload.clone()));

@@ -15,26 +15,26 @@ use tempfile::TempDir;
 use crate::sibling_dir::sibling_dir;
 
 /// Opens stores of one kind next to a named store.
-pub(super) struct Live {
+pub(super) struct UrlFixture {
     url: StoreUrl,
     capabilities: Capabilities,
 }
 
 /// Where the store of one case is. Dropping this value removes the data of the store.
-enum Place {
+enum CaseStore {
     /// In the memory of this process, or in a folder.
-    Here { url: StoreUrl, limits: Limits, clock: ManualClock, _folder: Option<TempDir> },
+    Local { url: StoreUrl, limits: Limits, clock: ManualClock, _folder: Option<TempDir> },
     /// In a schema.
     Schema(Box<TestSchema>),
     /// Under a prefix.
     Prefix(Box<TestPrefix>),
 }
 
-impl Live {
+impl UrlFixture {
     /// Creates the fixture for stores of the same kind as `url`, and opens one such store to learn the capabilities.
     pub(super) async fn new(url: StoreUrl) -> Result<Self> {
-        let place = Place::new(&url, Limits::default()).await?;
-        let store = place.open().await?;
+        let case_store = CaseStore::new(&url, Limits::default()).await?;
+        let store = case_store.open().await?;
         let capabilities = store.capabilities().clone();
         store.close().await?;
         Ok(Self { url, capabilities })
@@ -45,7 +45,7 @@ impl Live {
     }
 }
 
-impl Place {
+impl CaseStore {
     async fn new(url: &StoreUrl, limits: Limits) -> Result<Self> {
         let (folder, url) = match url {
             StoreUrl::Postgres(url) => {
@@ -72,16 +72,16 @@ impl Place {
         };
         // The time of the store moves only when a case moves it.
         let clock = ManualClock::new(SystemClock.now());
-        Ok(Self::Here { url, limits, clock, _folder: folder })
+        Ok(Self::Local { url, limits, clock, _folder: folder })
     }
 
     async fn open(&self) -> Result<Arc<dyn Store>> {
         match self {
-            Self::Here { url: StoreUrl::Sqlite(path), limits, clock, .. } => {
+            Self::Local { url: StoreUrl::Sqlite(path), limits, clock, .. } => {
                 let config = SqliteConfig::new(path).with_clock(Arc::new(clock.clone())).with_limits(limits);
                 Ok(Arc::new(SqliteMailbox::open(config).await?))
             }
-            Self::Here { url, limits, clock, .. } => {
+            Self::Local { url, limits, clock, .. } => {
                 let options = OpenOptions::new().with_clock(Arc::new(clock.clone())).with_limits(limits.clone());
                 Ok(options.open_url(url).await?.into_store())
             }
@@ -91,24 +91,24 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for CaseStore {
     fn drop(&mut self) {
         match self {
-            Self::Here { .. } => {}
+            Self::Local { .. } => {}
             Self::Schema(schema) => {
                 let schema = schema.clone();
-                finish(async move { schema.remove().await });
+                run_removal(async move { schema.remove().await });
             }
             Self::Prefix(prefix) => {
                 let prefix = prefix.clone();
-                finish(async move { prefix.remove().await });
+                run_removal(async move { prefix.remove().await });
             }
         }
     }
 }
 
 /// Runs a removal to completion on a new runtime, because the runtime of the case may already be shutting down.
-fn finish(removal: impl Future<Output = Result<()>> + Send + 'static) {
+fn run_removal(removal: impl Future<Output = Result<()>> + Send + 'static) {
     let gone = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.map(|runtime| runtime.block_on(removal))
@@ -122,16 +122,16 @@ fn folder_beside(path: &Path) -> Result<TempDir> {
     })
 }
 
-fn place(opened: &Opened) -> Result<&Place> {
-    opened.guard().ok_or_else(lacking)
+fn case_store(opened: &Opened) -> Result<&CaseStore> {
+    opened.guard().ok_or_else(unsupported)
 }
 
-fn lacking() -> Error {
+fn unsupported() -> Error {
     Error::new(Detail::Unsupported { operation: "an operation that the fixture lacks" })
 }
 
 #[async_trait]
-impl Fixture for Live {
+impl Fixture for UrlFixture {
     fn name(&self) -> String {
         match &self.url {
             StoreUrl::File(path) => format!("file, beside {}", path.display()),
@@ -166,42 +166,42 @@ impl Fixture for Live {
     }
 
     async fn open(&self, limits: Limits) -> Result<Opened> {
-        let place = Place::new(&self.url, limits).await?;
-        Ok(Opened::new(place.open().await?, place))
+        let case_store = CaseStore::new(&self.url, limits).await?;
+        Ok(Opened::new(case_store.open().await?, case_store))
     }
 
     async fn reopen(&self, opened: Opened) -> Result<Opened> {
         let Opened { store, guard } = opened;
         store.close().await?;
         drop(store);
-        let place = guard.downcast::<Place>().map_err(|_| lacking())?;
-        Ok(Opened::new(place.open().await?, *place))
+        let case_store = guard.downcast::<CaseStore>().map_err(|_| unsupported())?;
+        Ok(Opened::new(case_store.open().await?, *case_store))
     }
 
     async fn open_beside(&self, opened: &Opened) -> Result<Arc<dyn Store>> {
-        place(opened)?.open().await
+        case_store(opened)?.open().await
     }
 
     async fn advance(&self, opened: &Opened, by: Duration) {
-        match place(opened) {
-            Ok(Place::Here { clock, .. }) => clock.advance(by),
+        match case_store(opened) {
+            Ok(CaseStore::Local { clock, .. }) => clock.advance(by),
             // An error is ignored: if the time was not moved, the case itself fails.
-            Ok(Place::Schema(schema)) => drop(schema.advance(by).await),
-            Ok(Place::Prefix(prefix)) => drop(prefix.advance(by).await),
+            Ok(CaseStore::Schema(schema)) => drop(schema.advance(by).await),
+            Ok(CaseStore::Prefix(prefix)) => drop(prefix.advance(by).await),
             Err(_) => {}
         }
     }
 
     async fn set_back(&self, opened: &Opened, by: Duration) {
-        match place(opened) {
-            Ok(Place::Here { clock, .. }) => clock.set(clock.now().saturating_sub(by)),
-            Ok(Place::Schema(schema)) => drop(schema.set_back(by).await),
-            Ok(Place::Prefix(prefix)) => drop(prefix.set_back(by).await),
+        match case_store(opened) {
+            Ok(CaseStore::Local { clock, .. }) => clock.set(clock.now().saturating_sub(by)),
+            Ok(CaseStore::Schema(schema)) => drop(schema.set_back(by).await),
+            Ok(CaseStore::Prefix(prefix)) => drop(prefix.set_back(by).await),
             Err(_) => {}
         }
     }
 
     async fn damage(&self, _opened: Opened, _seed: u64) -> Result<Opened> {
-        Err(lacking())
+        Err(unsupported())
     }
 }

@@ -6,11 +6,11 @@ use agentstore::{Detail, Error, ErrorKind, PageRequest, StoreUrl};
 use conformance_tests::{Refusal, Report};
 use serde::Serialize;
 
-use self::fixture::Live;
+use self::fixture::UrlFixture;
 use super::Ending;
 use crate::{
-    args::Global,
-    document::joined,
+    args::GlobalArgs,
+    document::merge_objects,
     failure::{Failure, Result},
     output::Output,
     progress::Bar,
@@ -30,7 +30,7 @@ pub(crate) struct Args {}
 
 /// The number of cases with each result.
 #[derive(Serialize)]
-struct Sums {
+struct CaseCounts {
     passed: usize,
     failed: usize,
     unsupported: usize,
@@ -38,9 +38,9 @@ struct Sums {
     not_run: usize,
 }
 
-pub(crate) async fn run(_args: Args, global: &Global, out: &mut Output) -> Result<Ending> {
+pub(crate) async fn run(_args: Args, global: &GlobalArgs, out: &mut Output) -> Result<Ending> {
     refuse_data(global).await?;
-    let live = Live::new(global.store()).await?;
+    let live = UrlFixture::new(global.store()).await?;
     let bar = Bar::new("running the suite");
     let report = conformance_tests::run(live).await;
     bar.finish();
@@ -49,11 +49,11 @@ pub(crate) async fn run(_args: Args, global: &Global, out: &mut Output) -> Resul
         Refusal::Failed(error) => error.into(),
     })?;
     print(&report, out)?;
-    Ok(if report.is_success() { Ending::Good } else { Ending::Bad })
+    Ok(if report.is_success() { Ending::Success } else { Ending::Problem })
 }
 
 /// Returns an error if the named store exists and any tenant has data in it.
-async fn refuse_data(global: &Global) -> Result<()> {
+async fn refuse_data(global: &GlobalArgs) -> Result<()> {
     let store = global.store();
     let session = match &store {
         StoreUrl::File(path) | StoreUrl::Sqlite(path) if path.exists() => Session::open(global, Access::Read).await?,
@@ -68,7 +68,7 @@ async fn refuse_data(global: &Global) -> Result<()> {
     if tenants.items.is_empty() { Ok(()) } else { Err(holds_data(global)) }
 }
 
-fn holds_data(global: &Global) -> Failure {
+fn holds_data(global: &GlobalArgs) -> Failure {
     let what = format!("store `{}`", safe(&global.store().to_string()));
     let detail = Detail::Invalid { what, reason: "it already contains data".to_owned() };
     Failure::from(Error::new(detail)).advise("name a folder, schema or prefix that does not exist yet")
@@ -77,8 +77,8 @@ fn holds_data(global: &Global) -> Failure {
 fn print(report: &Report, out: &mut Output) -> Result<()> {
     let [passed, failed, unsupported, gap, not_run] = report.counts();
     if out.json() {
-        let sums = Sums { passed, failed, unsupported, gap, not_run };
-        return out.document(&joined(&sums, report)?);
+        let counts = CaseCounts { passed, failed, unsupported, gap, not_run };
+        return out.document(&merge_objects(&counts, report)?);
     }
     out.line(report.to_string().trim_end())
 }

@@ -11,11 +11,11 @@ use super::Tour;
 use crate::failure::{Failure, Result};
 
 /// The number of turns that the writer finishes before it is killed. It is killed when it begins the next turn.
-const TURNS_BEFORE: u64 = 25;
+const TURNS_BEFORE_KILL: u64 = 25;
 
 /// What the writer printed before it was killed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Killed {
+pub(super) struct KilledWriter {
     /// The process id of the writer.
     pub(super) pid: u32,
     /// The first turn of the writer.
@@ -27,7 +27,7 @@ pub(super) struct Killed {
 }
 
 /// Starts a writer that commits turns from `first` on, and kills it in the middle of a turn.
-pub(super) fn crash(tour: &Tour, thread: &ThreadId, first: u64) -> Result<Killed> {
+pub(super) fn start_and_kill(tour: &Tour, thread: &ThreadId, first: u64) -> Result<KilledWriter> {
     let mut child = start(tour, thread, first)?;
     let pid = child.id();
     let killed = watch(&mut child, first);
@@ -35,7 +35,7 @@ pub(super) fn crash(tour: &Tour, thread: &ThreadId, first: u64) -> Result<Killed
     let _ = child.kill();
     let _ = child.wait();
     let (acknowledged, begun) = killed?;
-    Ok(Killed { pid, first, acknowledged, begun })
+    Ok(KilledWriter { pid, first, acknowledged, begun })
 }
 
 fn start(tour: &Tour, thread: &ThreadId, first: u64) -> Result<Child> {
@@ -63,12 +63,12 @@ fn watch(child: &mut Child, first: u64) -> Result<(u64, u64)> {
             (Some("done"), number) => acknowledged = number,
             _ => {}
         }
-        if begun == Some(first + TURNS_BEFORE) {
+        if begun == Some(first + TURNS_BEFORE_KILL) {
             child.kill().map_err(|error| Failure::io("the writer cannot be killed", error))?;
         }
     }
     match (acknowledged, begun) {
-        (Some(acknowledged), Some(begun)) if begun >= first + TURNS_BEFORE => Ok((acknowledged, begun)),
+        (Some(acknowledged), Some(begun)) if begun >= first + TURNS_BEFORE_KILL => Ok((acknowledged, begun)),
         _ => Err(Error::unavailable("the writer ended before it was killed").into()),
     }
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{
     Tour,
-    report::{Report, Taken, now},
+    report::{Report, StepResult, now},
     steps::check,
 };
 use crate::{failure::Result, session::Session};
@@ -27,41 +27,41 @@ pub(super) async fn deliver(tour: &Tour, session: &Session, id: &ThreadId, repor
     let _running = commits.commit(Commit::new(id.clone()).with_run(change(RunStatus::Running)?)).await?;
     let ids = [EntryId::new(format!("{name}-1"))?, EntryId::new(format!("{name}-2"))?];
     let say = |text: &str, id: &EntryId| NewInput::message(Message::user(text)).with_id(id.clone());
-    let said = [say("And in French?", &ids[0]), say("Quickly, please.", &ids[1])];
-    let _queued = pending.append_pending(AppendPending::new(id.clone(), said)).await?;
+    let inputs = [say("And in French?", &ids[0]), say("Quickly, please.", &ids[1])];
+    let _queued = pending.append_pending(AppendPending::new(id.clone(), inputs)).await?;
     let second = PendingUpdate::new(id.clone(), ids[1].clone()).with_message(Message::user("Take your time."));
     let _changed = pending.update_pending(second).await?;
-    let mut heard = events.subscribe(Subscribe::new(Scope::Thread(id.clone()), Start::Now)).await?.events;
+    let mut stream = events.subscribe(Subscribe::new(Scope::Thread(id.clone()), Start::Now)).await?.events;
     let queue = pending.load_queue(id).await?;
     let taken = select(&queue.inputs, Boundary::NewRun, &run, |_| true);
     let scopes = [Scope::Thread(id.clone()), Scope::Run(run.clone())];
-    let fact = |kind: &str| Ok::<_, agentstore::Error>(NewEvent::new(kind.parse()?, scopes.clone()));
+    let event = |kind: &str| Ok::<_, agentstore::Error>(NewEvent::new(kind.parse()?, scopes.clone()));
     let turn = Commit::new(id.clone())
         .with_key(CommitKey::new(&name)?)
         .consuming(taken.clone())
         .entry(NewEntry::new(Message::assistant("Sans hâte : la voici.")))
         .with_run(change(RunStatus::done(RunOutcome::NaturalEnd))?)
-        .with_events(AppendEvents::new([fact("input.taken")?, fact("run.ended")?]));
+        .with_events(AppendEvents::new([event("input.taken")?, event("run.ended")?]));
     let receipt = commits.commit(turn).await?;
-    let told = [next(&mut heard).await?, next(&mut heard).await?];
+    let received = [next(&mut stream).await?, next(&mut stream).await?];
     let again = Commit::new(id.clone()).with_key(CommitKey::new(format!("{name}-again"))?).consuming(taken);
     let refused = commits.commit(again).await.err().map(|error| error.kind());
-    let mut broken = Vec::new();
-    check(&mut broken, receipt.consumed == ids, "the turn did not consume exactly the queued inputs");
-    check(&mut broken, pending.load_queue(id).await?.inputs.is_empty(), "the queue is not empty");
+    let mut failed_checks = Vec::new();
+    check(&mut failed_checks, receipt.consumed == ids, "the turn did not consume exactly the queued inputs");
+    check(&mut failed_checks, pending.load_queue(id).await?.inputs.is_empty(), "the queue is not empty");
     check(
-        &mut broken,
-        told.iter().map(|event| &event.id).eq(receipt.events.iter().map(|event| &event.id)),
+        &mut failed_checks,
+        received.iter().map(|event| &event.id).eq(receipt.events.iter().map(|event| &event.id)),
         "the subscriber did not receive exactly the events of the turn",
     );
-    check(&mut broken, refused == Some(ErrorKind::AlreadyConsumed), "input was consumed twice");
-    let taken = Taken {
+    check(&mut failed_checks, refused == Some(ErrorKind::AlreadyConsumed), "input was consumed twice");
+    let taken = StepResult {
         did: "queued two inputs for a run, changed one, then committed a turn with both and two events".to_owned(),
         proved: "each input entered the log once, in its final form, and a subscriber received the events of the turn",
-        broken,
+        failed_checks,
         figures: json!({ "inputs": receipt.consumed.len(), "events": receipt.events.len() }),
     };
-    report.took("deliver", began, taken)
+    report.add_step("deliver", began, taken)
 }
 
 async fn next(events: &mut EventStream) -> Result<Event> {

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use self::report::Report;
 use super::Ending;
 use crate::{
-    args::Global,
+    args::GlobalArgs,
     failure::{Failure, Result},
     output::Output,
     session::{Access, Session},
@@ -52,7 +52,7 @@ struct Tour {
     folder: PathBuf,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, out: &mut Output) -> Result<Ending> {
+pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Result<Ending> {
     let folder = TempDir::with_prefix("agentstore-demo-")
         .map_err(|error| Failure::io("no temporary folder can be created", error))?;
     let tour = Tour {
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: Args, global: &Global, out: &mut Output) -> Result
         folder: folder.path().to_owned(),
     };
     let mut report = Report::begin(&tour.open(Access::Create).await?, out)?;
-    let toured = steps::take(&tour, &mut report).await;
+    let toured = steps::run_all(&tour, &mut report).await;
     let kept = args.keep && global.named_store().is_none();
     if kept {
         // From here on the folder is not removed.

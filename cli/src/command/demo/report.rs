@@ -42,11 +42,11 @@ enum Outcome {
 }
 
 /// The result of a step.
-pub(super) struct Taken {
+pub(super) struct StepResult {
     pub(super) did: String,
     pub(super) proved: &'static str,
     /// The checks that failed.
-    pub(super) broken: Vec<String>,
+    pub(super) failed_checks: Vec<String>,
     pub(super) figures: serde_json::Value,
 }
 
@@ -80,14 +80,14 @@ impl<'a> Report<'a> {
     }
 
     /// Adds a step that began at `began`, and prints it.
-    pub(super) fn took(&mut self, step: &'static str, began: Instant, taken: Taken) -> Result<()> {
-        let Taken { did, proved, broken, figures } = taken;
-        let (outcome, proved) = match broken.as_slice() {
+    pub(super) fn add_step(&mut self, step: &'static str, began: Instant, taken: StepResult) -> Result<()> {
+        let StepResult { did, proved, failed_checks, figures } = taken;
+        let (outcome, proved) = match failed_checks.as_slice() {
             [] => (Outcome::Proved, proved.to_owned()),
-            broken => (Outcome::Failed, broken.join("; ")),
+            failed_checks => (Outcome::Failed, failed_checks.join("; ")),
         };
         let step = Step { step, outcome, did, proved, millis: millis(began), figures };
-        self.note(step)
+        self.record_step(step)
     }
 
     /// Adds a step that this store does not support, and prints the reason.
@@ -101,10 +101,10 @@ impl<'a> Report<'a> {
             millis: 0,
             figures,
         };
-        self.note(step)
+        self.record_step(step)
     }
 
-    fn note(&mut self, step: Step) -> Result<()> {
+    fn record_step(&mut self, step: Step) -> Result<()> {
         let out = &mut *self.out;
         if !out.json() {
             let mark: &dyn Display = match step.outcome {
@@ -139,7 +139,7 @@ impl<'a> Report<'a> {
             kept,
             steps: &self.steps,
         };
-        let ending = if document.failed == 0 { Ending::Good } else { Ending::Bad };
+        let ending = if document.failed == 0 { Ending::Success } else { Ending::Problem };
         let out = self.out;
         if out.json() {
             out.document(&document)?;

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::{
     Tour, crash,
-    crash::Killed,
-    report::{Report, Taken, now},
+    crash::KilledWriter,
+    report::{Report, StepResult, now},
     steps::check,
     turn::{ENTRIES, Turn},
 };
@@ -21,38 +21,38 @@ const FIRST: u64 = 2;
 
 /// How much of a turn of the killed writer is in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Left {
-    Whole,
-    Nothing,
-    Half,
+enum TurnState {
+    Complete,
+    Absent,
+    Partial,
 }
 
 /// Kills a writer in the middle of a turn, opens the store again, and repeats the turn whose outcome is unknown.
 pub(super) async fn crash_and_resume(tour: &Tour, thread: &ThreadId, report: &mut Report<'_>) -> Result<Session> {
     let began = now();
-    let killed = crash::crash(tour, thread, FIRST)?;
+    let killed = crash::start_and_kill(tour, thread, FIRST)?;
     let opening = now();
     let session = tour.open(Access::Write).await?;
     let opened_in = opening.elapsed();
-    let left = look(tour, &session, thread, killed).await?;
-    let in_flight = left.last().copied().unwrap_or(Left::Nothing);
-    let mut broken = Vec::new();
+    let states = inspect_turns(tour, &session, thread, killed).await?;
+    let in_flight = states.last().copied().unwrap_or(TurnState::Absent);
+    let mut failed_checks = Vec::new();
     let acknowledged = usize::try_from(killed.acknowledged + 1 - FIRST).unwrap_or(usize::MAX);
-    let kept = left.iter().take(acknowledged).filter(|left| **left == Left::Whole).count();
-    check(&mut broken, kept == acknowledged, "a turn that was acknowledged is missing");
-    check(&mut broken, !left.contains(&Left::Half), "half of a turn is visible");
-    let Killed { pid, begun, .. } = killed;
+    let kept = states.iter().take(acknowledged).filter(|state| **state == TurnState::Complete).count();
+    check(&mut failed_checks, kept == acknowledged, "a turn that was acknowledged is missing");
+    check(&mut failed_checks, !states.contains(&TurnState::Partial), "half of a turn is visible");
+    let KilledWriter { pid, begun, .. } = killed;
     let did = format!(
         "killed the writer (process {pid}) after {acknowledged} acknowledged turns, in the middle of turn {begun}; \
          opened the store again"
     );
     let figures = json!({
         "pid": pid, "acknowledged_turns": acknowledged, "found_turns": kept, "turn_in_flight": begun,
-        "turn_in_flight_was_applied": in_flight == Left::Whole,
+        "turn_in_flight_was_applied": in_flight == TurnState::Complete,
         "reopened_in_micros": u64::try_from(opened_in.as_micros()).unwrap_or(u64::MAX),
     });
     let proved = "every acknowledged turn is in the store, and no turn is only partly visible";
-    report.took("crash", began, Taken { did, proved, broken, figures })?;
+    report.add_step("crash", began, StepResult { did, proved, failed_checks, figures })?;
     resume(tour, &session, thread, killed, report).await?;
     Ok(session)
 }
@@ -63,34 +63,47 @@ async fn resume(
     tour: &Tour,
     session: &Session,
     thread: &ThreadId,
-    killed: Killed,
+    killed: KilledWriter,
     report: &mut Report<'_>,
 ) -> Result<()> {
     let began = now();
     let commit: Commit = Turn::new(thread, &tour.name, killed.begun).commit()?;
     let receipt = session.commits()?.commit(commit.clone()).await?;
     let again = session.commits()?.commit(commit).await?;
-    let left = look(tour, session, thread, killed).await?;
+    let states = inspect_turns(tour, session, thread, killed).await?;
     let found = session.threads()?.load_context(thread, ContextRequest::head()).await?;
     let turns = found.state.get("demo.turns").map(|turns| turns.to::<u64>()).transpose()?;
-    let mut broken = Vec::new();
-    check(&mut broken, left.iter().all(|left| *left == Left::Whole), "a turn is missing or incomplete");
-    check(&mut broken, again.deduplicated, "the second repeat was applied again");
-    check(&mut broken, found.open_runs.is_empty(), "a run was left open");
-    check(&mut broken, found.thread.version == receipt.version, "the thread has entries that the demo did not write");
-    let went =
+    let mut failed_checks = Vec::new();
+    check(
+        &mut failed_checks,
+        states.iter().all(|state| *state == TurnState::Complete),
+        "a turn is missing or incomplete",
+    );
+    check(&mut failed_checks, again.deduplicated, "the second repeat was applied again");
+    check(&mut failed_checks, found.open_runs.is_empty(), "a run was left open");
+    check(
+        &mut failed_checks,
+        found.thread.version == receipt.version,
+        "the thread has entries that the demo did not write",
+    );
+    let first_outcome =
         if receipt.deduplicated { "it had been applied, but not acknowledged" } else { "it had not been applied" };
-    let taken = Taken {
-        did: format!("committed turn {} again with its key: {went}; now {}", killed.begun, receipt.version),
+    let taken = StepResult {
+        did: format!("committed turn {} again with its key: {first_outcome}; now {}", killed.begun, receipt.version),
         proved: "a commit with an unknown outcome can be repeated with its key: it took effect exactly once",
-        broken,
+        failed_checks,
         figures: json!({ "deduplicated": receipt.deduplicated, "version": receipt.version.number(), "turns": turns }),
     };
-    report.took("resume", began, taken)
+    report.add_step("resume", began, taken)
 }
 
 /// Returns, for each turn that the writer began, how much of the turn is in the store.
-async fn look(tour: &Tour, session: &Session, thread: &ThreadId, killed: Killed) -> Result<Vec<Left>> {
+async fn inspect_turns(
+    tour: &Tour,
+    session: &Session,
+    thread: &ThreadId,
+    killed: KilledWriter,
+) -> Result<Vec<TurnState>> {
     let threads = session.threads()?;
     let mut entries = std::collections::BTreeSet::new();
     pages::each(
@@ -101,20 +114,20 @@ async fn look(tour: &Tour, session: &Session, thread: &ThreadId, killed: Killed)
         },
     )
     .await?;
-    let mut left = Vec::new();
+    let mut states = Vec::new();
     for number in killed.first..=killed.begun {
         let turn = Turn::new(thread, &tour.name, number);
         let ids = turn.entry_ids()?;
         let found = ids.iter().filter(|id| entries.contains(id)).count() as u64;
         let run = threads.load_run(&turn.run()?).await?.is_some();
-        left.push(match (found, run) {
-            (ENTRIES, true) => Left::Whole,
-            (0, false) => Left::Nothing,
-            _ => Left::Half,
+        states.push(match (found, run) {
+            (ENTRIES, true) => TurnState::Complete,
+            (0, false) => TurnState::Absent,
+            _ => TurnState::Partial,
         });
     }
-    if left.is_empty() {
+    if states.is_empty() {
         return Err(Error::unavailable("the writer wrote nothing").into());
     }
-    Ok(left)
+    Ok(states)
 }

@@ -34,18 +34,18 @@ const READ_LINES: usize = 30;
 pub(super) fn session() -> String {
     let mut script = Script::begin();
     for (from, metres) in UNITS {
-        let before = script.last.clone();
+        let before = script.parent_id.clone();
         if from == INTERRUPTED {
-            script.user("Put the conversions of the furlong into a table.");
-            script.interrupted();
-            script.last = before;
+            script.write_user_message("Put the conversions of the furlong into a table.");
+            script.write_interrupted_answer();
+            script.parent_id = before;
         }
         for (to, other) in UNITS.into_iter().filter(|(to, _)| *to != from) {
-            script.conversion(from, to, metres / other);
+            script.write_conversion(from, to, metres / other);
         }
-        let kept = script.test(from);
+        let kept = script.write_test_run(from);
         if from == COMPACTED {
-            script.compaction(&kept);
+            script.write_compaction(&kept);
         }
     }
     script.text
@@ -57,106 +57,106 @@ struct Script {
     lines: u32,
     calls: u32,
     /// The id of the parent of the next line.
-    last: Option<String>,
+    parent_id: Option<String>,
     /// The lines of the program that the assistant works on.
     code: Vec<String>,
 }
 
 impl Script {
     fn begin() -> Self {
-        let mut script = Self { text: String::new(), lines: 0, calls: 0, last: None, code: Vec::new() };
+        let mut script = Self { text: String::new(), lines: 0, calls: 0, parent_id: None, code: Vec::new() };
         let time = script.time();
         let header = format!(r#""id":"5e55107a-0000-4000-8000-000000001000","timestamp":"{time}","cwd":"/work/units""#);
         script.text = format!("{{\"type\":\"session\",\"version\":3,{header}}}\n");
-        script.line("model_change", r#""provider":"anthropic","modelId":"claude-sonnet-4-5""#);
-        script.line("thinking_level_change", r#""thinkingLevel":"low""#);
+        script.write_line("model_change", r#""provider":"anthropic","modelId":"claude-sonnet-4-5""#);
+        script.write_line("thinking_level_change", r#""thinkingLevel":"low""#);
         script
     }
 
     /// Writes a request of the user for a conversion, and the work of the assistant: it reads the program, adds a
     /// function and answers.
-    fn conversion(&mut self, from: &str, to: &str, factor: f64) {
+    fn write_conversion(&mut self, from: &str, to: &str, factor: f64) {
         let function = format!("pub fn {from}_to_{to}(length: f64) -> f64 {{ length * {factor:.6} }}");
-        self.user(&format!("Add a conversion from {from} to {to}."));
+        self.write_user_message(&format!("Add a conversion from {from} to {to}."));
         let thought = format!("One {from} is {factor:.6} {to}. I look at what is there first.");
         let offset = self.code.len().saturating_sub(READ_LINES);
-        self.calls(Some(&thought), "read", &format!(r#"{{"path":"src/lib.rs","offset":{}}}"#, offset + 1));
+        self.write_tool_call(Some(&thought), "read", &format!(r#"{{"path":"src/lib.rs","offset":{}}}"#, offset + 1));
         let shown = self.code.iter().skip(offset).map(|line| format!("{line}\n")).collect::<String>();
-        self.result("read", &shown);
-        self.calls(None, "append", &format!(r#"{{"path":"src/lib.rs","text":{}}}"#, quoted(&function)));
+        self.write_tool_result("read", &shown);
+        self.write_tool_call(None, "append", &format!(r#"{{"path":"src/lib.rs","text":{}}}"#, quoted(&function)));
         self.code.push(function);
-        self.result("append", &format!("src/lib.rs has {} lines", self.code.len()));
-        self.says(&format!("`{from}_to_{to}` is there. It multiplies by {factor:.6}."));
+        self.write_tool_result("append", &format!("src/lib.rs has {} lines", self.code.len()));
+        self.write_answer(&format!("`{from}_to_{to}` is there. It multiplies by {factor:.6}."));
     }
 
     /// Writes a request of the user for a test run, and the work of the assistant. Returns the id of the request.
-    fn test(&mut self, from: &str) -> String {
-        let question = self.user(&format!("Run the tests of the {from}."));
-        self.calls(None, "bash", &format!(r#"{{"command":"cargo test {from}"}}"#));
-        self.result("bash", "test result: ok. 12 passed; 0 failed\n");
-        self.says("All 12 conversions pass.");
+    fn write_test_run(&mut self, from: &str) -> String {
+        let question = self.write_user_message(&format!("Run the tests of the {from}."));
+        self.write_tool_call(None, "bash", &format!(r#"{{"command":"cargo test {from}"}}"#));
+        self.write_tool_result("bash", "test result: ok. 12 passed; 0 failed\n");
+        self.write_answer("All 12 conversions pass.");
         question
     }
 
     /// Writes a compaction whose summary replaces all lines before `kept`.
-    fn compaction(&mut self, kept: &str) {
+    fn write_compaction(&mut self, kept: &str) {
         let functions = self.code.len();
         let summary = format!("src/lib.rs converts between units of length: {functions} functions, all tested.");
         let fields = format!(r#""summary":{},"firstKeptEntryId":"{kept}","tokensBefore":61000"#, quoted(&summary));
-        self.line("compaction", &fields);
+        self.write_line("compaction", &fields);
     }
 
-    fn user(&mut self, text: &str) -> String {
-        self.message("user", &format!("[{}]", block("text", text)), "")
+    fn write_user_message(&mut self, text: &str) -> String {
+        self.write_message("user", &format!("[{}]", block("text", text)), "")
     }
 
     /// Writes a tool call of the assistant.
-    fn calls(&mut self, thought: Option<&str>, tool: &str, arguments: &str) {
+    fn write_tool_call(&mut self, thought: Option<&str>, tool: &str, arguments: &str) {
         let thought = thought.map(|thought| block("thinking", thought) + ",").unwrap_or_default();
         self.calls += 1;
-        let id = self.call();
+        let id = self.current_call_id();
         let call = format!(r#"{{"type":"toolCall","id":"{id}","name":"{tool}","arguments":{arguments}}}"#);
-        self.answers(&format!("{thought}{call}"), "toolUse", "");
+        self.write_assistant_message(&format!("{thought}{call}"), "toolUse", "");
     }
 
-    fn says(&mut self, text: &str) {
-        self.answers(&block("text", text), "stop", "");
+    fn write_answer(&mut self, text: &str) {
+        self.write_assistant_message(&block("text", text), "stop", "");
     }
 
     /// Writes the empty answer of an assistant that the user stopped before it had said anything.
-    fn interrupted(&mut self) {
-        self.answers("", "aborted", r#","errorMessage":"Request was aborted""#);
+    fn write_interrupted_answer(&mut self) {
+        self.write_assistant_message("", "aborted", r#","errorMessage":"Request was aborted""#);
     }
 
-    fn answers(&mut self, blocks: &str, stop: &str, error: &str) {
+    fn write_assistant_message(&mut self, blocks: &str, stop: &str, error: &str) {
         let input = 900 + 40 * (self.lines % 400);
         let usage = format!(r#"{{"input":{input},"output":60,"cacheRead":0,"cacheWrite":0}}"#);
         let of = r#""api":"anthropic-messages","provider":"anthropic","model":"claude-sonnet-4-5""#;
         let fields = format!(r#",{of},"usage":{usage},"stopReason":"{stop}"{error}"#);
-        let _id = self.message("assistant", &format!("[{blocks}]"), &fields);
+        let _id = self.write_message("assistant", &format!("[{blocks}]"), &fields);
     }
 
-    fn result(&mut self, tool: &str, text: &str) {
-        let fields = format!(r#","toolCallId":"{}","toolName":"{tool}","isError":false"#, self.call());
-        let _id = self.message("toolResult", &format!("[{}]", block("text", text)), &fields);
+    fn write_tool_result(&mut self, tool: &str, text: &str) {
+        let fields = format!(r#","toolCallId":"{}","toolName":"{tool}","isError":false"#, self.current_call_id());
+        let _id = self.write_message("toolResult", &format!("[{}]", block("text", text)), &fields);
     }
 
-    fn message(&mut self, role: &str, content: &str, fields: &str) -> String {
-        self.line("message", &format!(r#""message":{{"role":"{role}","content":{content}{fields}}}"#))
+    fn write_message(&mut self, role: &str, content: &str, fields: &str) -> String {
+        self.write_line("message", &format!(r#""message":{{"role":"{role}","content":{content}{fields}}}"#))
     }
 
     /// Writes a line whose parent is the line before it. Returns the id of the new line.
-    fn line(&mut self, kind: &str, fields: &str) -> String {
+    fn write_line(&mut self, kind: &str, fields: &str) -> String {
         self.lines += 1;
         let (id, time) = (format!("{:08x}", self.lines), self.time());
-        let parent = self.last.as_deref().map_or_else(|| "null".to_owned(), |last| format!("\"{last}\""));
+        let parent = self.parent_id.as_deref().map_or_else(|| "null".to_owned(), |last| format!("\"{last}\""));
         let begin = format!(r#""type":"{kind}","id":"{id}","parentId":{parent},"timestamp":"{time}""#);
         let _infallible = writeln!(self.text, "{{{begin},{fields}}}");
-        self.last = Some(id.clone());
+        self.parent_id = Some(id.clone());
         id
     }
 
-    fn call(&self) -> String {
+    fn current_call_id(&self) -> String {
         format!("call_{:05}", self.calls)
     }
 

@@ -12,7 +12,7 @@ use sessions::{FormatName, ImportOptions};
 use super::{
     Tour,
     deliver::deliver,
-    report::{Report, Taken, now},
+    report::{Report, StepResult, now},
     resume, script,
     turn::{ENTRIES, Turn},
     work::work,
@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Runs all steps of the tour in their order.
-pub(super) async fn take(tour: &Tour, report: &mut Report<'_>) -> Result<()> {
+pub(super) async fn run_all(tour: &Tour, report: &mut Report<'_>) -> Result<()> {
     let mut session = tour.open(Access::Create).await?;
     let thread = import_session(tour, &session, report).await?;
     commit_turn(tour, &session, &thread, report).await?;
@@ -53,20 +53,20 @@ async fn import_session(tour: &Tour, session: &Session, report: &mut Report<'_>)
     let text = script::session();
     fs::write(&file, &text).map_err(|error| Failure::io("the session file cannot be written", error))?;
     let commits = session.commits()?;
-    let imported = sessions::import(&*commits, &file, &ImportOptions::default()).await.map_err(import::failure)?;
+    let imported = sessions::import(&*commits, &file, &ImportOptions::default()).await.map_err(import::to_failure)?;
     let [imported] = imported.as_slice() else {
         return Err(Error::corrupt("the session file of the demo does not contain exactly one session").into());
     };
     let Some(thread) = imported.thread.clone() else {
         return Err(Error::corrupt("the session of the demo was not imported").into());
     };
-    let mut broken = Vec::new();
+    let mut failed_checks = Vec::new();
     let mut exported = Vec::new();
     let is_new = imported.added > 0;
     if is_new {
         let threads = session.threads()?;
-        sessions::export(&*threads, &thread, FormatName::PiV3, &mut exported).await.map_err(import::failure)?;
-        check(&mut broken, exported == text.as_bytes(), "the exported session differs from the imported file");
+        sessions::export(&*threads, &thread, FormatName::PiV3, &mut exported).await.map_err(import::to_failure)?;
+        check(&mut failed_checks, exported == text.as_bytes(), "the exported session differs from the imported file");
     }
     let proved = if is_new {
         "no line was lost: the export is the same file, byte for byte"
@@ -77,7 +77,7 @@ async fn import_session(tour: &Tour, session: &Session, report: &mut Report<'_>)
     let did = format!("imported a session file of the tool pi: {sizes}, as thread {thread}");
     let figures = json!({ "thread": thread, "lines": imported.lines, "entries": imported.entries,
         "added": imported.added, "messages": imported.messages, "bytes": imported.bytes });
-    report.took("import", began, Taken { did, proved, broken, figures })?;
+    report.add_step("import", began, StepResult { did, proved, failed_checks, figures })?;
     Ok(thread)
 }
 
@@ -94,20 +94,28 @@ async fn commit_turn(tour: &Tour, session: &Session, id: &ThreadId, report: &mut
     let refused = commits.commit(late).await.err().map(|error| error.kind());
     let after = session.thread(id).await?;
     let run = session.threads()?.load_run(&turn.run()?).await?;
-    let mut broken = Vec::new();
-    check(&mut broken, after.version == before.version.plus(ENTRIES), "the turn is incomplete");
-    check(&mut broken, run.is_some_and(|run| run.finished_at.is_some()), "the run is missing or has not finished");
-    check(&mut broken, after.state_revision == before.state_revision + 1, "the state was not updated");
-    check(&mut broken, again.deduplicated && again.version == receipt.version, "the repeat was applied again");
-    check(&mut broken, refused == Some(ErrorKind::Conflict), "a commit that expected an old version was accepted");
-    let taken = Taken {
+    let mut failed_checks = Vec::new();
+    check(&mut failed_checks, after.version == before.version.plus(ENTRIES), "the turn is incomplete");
+    check(
+        &mut failed_checks,
+        run.is_some_and(|run| run.finished_at.is_some()),
+        "the run is missing or has not finished",
+    );
+    check(&mut failed_checks, after.state_revision == before.state_revision + 1, "the state was not updated");
+    check(&mut failed_checks, again.deduplicated && again.version == receipt.version, "the repeat was applied again");
+    check(
+        &mut failed_checks,
+        refused == Some(ErrorKind::Conflict),
+        "a commit that expected an old version was accepted",
+    );
+    let taken = StepResult {
         did: format!("committed a turn: {ENTRIES} entries, a run, state; now {}", receipt.version),
         proved: "a commit is one atomic step: a repeat with its key got the first receipt, and a commit that expected \
                  the old version was refused",
-        broken,
+        failed_checks,
         figures: json!({ "version": receipt.version.number(), "deduplicated": again.deduplicated }),
     };
-    report.took("commit", began, taken)
+    report.add_step("commit", began, taken)
 }
 
 /// Begins a new branch below an earlier entry.
@@ -126,17 +134,17 @@ async fn fork(tour: &Tour, session: &Session, id: &ThreadId, report: &mut Report
     let old = threads.load_context(id, old).await?.context.messages.len();
     let new = threads.load_context(id, ContextRequest::head()).await?.context.messages.len();
     let after = session.thread(id).await?;
-    let mut broken = Vec::new();
-    check(&mut broken, after.leaves == before.leaves + 1, "there is no new leaf");
-    check(&mut broken, after.head == receipt.head && named.head == receipt.head, "the head is at another entry");
-    check(&mut broken, old > 0 && new > 0 && old != new, "the branches do not differ");
-    let taken = Taken {
+    let mut failed_checks = Vec::new();
+    check(&mut failed_checks, after.leaves == before.leaves + 1, "there is no new leaf");
+    check(&mut failed_checks, after.head == receipt.head && named.head == receipt.head, "the head is at another entry");
+    check(&mut failed_checks, old > 0 && new > 0 && old != new, "the branches do not differ");
+    let taken = StepResult {
         did: format!("forked below an earlier question: now {}", count(u64::from(after.leaves), "leaf")),
         proved: "both branches are in one log: the old branch is still there, and each has its own context",
-        broken,
+        failed_checks,
         figures: json!({ "leaves": after.leaves, "messages_of_old_branch": old, "messages_of_new_branch": new }),
     };
-    report.took("fork", began, taken)
+    report.add_step("fork", began, taken)
 }
 
 /// Sets a checkpoint, appends an entry, and rewinds to the checkpoint.
@@ -151,16 +159,16 @@ async fn rewind(session: &Session, id: &ThreadId, report: &mut Report<'_>) -> Re
     let regretted = commits.commit(Guard::from(&saved).commit().entry(detour)).await?;
     let back = commits.rewind(Guard::from(&regretted), RewindTo::Label("before the detour".to_owned())).await?;
     let still_there = session.threads()?.load_entry(id, last(&regretted)?).await?;
-    let mut broken = Vec::new();
-    check(&mut broken, back.head == before.head, "the head is at another entry");
-    check(&mut broken, still_there.is_some(), "an entry was deleted");
-    let taken = Taken {
+    let mut failed_checks = Vec::new();
+    check(&mut failed_checks, back.head == before.head, "the head is at another entry");
+    check(&mut failed_checks, still_there.is_some(), "an entry was deleted");
+    let taken = StepResult {
         did: "set a checkpoint, appended an entry, and rewound to the checkpoint".to_owned(),
         proved: "the head is where it was, and nothing was deleted: the appended entry stays readable as a branch",
-        broken,
+        failed_checks,
         figures: json!({ "version": back.version.number() }),
     };
-    report.took("rewind", began, taken)
+    report.add_step("rewind", began, taken)
 }
 
 /// Reads and checks the whole store.
@@ -170,15 +178,16 @@ async fn verify(session: &Session, report: &mut Report<'_>) -> Result<()> {
         return report.skipped("verify", "the store cannot be verified");
     };
     let inspection = inspector.verify(&Silent).await?;
-    let broken = inspection.findings.iter().map(|finding| format!("{}: {}", finding.place, finding.detail)).collect();
+    let failed_checks =
+        inspection.findings.iter().map(|finding| format!("{}: {}", finding.place, finding.detail)).collect();
     let (threads, entries) = (count(inspection.threads, "thread"), count(inspection.entries, "entry"));
-    let taken = Taken {
+    let taken = StepResult {
         did: format!("verified the store: {threads}, {entries}, {}", count(inspection.runs, "run")),
         proved: "checksums, sequences, parents, heads, runs and sums agree",
-        broken,
+        failed_checks,
         figures: json!({ "threads": inspection.threads, "entries": inspection.entries, "runs": inspection.runs }),
     };
-    report.took("verify", began, taken)
+    report.add_step("verify", began, taken)
 }
 
 /// Prints the tree and the end of the context, unless the output is JSON.
@@ -198,15 +207,19 @@ async fn show(session: &Session, id: &ThreadId, out: &mut Output) -> Result<()> 
     for message in context.messages.iter().skip(all.saturating_sub(MESSAGES)) {
         let role = format!("{:<9}", message.message.role.name());
         let room = out.width().saturating_sub(role.len() + 1);
-        out.line(format!("{} {}", out.style(role).bold(), text::line(&text::message_text(&message.message), room)))?;
+        out.line(format!(
+            "{} {}",
+            out.style(role).bold(),
+            text::one_line(&text::message_text(&message.message), room)
+        ))?;
     }
     Ok(())
 }
 
-/// Adds `otherwise` to `broken` if the check does not hold.
-pub(super) fn check(broken: &mut Vec<String>, holds: bool, otherwise: &str) {
+/// Adds `otherwise` to `failed_checks` if the check does not hold.
+pub(super) fn check(failed_checks: &mut Vec<String>, holds: bool, otherwise: &str) {
     if !holds {
-        broken.push(otherwise.to_owned());
+        failed_checks.push(otherwise.to_owned());
     }
 }
 

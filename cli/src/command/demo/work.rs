@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{
     Tour,
-    report::{Report, Taken, now},
+    report::{Report, StepResult, now},
     steps::check,
 };
 use crate::{failure::Result, session::Session};
@@ -60,13 +60,13 @@ pub(super) async fn work(tour: &Tour, session: &Session, id: &ThreadId, report: 
     };
     let loads = [mailbox.load_dispatch(&first.dispatch.id).await?, mailbox.load_dispatch(&second.dispatch.id).await?];
     let [first, second] = loads.map(|found| found.map(|dispatch| (dispatch.status, dispatch.result)));
-    let mut broken = Vec::new();
+    let mut failed = Vec::new();
     let is_stale = |error: &Option<Error>| error.as_ref().is_some_and(|error| error.kind() == ErrorKind::StaleEpoch);
-    check(&mut broken, refused.iter().all(is_stale), "an interrupted worker could still write");
-    check(&mut broken, first == Some((DispatchStatus::Superseded, None)), "the interrupted dispatch is not superseded");
-    check(&mut broken, second == Some((DispatchStatus::Acked, result)), "the second dispatch is not acknowledged");
+    check(&mut failed, refused.iter().all(is_stale), "an interrupted worker could still write");
+    check(&mut failed, first == Some((DispatchStatus::Superseded, None)), "the interrupted dispatch is not superseded");
+    check(&mut failed, second == Some((DispatchStatus::Acked, result)), "the second dispatch is not acknowledged");
     let rows = receipt.outbox.len();
-    check(&mut broken, rows == 1, "the outbox row is missing");
+    check(&mut failed, rows == 1, "the outbox row is missing");
     let (ended, proved) = if is_one_step {
         let proved = "after the interrupt the first worker could write nothing; one step wrote the entry and the \
                       outbox row, and acknowledged the dispatch";
@@ -76,13 +76,13 @@ pub(super) async fn work(tour: &Tour, session: &Session, id: &ThreadId, report: 
                       and the outbox row";
         ("committed its answer, then acknowledged it in the other store", proved)
     };
-    let taken = Taken {
+    let taken = StepResult {
         did: format!("queued a dispatch, claimed it and interrupted it; queued and claimed a second one, {ended}"),
         proved,
-        broken,
+        failed_checks: failed,
         figures: json!({ "refused": refused.len(), "outbox_rows": rows }),
     };
-    report.took("work", began, taken)
+    report.add_step("work", began, taken)
 }
 
 async fn settle(mailbox: &dyn MailboxStore, claimed: &ClaimedDispatch, result: Option<Json>) -> agentstore::Result<()> {

@@ -19,11 +19,11 @@ pub(crate) struct Args {
 }
 
 /// The number of turns after which the writer ends by itself if it is not killed.
-const MOST_TURNS: u64 = 100_000;
+const MAX_TURNS: u64 = 100_000;
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let commits = session.commits()?;
-    for number in args.first..args.first + MOST_TURNS {
+    for number in args.first..args.first + MAX_TURNS {
         let turn = Turn::new(&args.thread, &args.name, number);
         out.line(format!("begin {number}"))?;
         out.flush()?;
@@ -32,5 +32,5 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         out.line(format!("done {number} {}", receipt.version.number()))?;
         out.flush()?;
     }
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }

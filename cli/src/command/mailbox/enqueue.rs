@@ -7,8 +7,8 @@ use agentstore::{DedupeKey, DispatchId, Error, Json, NewDispatch, RunId, ThreadI
 use super::Ending;
 use crate::{
     args,
+    document_arg::{self, DocumentArg},
     failure::Result,
-    given::{self, Given},
     output::Output,
     session::Session,
     text,
@@ -31,9 +31,9 @@ pub(super) struct Args {
     ///
     /// `@FILE` reads the value from a file, and `-` from standard input.
     #[arg(long, value_name = "JSON|@FILE|-")]
-    payload: Option<Given>,
+    payload: Option<DocumentArg>,
     #[arg(skip)]
-    read: Option<Json>,
+    parsed: Option<Json>,
     /// The id of the dispatch; generated if not given
     ///
     /// A command with an id is safe to repeat: the dispatch is queued once.
@@ -46,7 +46,7 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 128, value_name = "0-255")]
     priority: u8,
     /// How long to wait before the dispatch can be claimed, such as `10m`; it can be claimed at once if not given
-    #[arg(long = "in", value_name = "TIME", value_parser = args::age)]
+    #[arg(long = "in", value_name = "TIME", value_parser = args::parse_age)]
     delay: Option<Duration>,
     /// The number of failures and expired leases after which the dispatch becomes a dead letter
     #[arg(long, default_value_t = 5, value_name = "N")]
@@ -55,21 +55,21 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn prepare(&mut self) -> Result<()> {
-        self.read = given::json(self.payload.as_ref(), "--payload")?;
+        self.parsed = document_arg::json(self.payload.as_ref(), "--payload")?;
         Ok(())
     }
 }
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let mut new = NewDispatch::new(args.thread, args.run).with_priority(args.priority);
-    (new.id, new.payload, new.dedupe_key) = (args.id, args.read, args.key);
+    (new.id, new.payload, new.dedupe_key) = (args.id, args.parsed, args.key);
     new = new.available(args.delay.map_or(When::Now, When::In)).with_max_attempts(args.max_attempts);
     let mut answers = session.mailbox()?.enqueue(vec![new]).await?;
     let queued =
         answers.pop().ok_or_else(|| Error::unavailable("the mailbox returned no result for the dispatch"))??;
     if out.json() {
         out.document(&queued)?;
-        return Ok(Ending::Good);
+        return Ok(Ending::Success);
     }
     let again = if queued.deduplicated { " (it existed already)" } else { "" };
     let (id, thread) = (text::safe(queued.id.as_str()), text::safe(queued.thread.as_str()));
@@ -77,5 +77,5 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         "queued dispatch {id} for thread {thread}, not before {}{again}",
         text::time(queued.available_at)
     ))?;
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }

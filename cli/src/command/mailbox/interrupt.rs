@@ -47,12 +47,12 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         out.document(&json!({
             "epoch": epoch, "superseded": superseded, "claimed": claimed, "at": at, "deduplicated": deduplicated,
         }))?;
-        return Ok(Ending::Good);
+        return Ok(Ending::Success);
     }
     let again = if interrupted.deduplicated { " (the key was used before: this is the first answer)" } else { "" };
     out.line(format!("superseded {}, epoch {}{again}", count(interrupted.superseded, "dispatch"), interrupted.epoch))?;
     if let Some(claimed) = &interrupted.claimed {
         out.line(format!("dispatch {} is still claimed; its worker can no longer write", safe(claimed.as_str())))?;
     }
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }

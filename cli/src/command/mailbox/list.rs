@@ -37,27 +37,27 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let query = DispatchQuery::new(filter);
     let found = pages::all(async |page| mailbox.list_dispatches(query.clone().with_page(page)).await).await?;
     if out.json() {
-        let mut list = JsonList::begin(out, &json!({ "counts": document(&counts) }), "dispatches")?;
+        let mut list = JsonList::begin(out, &json!({ "counts": counts_document(&counts) }), "dispatches")?;
         found.iter().try_for_each(|dispatch| list.item(dispatch))?;
         list.end()?;
-        return Ok(Ending::Good);
+        return Ok(Ending::Success);
     }
     if found.is_empty() {
         out.line("the mailbox has no such dispatches")?;
     } else {
         print(&found, out)?;
     }
-    out.line(out.style(sum(&counts)).dim())?;
-    Ok(Ending::Good)
+    out.line(out.style(counts_line(&counts)).dim())?;
+    Ok(Ending::Success)
 }
 
 /// Returns the counts as JSON, including those that are 0.
-pub(super) fn document(counts: &DispatchCounts) -> Value {
+pub(super) fn counts_document(counts: &DispatchCounts) -> Value {
     DispatchStatus::ALL.iter().map(|status| (status.name().to_owned(), Value::from(counts.of(*status)))).collect()
 }
 
 /// Returns the counts in one line.
-pub(super) fn sum(counts: &DispatchCounts) -> String {
+pub(super) fn counts_line(counts: &DispatchCounts) -> String {
     let DispatchCounts { queued, claimed, acked, cancelled, superseded, dead_letter, .. } = counts;
     let dead_letters = text::count(*dead_letter, "dead letter");
     format!(
@@ -72,14 +72,14 @@ fn print(found: &[Dispatch], out: &mut Output) -> Result<()> {
         let why = dispatch.reason.as_deref().or(dispatch.last_error.as_deref());
         let worker = dispatch.claim.as_ref().map(|claim| format!("claimed by {}", claim.worker));
         table.add_row([
-            text::line(dispatch.id.as_str(), out.id_width()),
-            text::line(dispatch.thread.as_str(), out.id_width()),
-            text::line(dispatch.run.as_str(), 20),
+            text::one_line(dispatch.id.as_str(), out.id_width()),
+            text::one_line(dispatch.thread.as_str(), out.id_width()),
+            text::one_line(dispatch.run.as_str(), 20),
             dispatch.status.name().to_owned(),
             dispatch.priority.to_string(),
             format!("{} of {}", dispatch.attempts, dispatch.max_attempts),
             text::minute(dispatch.available_at),
-            text::line(worker.as_deref().or(why).unwrap_or_default(), 40),
+            text::one_line(worker.as_deref().or(why).unwrap_or_default(), 40),
         ]);
     }
     out.print_table(table)

@@ -30,11 +30,11 @@ use crate::{
     queue, inspect and clean up.")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    act: Act,
+    action: Action,
 }
 
 #[derive(Debug, Subcommand)]
-enum Act {
+enum Action {
     Enqueue(enqueue::Args),
     List(list::Args),
     Stats(stats::Args),
@@ -47,10 +47,10 @@ enum Act {
 
 impl Args {
     pub(crate) const fn access(&self) -> Access {
-        match self.act {
-            Act::List(_) | Act::Stats(_) => Access::Read,
-            Act::Enqueue(_) | Act::Work(_) => Access::Create,
-            Act::Cancel(_) | Act::Interrupt(_) | Act::Requeue(_) | Act::Purge(_) => Access::Write,
+        match self.action {
+            Action::List(_) | Action::Stats(_) => Access::Read,
+            Action::Enqueue(_) | Action::Work(_) => Access::Create,
+            Action::Cancel(_) | Action::Interrupt(_) | Action::Requeue(_) | Action::Purge(_) => Access::Write,
         }
     }
 }
@@ -58,23 +58,23 @@ impl Args {
 impl Args {
     /// Reads the input of the command, before a store is opened.
     pub(crate) fn prepare(&mut self) -> Result<()> {
-        match &mut self.act {
-            Act::Enqueue(args) => args.prepare(),
+        match &mut self.action {
+            Action::Enqueue(args) => args.prepare(),
             _ => Ok(()),
         }
     }
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    match args.act {
-        Act::Enqueue(args) => enqueue::run(args, session, out).await,
-        Act::List(args) => list::run(args, session, out).await,
-        Act::Stats(args) => stats::run(args, session, out).await,
-        Act::Work(args) => work::run(args, session, out).await,
-        Act::Cancel(args) => cancel::run(args, session, out).await,
-        Act::Interrupt(args) => interrupt::run(args, session, out).await,
-        Act::Requeue(args) => requeue::run(args, session, out).await,
-        Act::Purge(args) => purge::run(args, session, out).await,
+    match args.action {
+        Action::Enqueue(args) => enqueue::run(args, session, out).await,
+        Action::List(args) => list::run(args, session, out).await,
+        Action::Stats(args) => stats::run(args, session, out).await,
+        Action::Work(args) => work::run(args, session, out).await,
+        Action::Cancel(args) => cancel::run(args, session, out).await,
+        Action::Interrupt(args) => interrupt::run(args, session, out).await,
+        Action::Requeue(args) => requeue::run(args, session, out).await,
+        Action::Purge(args) => purge::run(args, session, out).await,
     }
 }
 
@@ -92,7 +92,7 @@ fn print_answers(
             Err(error) => refused.push((id, error)),
         }
     }
-    let ending = if refused.is_empty() { Ending::Good } else { Ending::Bad };
+    let ending = if refused.is_empty() { Ending::Success } else { Ending::Problem };
     if out.json() {
         let refused: Vec<Value> = refused.iter().map(|(id, error)| json!({ "dispatch": id, "error": error })).collect();
         out.document(&json!({ did: done, "refused": refused }))?;

@@ -6,7 +6,7 @@ use super::{Ending, print_answers};
 use crate::{failure::Result, output::Output, prompt, session::Session, text::count};
 
 /// The greatest number of dead letters that one call requeues.
-const STEP: u32 = 1_000;
+const BATCH: u32 = 1_000;
 
 /// Put dead letters back into the queue, with all their attempts available again
 #[derive(Debug, clap::Args)]
@@ -34,16 +34,16 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         }
         let filter = args.thread.map_or_else(DispatchFilter::default, DispatchFilter::of_thread);
         loop {
-            let taken = mailbox.requeue(Requeue::matching(filter.clone(), STEP)).await?;
+            let requeued = mailbox.requeue(Requeue::matching(filter.clone(), BATCH)).await?;
             // A refused dispatch stays a dead letter, so the next call would return it again.
-            let is_over = taken.is_empty() || taken.iter().any(|(_, answer)| answer.is_err());
-            answers.extend(taken);
-            if is_over {
+            let is_last_batch = requeued.is_empty() || requeued.iter().any(|(_, answer)| answer.is_err());
+            answers.extend(requeued);
+            if is_last_batch {
                 break;
             }
         }
     } else {
-        for dispatches in args.dispatches.chunks(STEP as usize) {
+        for dispatches in args.dispatches.chunks(BATCH as usize) {
             answers.extend(mailbox.requeue(Requeue::ids(dispatches.iter().cloned())).await?);
         }
     }

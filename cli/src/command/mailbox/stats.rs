@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{
     Ending,
-    list::{document, sum},
+    list::{counts_document, counts_line},
 };
 use crate::{failure::Result, output::Output, pages, session::Session, text};
 
@@ -22,7 +22,7 @@ pub(super) struct Args {
 
 /// A summary of the dispatches that are queued or claimed.
 #[derive(Debug, Default)]
-struct Open {
+struct OpenSummary {
     /// The queued dispatch that was created first.
     oldest: Option<Dispatch>,
     /// The number of dispatches that have failed at least once.
@@ -36,7 +36,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let counts = mailbox.count_dispatches(args.thread.as_ref()).await?;
     let filter = args.thread.clone().map_or_else(DispatchFilter::default, DispatchFilter::of_thread);
     let query = DispatchQuery::new(filter.in_status([DispatchStatus::Queued, DispatchStatus::Claimed]));
-    let mut open = Open::default();
+    let mut open = OpenSummary::default();
     pages::each(
         async |page| mailbox.list_dispatches(query.clone().with_page(page)).await,
         |dispatch| {
@@ -59,10 +59,10 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
             })
         });
         let retries = json!({ "dispatches": open.retried, "failures": open.failures });
-        out.document(&json!({ "counts": document(&counts), "oldest": oldest, "retries": retries }))?;
-        return Ok(Ending::Good);
+        out.document(&json!({ "counts": counts_document(&counts), "oldest": oldest, "retries": retries }))?;
+        return Ok(Ending::Success);
     }
-    out.line(sum(&counts))?;
+    out.line(counts_line(&counts))?;
     match open.oldest.as_ref().zip(age) {
         Some((oldest, age)) => out.line(format!(
             "the oldest queued dispatch has waited since {} ({}): dispatch {} of thread {}",
@@ -81,5 +81,5 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
             text::count(open.failures, "failure")
         ),
     })?;
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }

@@ -3,7 +3,7 @@
 use agentstore::{OutboxCounts, OutboxQuery, OutboxRow, OutboxStatus};
 use serde_json::json;
 
-use super::{Ending, WhichArgs};
+use super::{Ending, RowFilterArgs};
 use crate::{
     failure::Result,
     output::{JsonList, Output},
@@ -18,7 +18,7 @@ use crate::{
     agentstore outbox list --lane webhook --status dead_letter --json | jq .rows[].last_error")]
 pub(super) struct Args {
     #[command(flatten)]
-    which: WhichArgs,
+    row_filter: RowFilterArgs,
     /// List only rows with this status; can be given more than once
     ///
     /// The statuses are pending, claimed, delivered and dead_letter. Rows with other statuses are still counted.
@@ -28,7 +28,7 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let outbox = session.commits()?.outbox();
-    let mut filter = args.which.filter();
+    let mut filter = args.row_filter.filter();
     let counts = outbox.count_outbox(&filter).await?;
     filter.statuses = (!args.statuses.is_empty()).then_some(args.statuses);
     let query = OutboxQuery::new(filter);
@@ -37,18 +37,18 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         let mut list = JsonList::begin(out, &json!({ "counts": counts }), "rows")?;
         rows.iter().try_for_each(|row| list.item(row))?;
         list.end()?;
-        return Ok(Ending::Good);
+        return Ok(Ending::Success);
     }
     if rows.is_empty() {
         out.line("the outbox has no such rows")?;
     } else {
         print(&rows, out)?;
     }
-    out.line(out.style(sum(&counts)).dim())?;
-    Ok(Ending::Good)
+    out.line(out.style(counts_line(&counts)).dim())?;
+    Ok(Ending::Success)
 }
 
-fn sum(counts: &OutboxCounts) -> String {
+fn counts_line(counts: &OutboxCounts) -> String {
     let OutboxCounts { pending, claimed, delivered, dead_letter, .. } = counts;
     let dead_letters = text::count(*dead_letter, "dead letter");
     format!("{pending} pending, {claimed} claimed, {delivered} delivered, {dead_letters}")
@@ -58,13 +58,13 @@ fn print(rows: &[OutboxRow], out: &mut Output) -> Result<()> {
     let mut table = out.table(&["row", "lane", "target", "status", "attempts", "not before", "last error"]);
     for row in rows {
         table.add_row([
-            text::line(row.id.as_str(), out.id_width()),
-            text::line(row.lane.as_str(), 20),
-            text::line(row.target.as_str(), 24),
+            text::one_line(row.id.as_str(), out.id_width()),
+            text::one_line(row.lane.as_str(), 20),
+            text::one_line(row.target.as_str(), 24),
             row.status.name().to_owned(),
             format!("{} of {}", row.attempts, row.max_attempts),
             text::minute(row.available_at),
-            text::line(row.last_error.as_deref().unwrap_or_default(), 40),
+            text::one_line(row.last_error.as_deref().unwrap_or_default(), 40),
         ]);
     }
     out.print_table(table)

@@ -21,11 +21,11 @@ use crate::{
     Commits write the rows. A relay claims the rows and delivers them.")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    act: Act,
+    action: Action,
 }
 
 #[derive(Debug, Subcommand)]
-enum Act {
+enum Action {
     List(list::Args),
     Requeue(requeue::Args),
     Purge(purge::Args),
@@ -33,24 +33,24 @@ enum Act {
 
 impl Args {
     pub(crate) const fn access(&self) -> Access {
-        match self.act {
-            Act::List(_) => Access::Read,
-            Act::Requeue(_) | Act::Purge(_) => Access::Write,
+        match self.action {
+            Action::List(_) => Access::Read,
+            Action::Requeue(_) | Action::Purge(_) => Access::Write,
         }
     }
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    match args.act {
-        Act::List(args) => list::run(args, session, out).await,
-        Act::Requeue(args) => requeue::run(args, session, out).await,
-        Act::Purge(args) => purge::run(args, session, out).await,
+    match args.action {
+        Action::List(args) => list::run(args, session, out).await,
+        Action::Requeue(args) => requeue::run(args, session, out).await,
+        Action::Purge(args) => purge::run(args, session, out).await,
     }
 }
 
 /// The options that choose rows.
 #[derive(Debug, clap::Args)]
-struct WhichArgs {
+struct RowFilterArgs {
     /// Only rows of this lane
     #[arg(long)]
     lane: Option<LaneId>,
@@ -59,7 +59,7 @@ struct WhichArgs {
     target: Option<OutboxTarget>,
 }
 
-impl WhichArgs {
+impl RowFilterArgs {
     fn filter(&self) -> OutboxFilter {
         let mut filter = OutboxFilter::default();
         filter.lane.clone_from(&self.lane);

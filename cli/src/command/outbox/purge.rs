@@ -17,7 +17,7 @@ use crate::{args, failure::Result, output::Output, prompt, session::Session, tex
 )]
 pub(super) struct Args {
     /// Remove only rows that were delivered or became dead letters at least this long ago
-    #[arg(long, value_name = "AGE", default_value = "24h", value_parser = args::age)]
+    #[arg(long, value_name = "AGE", default_value = "24h", value_parser = args::parse_age)]
     older_than: Duration,
     /// Only print how many rows would be removed, up to 1,000
     #[arg(long)]
@@ -51,5 +51,5 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     } else {
         out.line(format!("removed {}", count(removed, "row")))?;
     }
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }

@@ -4,8 +4,8 @@ use agentstore::{AppendPending, Decision, DecisionAction, Json, NewInput, RunId,
 
 use super::{Ending, print_appended};
 use crate::{
+    document_arg::{self, DocumentArg},
     failure::Result,
-    given::{self, Given},
     output::Output,
     session::Session,
     text::safe,
@@ -33,9 +33,9 @@ pub(super) struct Args {
     ///
     /// `@FILE` reads the value from a file, and `-` from standard input.
     #[arg(long, value_name = "JSON|@FILE|-")]
-    result: Option<Given>,
+    result: Option<DocumentArg>,
     #[arg(skip)]
-    read: Option<Json>,
+    parsed: Option<Json>,
     /// The reason for the decision
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -43,7 +43,7 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn prepare(&mut self) -> Result<()> {
-        self.read = given::json(self.result.as_ref(), "--result")?;
+        self.parsed = document_arg::json(self.result.as_ref(), "--result")?;
         Ok(())
     }
 }
@@ -52,7 +52,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let action = if args.cancel { DecisionAction::Cancel } else { DecisionAction::Resume };
     let what = format!("decided ticket {} of run {}: {action}", safe(&args.ticket), safe(args.run.as_str()));
     let mut decision = Decision::new(args.run, args.ticket, action);
-    decision.result = args.read;
+    decision.result = args.parsed;
     decision.reason = args.reason;
     let request = AppendPending::new(args.thread, [NewInput::decision(decision)]);
     print_appended(&session.pending()?.append_pending(request).await?, &what, out)

@@ -4,8 +4,8 @@ use agentstore::{EntryId, Message, PendingUpdate, ThreadId};
 
 use super::{DeliveryArgs, Ending};
 use crate::{
+    document_arg::DocumentArg,
     failure::{Failure, Result},
-    given::Given,
     message,
     output::Output,
     session::Session,
@@ -27,9 +27,9 @@ pub(super) struct Args {
     ///
     /// `@FILE` reads the message from a file, and `-` from standard input. Write `@@` for text that begins with `@`.
     #[arg(long, short, value_name = "TEXT|JSON|@FILE|-")]
-    message: Option<Given>,
+    message: Option<DocumentArg>,
     #[arg(skip)]
-    read: Option<Message>,
+    parsed: Option<Message>,
     #[command(flatten)]
     delivery: DeliveryArgs,
     /// Refuse the change unless the input has this revision
@@ -39,7 +39,7 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn prepare(&mut self) -> Result<()> {
-        self.read = self.message.as_ref().map(message::read).transpose()?;
+        self.parsed = self.message.as_ref().map(message::read).transpose()?;
         Ok(())
     }
 }
@@ -47,8 +47,8 @@ impl Args {
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let mut update = PendingUpdate::new(args.thread, args.input);
     update.expect_revision = args.expect;
-    update.message = args.read;
-    update.delivery = args.delivery.given();
+    update.message = args.parsed;
+    update.delivery = args.delivery.if_given();
     if update.message.is_none() && update.delivery.is_none() {
         let what = "nothing to change: give a new message with `--message`, or a new delivery with `--at`, `--alone`, \
                     `--barrier` or `--for`";
@@ -60,5 +60,5 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     } else {
         out.line(format!("changed input {}, revision {}", safe(input.id.as_str()), input.revision))?;
     }
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::Ending;
 use crate::{
-    document::joined,
+    document::merge_objects,
     failure::Result,
     output::{JsonList, Output},
     pages,
@@ -29,7 +29,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         }
         None => threads(session, out).await?,
     }
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }
 
 async fn threads(session: &Session, out: &mut Output) -> Result<()> {
@@ -48,7 +48,7 @@ async fn threads(session: &Session, out: &mut Output) -> Result<()> {
 
 fn print(thread: &ThreadId, queue: &PendingQueue, out: &mut Output) -> Result<()> {
     if out.json() {
-        return out.document(&joined(&json!({ "thread": thread }), queue)?);
+        return out.document(&merge_objects(&json!({ "thread": thread }), queue)?);
     }
     if queue.inputs.is_empty() {
         return out.line(format!("thread {} has no pending input", safe(thread.as_str())));
@@ -56,11 +56,11 @@ fn print(thread: &ThreadId, queue: &PendingQueue, out: &mut Output) -> Result<()
     let mut table = out.table(&["input", "position", "revision", "delivery", "content"]);
     for input in &queue.inputs {
         table.add_row([
-            text::line(input.id.as_str(), out.id_width()),
+            text::one_line(input.id.as_str(), out.id_width()),
             input.position.unwrap_or_default().to_string(),
             input.revision.to_string(),
             delivery(input),
-            text::line(&says(input), 60),
+            text::one_line(&content(input), 60),
         ]);
     }
     out.print_table(table)?;
@@ -87,7 +87,7 @@ fn delivery(input: &PendingInput) -> String {
     words
 }
 
-fn says(input: &PendingInput) -> String {
+fn content(input: &PendingInput) -> String {
     match &input.body {
         PendingBody::Message(message) => text::message_text(message),
         PendingBody::Decision(decision) => {

@@ -25,11 +25,11 @@ use crate::{
     Pending input waits in the queue of its thread until a run consumes it.")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    act: Act,
+    action: Action,
 }
 
 #[derive(Debug, Subcommand)]
-enum Act {
+enum Action {
     Append(append::Args),
     List(list::Args),
     Edit(edit::Args),
@@ -40,31 +40,31 @@ enum Act {
 
 impl Args {
     pub(crate) const fn access(&self) -> Access {
-        match self.act {
-            Act::List(_) => Access::Read,
-            Act::Append(_) => Access::Create,
-            Act::Edit(_) | Act::Retract(_) | Act::Reorder(_) | Act::Decide(_) => Access::Write,
+        match self.action {
+            Action::List(_) => Access::Read,
+            Action::Append(_) => Access::Create,
+            Action::Edit(_) | Action::Retract(_) | Action::Reorder(_) | Action::Decide(_) => Access::Write,
         }
     }
 
     pub(crate) fn prepare(&mut self) -> Result<()> {
-        match &mut self.act {
-            Act::Append(args) => args.prepare(),
-            Act::Edit(args) => args.prepare(),
-            Act::Decide(args) => args.prepare(),
-            Act::List(_) | Act::Retract(_) | Act::Reorder(_) => Ok(()),
+        match &mut self.action {
+            Action::Append(args) => args.prepare(),
+            Action::Edit(args) => args.prepare(),
+            Action::Decide(args) => args.prepare(),
+            Action::List(_) | Action::Retract(_) | Action::Reorder(_) => Ok(()),
         }
     }
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    match args.act {
-        Act::Append(args) => append::run(args, session, out).await,
-        Act::List(args) => list::run(args, session, out).await,
-        Act::Edit(args) => edit::run(args, session, out).await,
-        Act::Retract(args) => retract::run(args, session, out).await,
-        Act::Reorder(args) => reorder::run(args, session, out).await,
-        Act::Decide(args) => decide::run(args, session, out).await,
+    match args.action {
+        Action::Append(args) => append::run(args, session, out).await,
+        Action::List(args) => list::run(args, session, out).await,
+        Action::Edit(args) => edit::run(args, session, out).await,
+        Action::Retract(args) => retract::run(args, session, out).await,
+        Action::Reorder(args) => reorder::run(args, session, out).await,
+        Action::Decide(args) => decide::run(args, session, out).await,
     }
 }
 
@@ -93,7 +93,7 @@ struct DeliveryArgs {
 
 impl DeliveryArgs {
     /// Returns the delivery, if an option about it is given.
-    fn given(self) -> Option<Delivery> {
+    fn if_given(self) -> Option<Delivery> {
         let is_given = self.boundary.is_some() || self.alone || self.barrier || self.target.is_some();
         is_given.then(|| self.delivery())
     }
@@ -113,12 +113,12 @@ impl DeliveryArgs {
 fn print_appended(appended: &Appended, what: &str, out: &mut Output) -> Result<Ending> {
     if out.json() {
         out.document(appended)?;
-        return Ok(Ending::Good);
+        return Ok(Ending::Success);
     }
     let again = if appended.deduplicated { " (it existed already)" } else { "" };
     out.line(format!("{what}{again}"))?;
     for input in &appended.inputs {
         out.line(format!("  input {} revision {}", safe(input.id.as_str()), input.revision))?;
     }
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }

@@ -34,5 +34,5 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     } else {
         out.line(format!("{what}; the queue now has revision {revision}"))?;
     }
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }

@@ -22,5 +22,5 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     } else {
         out.line(format!("retracted input {}", safe(input.id.as_str())))?;
     }
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }

@@ -29,14 +29,14 @@ async fn append(store: &dyn EventStore, text: &str) -> Result<[AppendedEvents; 2
     Ok([store.append_events(by_writer).await?, store.append_events(by_key).await?])
 }
 
-pub(super) async fn put(store: &dyn EventStore, text: &str) -> Verdict {
+pub(super) async fn write_records(store: &dyn EventStore, text: &str) -> Verdict {
     for appended in append(store, text).await? {
         expect(!appended.deduplicated, "the first append was deduplicated")?;
     }
     Ok(())
 }
 
-pub(super) async fn find(store: &dyn EventStore, text: &str) -> Verdict {
+pub(super) async fn expect_found(store: &dyn EventStore, text: &str) -> Verdict {
     let again = append(store, text).await?;
     expect(again.iter().all(|again| again.deduplicated), "a repeat with the key was not deduplicated")?;
     let events: Vec<Event> = again.into_iter().flat_map(|again| again.events).collect();

@@ -9,34 +9,34 @@ use store_core::{
 use crate::{
     Failure, Verdict,
     check::{expect, expect_eq},
-    given::{id, said},
+    given::{id, message_entry},
 };
 
 /// A commit that uses `text` wherever it takes an id.
-fn everywhere(text: &str) -> Commit {
+fn commit_with_id_everywhere(text: &str) -> Commit {
     let mut fields = ThreadFields::default();
     fields.resource_id = Some(id(text));
     let mut run = RunChange::new(id(text), RunStatus::Running).with_agent(id(text));
     run.dispatch = Some(id(text));
     let fence = Fence::new(id(text), ClaimToken::new(text), 1, ClaimNumber { incarnation: 0, counter: 1 });
-    let first = said("a").with_id(id(text)).with_run(id(text), None);
+    let first = message_entry("a").with_id(id(text)).with_run(id(text), None);
     Commit::new(id(text))
         .expecting(Expect::Absent)
         .with_key(id(text))
         .creating(fields)
         .fenced(fence)
         .entry(first)
-        .entry(said("b").below(id(text)))
+        .entry(message_entry("b").below(id(text)))
         .with_run(run)
         .with_state(StateChange::new().set(text, Json::null()))
 }
 
-pub(super) async fn put(commits: &dyn CommitCoordinator, text: &str) -> Verdict {
-    let receipt = commits.commit(everywhere(text)).await?;
+pub(super) async fn write_records(commits: &dyn CommitCoordinator, text: &str) -> Verdict {
+    let receipt = commits.commit(commit_with_id_everywhere(text)).await?;
     expect_eq((receipt.deduplicated, receipt.version.number()), (false, 2))
 }
 
-pub(super) async fn find(commits: &dyn CommitCoordinator, text: &str) -> Verdict {
+pub(super) async fn expect_found(commits: &dyn CommitCoordinator, text: &str) -> Verdict {
     let (threads, thread, entry): (_, ThreadId, EntryId) = (commits.threads(), id(text), id(text));
     let (run, agent): (RunId, AgentId) = (id(text), id(text));
     let loaded = threads.load_thread(&thread).await?.ok_or_else(|| Failure::new("the thread does not exist"))?;
@@ -55,12 +55,12 @@ pub(super) async fn find(commits: &dyn CommitCoordinator, text: &str) -> Verdict
     expect_eq(threads.list_runs(RunQuery::new(runs)).await?.items.len(), 1)?;
     let context = threads.load_context(&thread, ContextRequest::at(entry)).await?;
     expect(context.state.contains_key(text), "the state lacks the key")?;
-    expect(commits.commit(everywhere(text)).await?.deduplicated, "the repeat was not deduplicated")
+    expect(commits.commit(commit_with_id_everywhere(text)).await?.deduplicated, "the repeat was not deduplicated")
 }
 
 /// Checks that each text works as the parent of one thread, and that all texts together work as commit keys, entry ids
 /// and state keys of one thread.
-pub(super) async fn find_all(commits: &dyn CommitCoordinator, texts: &[String]) -> Verdict {
+pub(super) async fn expect_all_found(commits: &dyn CommitCoordinator, texts: &[String]) -> Verdict {
     let threads = commits.threads();
     threads.create_thread(NewThread::new(id("child"))).await?;
     for text in texts {
@@ -71,7 +71,7 @@ pub(super) async fn find_all(commits: &dyn CommitCoordinator, texts: &[String]) 
         let children = threads.list_threads(ThreadQuery::new(filter)).await?.items;
         let children: Vec<_> = children.iter().map(|thread| thread.id.as_str()).collect();
         expect_eq(children, ["child"]).map_err(|failure| failure.about(text))?;
-        let one = Commit::new(id("one log")).with_key(id(text)).entry(said(text).with_id(id(text)));
+        let one = Commit::new(id("one log")).with_key(id(text)).entry(message_entry(text).with_id(id(text)));
         let receipt = commits.commit(one.with_state(StateChange::new().set(text, Json::of(text)?))).await?;
         expect(!receipt.deduplicated, format!("the first commit with the key {text:?} was deduplicated"))?;
     }

@@ -14,33 +14,33 @@ use crate::{
 };
 
 /// A dispatch with the dedupe key `text`, in a thread that has dispatches with all the other dedupe keys, too.
-fn beside_others(text: &str) -> NewDispatch {
+fn dispatch_in_shared_thread(text: &str) -> NewDispatch {
     NewDispatch::new(id("shared"), id("run")).with_dedupe_key(id(text))
 }
 
-pub(super) async fn put(mailbox: &dyn MailboxStore, text: &str) -> Verdict {
+pub(super) async fn write_records(mailbox: &dyn MailboxStore, text: &str) -> Verdict {
     let own = NewDispatch::new(id(text), id(text)).with_id(id(text)).with_dedupe_key(id(text));
-    for answer in mailbox.enqueue(vec![own, beside_others(text)]).await? {
+    for answer in mailbox.enqueue(vec![own, dispatch_in_shared_thread(text)]).await? {
         answer?;
     }
     Ok(())
 }
 
 /// Returns the dispatch `text`. Checks that this filter finds no other dispatch.
-async fn only(mailbox: &dyn MailboxStore, text: &str, filter: DispatchFilter) -> Result<Dispatch, Failure> {
+async fn expect_only(mailbox: &dyn MailboxStore, text: &str, filter: DispatchFilter) -> Result<Dispatch, Failure> {
     let mut found = mailbox.list_dispatches(DispatchQuery::new(filter)).await?.items;
     expect_eq(found.iter().map(|found| found.id.as_str()).collect::<Vec<_>>(), [text])?;
     expect_some(found.pop(), "dispatch")
 }
 
-pub(super) async fn find(mailbox: &dyn MailboxStore, text: &str) -> Verdict {
+pub(super) async fn expect_found(mailbox: &dyn MailboxStore, text: &str) -> Verdict {
     let (mut by_run, mut by_key) = (DispatchFilter::default(), DispatchFilter::of_thread(id(text)));
     (by_run.run, by_key.dedupe_key) = (Some(id(text)), Some(id(text)));
-    let stored = only(mailbox, text, by_run).await?;
+    let stored = expect_only(mailbox, text, by_run).await?;
     expect_eq((&stored.thread, &stored.run, &stored.dedupe_key), (&id(text), &id(text), &Some(id(text))))?;
-    expect_eq(&only(mailbox, text, by_key).await?, &stored)?;
+    expect_eq(&expect_only(mailbox, text, by_key).await?, &stored)?;
     expect_eq(mailbox.load_dispatch(&id(text)).await?.as_ref(), Some(&stored))?;
-    expect_kind(mailbox.enqueue(vec![beside_others(text)]).await?.remove(0), ErrorKind::AlreadyExists)?;
+    expect_kind(mailbox.enqueue(vec![dispatch_in_shared_thread(text)]).await?.remove(0), ErrorKind::AlreadyExists)?;
     let request = ClaimRequest::new(id(text), LEASE).of_thread(id(text)).up_to(10);
     let mut claims = mailbox.claim(request).await?;
     let held = expect_some(claims.claimed.pop(), "claim")?;
@@ -48,7 +48,7 @@ pub(super) async fn find(mailbox: &dyn MailboxStore, text: &str) -> Verdict {
     mailbox.start(&held.claim(), id(text)).await?;
     let mut by_worker = DispatchFilter::default();
     by_worker.worker = Some(id(text));
-    let claim = expect_some(only(mailbox, text, by_worker).await?.claim, "claim")?;
+    let claim = expect_some(expect_only(mailbox, text, by_worker).await?.claim, "claim")?;
     expect_eq((claim.worker.as_str(), claim.instance), (text, Some(id(text))))?;
     mailbox.settle(vec![(held.claim(), ack())]).await?.remove(0)?;
     expect_eq(mailbox.count_dispatches(Some(&id(text))).await?.acked, 1)?;
@@ -56,7 +56,7 @@ pub(super) async fn find(mailbox: &dyn MailboxStore, text: &str) -> Verdict {
     expect_eq(mailbox.load_epoch(&id(text)).await?, 1)
 }
 
-pub(super) async fn find_all(mailbox: &dyn MailboxStore, texts: &[String]) -> Verdict {
+pub(super) async fn expect_all_found(mailbox: &dyn MailboxStore, texts: &[String]) -> Verdict {
     let count = texts.len() as u64;
     let shared: ThreadId = id("shared");
     // Each interrupt is repeated at once, because only the last 20 keys of a thread are remembered.

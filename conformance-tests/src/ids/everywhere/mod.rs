@@ -14,48 +14,58 @@ use crate::{Contract, Failure, Verdict};
 /// Uses each text wherever the contract takes an id, all texts at the same time. Then checks that each text leads to
 /// its own records and to no others.
 pub(super) async fn use_everywhere(contract: Contract, stores: &TenantStores, texts: &[String]) -> Verdict {
-    try_join_all(texts.iter().map(async |text| put(contract, stores, text).await.map_err(|f| f.about(text)))).await?;
-    try_join_all(texts.iter().map(async |text| find(contract, stores, text).await.map_err(|f| f.about(text)))).await?;
-    find_all(contract, stores, texts).await
+    try_join_all(texts.iter().map(async |text| write_records(contract, stores, text).await.map_err(|f| f.about(text))))
+        .await?;
+    try_join_all(texts.iter().map(async |text| expect_found(contract, stores, text).await.map_err(|f| f.about(text))))
+        .await?;
+    expect_all_found(contract, stores, texts).await
 }
 
 /// Writes records with `text` wherever the contract takes an id. Where two ids belong together, also combines `text`
 /// with a fixed id.
-pub(super) async fn put(contract: Contract, stores: &TenantStores, text: &str) -> Verdict {
+pub(super) async fn write_records(contract: Contract, stores: &TenantStores, text: &str) -> Verdict {
     match contract {
-        Contract::ThreadRunStore | Contract::CommitCoordinator => log::put(has(&stores.commits)?, text).await,
-        Contract::PendingStore => pending::put(has(&stores.pending)?, text).await,
-        Contract::EventStore => events::put(has(&stores.events)?, text).await,
-        Contract::MailboxStore | Contract::LiveChannel => mailbox::put(has(&stores.mailbox)?, text).await,
-        Contract::OutboxStore => outbox::put(has(&stores.commits)?, text).await,
+        Contract::ThreadRunStore | Contract::CommitCoordinator => {
+            log::write_records(require(&stores.commits)?, text).await
+        }
+        Contract::PendingStore => pending::write_records(require(&stores.pending)?, text).await,
+        Contract::EventStore => events::write_records(require(&stores.events)?, text).await,
+        Contract::MailboxStore | Contract::LiveChannel => mailbox::write_records(require(&stores.mailbox)?, text).await,
+        Contract::OutboxStore => outbox::write_records(require(&stores.commits)?, text).await,
     }
 }
 
 /// Checks that the records of `text` are found by each of their ids, and then changes them.
-pub(super) async fn find(contract: Contract, stores: &TenantStores, text: &str) -> Verdict {
+pub(super) async fn expect_found(contract: Contract, stores: &TenantStores, text: &str) -> Verdict {
     match contract {
-        Contract::ThreadRunStore | Contract::CommitCoordinator => log::find(has(&stores.commits)?, text).await,
-        Contract::PendingStore => pending::find(has(&stores.pending)?, text).await,
-        Contract::EventStore => events::find(has(&stores.events)?, text).await,
-        Contract::MailboxStore | Contract::LiveChannel => mailbox::find(has(&stores.mailbox)?, text).await,
-        Contract::OutboxStore => outbox::find(has(&stores.commits)?, has(&stores.outbox)?, text).await,
+        Contract::ThreadRunStore | Contract::CommitCoordinator => {
+            log::expect_found(require(&stores.commits)?, text).await
+        }
+        Contract::PendingStore => pending::expect_found(require(&stores.pending)?, text).await,
+        Contract::EventStore => events::expect_found(require(&stores.events)?, text).await,
+        Contract::MailboxStore | Contract::LiveChannel => mailbox::expect_found(require(&stores.mailbox)?, text).await,
+        Contract::OutboxStore => outbox::expect_found(require(&stores.commits)?, require(&stores.outbox)?, text).await,
     }
 }
 
 /// Checks the records that the texts share, such as a thread in which every text is the id of an entry: each text must
 /// occur exactly once.
-async fn find_all(contract: Contract, stores: &TenantStores, texts: &[String]) -> Verdict {
+async fn expect_all_found(contract: Contract, stores: &TenantStores, texts: &[String]) -> Verdict {
     match contract {
-        Contract::ThreadRunStore | Contract::CommitCoordinator => log::find_all(has(&stores.commits)?, texts).await,
-        Contract::PendingStore => pending::find_all(has(&stores.pending)?, texts).await,
+        Contract::ThreadRunStore | Contract::CommitCoordinator => {
+            log::expect_all_found(require(&stores.commits)?, texts).await
+        }
+        Contract::PendingStore => pending::expect_all_found(require(&stores.pending)?, texts).await,
         Contract::EventStore => Ok(()),
-        Contract::MailboxStore | Contract::LiveChannel => mailbox::find_all(has(&stores.mailbox)?, texts).await,
-        Contract::OutboxStore => outbox::find_all(has(&stores.outbox)?, texts).await,
+        Contract::MailboxStore | Contract::LiveChannel => {
+            mailbox::expect_all_found(require(&stores.mailbox)?, texts).await
+        }
+        Contract::OutboxStore => outbox::expect_all_found(require(&stores.outbox)?, texts).await,
     }
 }
 
 /// Returns the store of a contract, or a failure if there is none.
-fn has<T: ?Sized>(store: &Option<std::sync::Arc<T>>) -> Result<&T, Failure> {
+fn require<T: ?Sized>(store: &Option<std::sync::Arc<T>>) -> Result<&T, Failure> {
     store.as_deref().ok_or_else(|| Failure::new("the store does not have the contract"))
 }
 

@@ -27,11 +27,11 @@ async fn send(commits: &dyn CommitCoordinator, text: &str) -> Result<Vec<OutboxI
     Ok(commits.commit(Commit::new(id("outbox")).with_outbox(rows(text))).await?.outbox)
 }
 
-pub(super) async fn put(commits: &dyn CommitCoordinator, text: &str) -> Verdict {
+pub(super) async fn write_records(commits: &dyn CommitCoordinator, text: &str) -> Verdict {
     send(commits, text).await.map(drop)
 }
 
-pub(super) async fn find(commits: &dyn CommitCoordinator, outbox: &dyn OutboxStore, text: &str) -> Verdict {
+pub(super) async fn expect_found(commits: &dyn CommitCoordinator, outbox: &dyn OutboxStore, text: &str) -> Verdict {
     for filter in [OutboxFilter::default().of_lane(id(text)), OutboxFilter::default().for_target(id(text))] {
         expect_eq(outbox.count_outbox(&filter).await?.pending, 1)?;
         expect_eq(listed(outbox, filter).await?.len(), 1)?;
@@ -56,7 +56,7 @@ async fn listed(outbox: &dyn OutboxStore, filter: OutboxFilter) -> Result<Vec<Ou
     walk(PageRequest::first(100), |page| outbox.list_outbox(query.clone().with_page(page))).await
 }
 
-pub(super) async fn find_all(outbox: &dyn OutboxStore, texts: &[String]) -> Verdict {
+pub(super) async fn expect_all_found(outbox: &dyn OutboxStore, texts: &[String]) -> Verdict {
     let wanted = sorted(texts.iter().map(String::as_str));
     let under_keys = listed(outbox, OutboxFilter::default().of_lane(id("keys"))).await?;
     expect_eq(sorted(under_keys.iter().filter_map(|row| row.dedupe_key.as_ref()).map(AsRef::as_ref)), wanted.clone())?;

@@ -21,14 +21,14 @@ fn append(thread: &str, input: &str, text: &str) -> AppendPending {
     AppendPending::new(id(thread), [input])
 }
 
-pub(super) async fn put(store: &dyn PendingStore, text: &str) -> Verdict {
+pub(super) async fn write_records(store: &dyn PendingStore, text: &str) -> Verdict {
     for request in [append(text, "input", text), append(shared().as_str(), text, text)] {
         expect(!store.append_pending(request).await?.deduplicated, "the first append was deduplicated")?;
     }
     Ok(())
 }
 
-pub(super) async fn find(store: &dyn PendingStore, text: &str) -> Verdict {
+pub(super) async fn expect_found(store: &dyn PendingStore, text: &str) -> Verdict {
     let queue = store.load_queue(&id(text)).await?;
     let targets: Vec<_> = queue.inputs.iter().map(|input| input.delivery.target.clone()).collect();
     expect_eq((targets, &queue.inputs[0].thread), (vec![Some(Target::new(id(text)))], &id(text)))?;
@@ -36,7 +36,7 @@ pub(super) async fn find(store: &dyn PendingStore, text: &str) -> Verdict {
     expect(again.deduplicated && again.inputs[0].id.as_str() == text, "the repeat was not deduplicated")
 }
 
-pub(super) async fn find_all(store: &dyn PendingStore, texts: &[String]) -> Verdict {
+pub(super) async fn expect_all_found(store: &dyn PendingStore, texts: &[String]) -> Verdict {
     let queue = store.load_queue(&shared()).await?;
     let wanted = sorted(texts.iter().map(String::as_str));
     expect_eq(sorted(queue.inputs.iter().map(|input| input.id.as_str())), wanted)?;

@@ -13,53 +13,53 @@ use store_core::{
 use super::settle;
 use crate::model::{
     Bug,
-    commit::Setting,
+    commit::Environment,
     handle::{Handle, yield_to_others},
     store::Shared,
 };
 
 impl Handle {
     /// Returns what the rules depend on, for a read of the mailbox at this time.
-    fn setting(&self, now: Timestamp) -> Setting<'_> {
+    fn env(&self, now: Timestamp) -> Environment<'_> {
         let Shared { limits, ids, bug, .. } = &*self.shared;
-        Setting { now, limits, ids, bug: *bug, sealer: (&self.tenant, self.shared.cursors.key()) }
+        Environment { now, limits, ids, bug: *bug, sealer: (&self.tenant, self.shared.cursors.key()) }
     }
 
     /// Returns whether a claim at this time would get a dispatch.
     pub(in crate::model) fn is_ready(&self, now: Timestamp) -> Result<bool> {
-        let setting = self.setting(now);
-        self.read(|view| Ok(!view.tenant.mail.ready(&setting)?.is_empty()))
+        let env = self.env(now);
+        self.read(|view| Ok(!view.tenant.mailbox.ready(&env)?.is_empty()))
     }
 }
 
 #[async_trait]
 impl MailboxProducer for Handle {
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
-        self.write(|tenant, setting| {
-            check_limit("dispatches", dispatches.len() as u64, setting.limits.call_dispatches)?;
-            Ok(dispatches.iter().map(|new| tenant.mail.enqueue(new, &setting)).collect())
+        self.write(|tenant, env| {
+            check_limit("dispatches", dispatches.len() as u64, env.limits.call_dispatches)?;
+            Ok(dispatches.iter().map(|new| tenant.mailbox.enqueue(new, &env)).collect())
         })
     }
 
     async fn cancel(&self, id: &DispatchId) -> Result<Dispatch> {
-        self.write(|tenant, setting| tenant.mail.cancel(id, setting.now))
+        self.write(|tenant, env| tenant.mailbox.cancel(id, env.now))
     }
 
     async fn interrupt(&self, request: Interrupt) -> Result<Interrupted> {
-        self.write(|tenant, setting| tenant.mail.interrupt(&request, &setting))
+        self.write(|tenant, env| tenant.mailbox.interrupt(&request, &env))
     }
 }
 
 #[async_trait]
 impl MailboxConsumer for Handle {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
-        if self.shared.bug == Some(Bug::ClaimWantsAWait) && self.shared.wires().waits == 0 {
+        if self.shared.bug == Some(Bug::ClaimWantsAWait) && self.shared.live_state().waits == 0 {
             return Ok(Claims::default());
         }
-        let mut claims = self.write(|tenant, setting| tenant.mail.claim(&request, &setting));
+        let mut claims = self.write(|tenant, env| tenant.mailbox.claim(&request, &env));
         if self.shared.bug == Some(Bug::ClaimsBySuffix) && claims.as_ref().is_ok_and(|found| found.claimed.is_empty()) {
-            for other in self.mistaken(|name| name.ends_with(self.tenant.as_str())) {
-                claims = other.write(|tenant, setting| tenant.mail.claim(&request, &setting));
+            for other in self.confused_tenants(|name| name.ends_with(self.tenant.as_str())) {
+                claims = other.write(|tenant, env| tenant.mailbox.claim(&request, &env));
             }
         }
         self.wait_if(Bug::ClaimKept).await;
@@ -67,18 +67,18 @@ impl MailboxConsumer for Handle {
     }
 
     async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
-        self.write(|tenant, setting| tenant.mail.extend(claim, by, &setting))
+        self.write(|tenant, env| tenant.mailbox.extend(claim, by, &env))
     }
 
     async fn start(&self, claim: &ClaimRef, instance: InstanceId) -> Result<DispatchClaim> {
-        self.write(|tenant, setting| tenant.mail.start(claim, &instance, &setting))
+        self.write(|tenant, env| tenant.mailbox.start(claim, &instance, &env))
     }
 
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
-        self.write(|tenant, setting| {
-            check_limit("settlements", settlements.len() as u64, setting.limits.call_dispatches)?;
+        self.write(|tenant, env| {
+            check_limit("settlements", settlements.len() as u64, env.limits.call_dispatches)?;
             let one =
-                |(claim, settlement): &(ClaimRef, Settlement)| settle(&mut tenant.mail, claim, settlement, &setting);
+                |(claim, settlement): &(ClaimRef, Settlement)| settle(&mut tenant.mailbox, claim, settlement, &env);
             Ok(settlements.iter().map(one).collect())
         })
     }
@@ -87,24 +87,24 @@ impl MailboxConsumer for Handle {
 #[async_trait]
 impl MailboxReader for Handle {
     async fn load_dispatch(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
-        self.read(|view| Ok(view.tenant.mail.load(id)))
+        self.read(|view| Ok(view.tenant.mailbox.load(id)))
     }
 
     async fn list_dispatches(&self, query: DispatchQuery) -> Result<Page<Dispatch>> {
-        self.read(|view| view.dispatches(&query, view.tenant.mail.list(&query)?))
+        self.read(|view| view.dispatches(&query, view.tenant.mailbox.list(&query)?))
     }
 
     async fn count_dispatches(&self, thread: Option<&ThreadId>) -> Result<DispatchCounts> {
-        self.read(|view| Ok(view.tenant.mail.count(thread)))
+        self.read(|view| Ok(view.tenant.mailbox.count(thread)))
     }
 
     async fn list_ready_threads(&self, page: PageRequest) -> Result<Page<ReadyThread>> {
-        let setting = self.setting(self.shared.clock.now());
-        self.read(|view| view.ready_threads(&page, view.tenant.mail.ready(&setting)?))
+        let env = self.env(self.shared.clock.now());
+        self.read(|view| view.ready_threads(&page, view.tenant.mailbox.ready(&env)?))
     }
 
     async fn load_epoch(&self, thread: &ThreadId) -> Result<u64> {
-        self.read(|view| Ok(view.tenant.mail.epoch_of(thread)))
+        self.read(|view| Ok(view.tenant.mailbox.epoch_of(thread)))
     }
 }
 
@@ -112,27 +112,27 @@ impl MailboxReader for Handle {
 impl MailboxMaintenance for Handle {
     async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
         if self.shared.bug == Some(Bug::ReclaimInTwoSteps) {
-            self.write(|tenant, setting| {
-                tenant.mail.count_lost(&setting);
+            self.write(|tenant, env| {
+                tenant.mailbox.count_lost(&env);
                 Ok(())
             })?;
             yield_to_others().await;
         }
-        self.write(|tenant, setting| tenant.mail.reclaim(limit, &setting))
+        self.write(|tenant, env| tenant.mailbox.reclaim(limit, &env))
     }
 
     async fn purge(&self, request: Purge) -> Result<Purged> {
-        self.write(|tenant, setting| tenant.mail.purge(&request, &setting).map(Purged::new))
+        self.write(|tenant, env| tenant.mailbox.purge(&request, &env).map(Purged::new))
     }
 
     async fn requeue(&self, request: Requeue) -> Result<Vec<(DispatchId, Result<Dispatch>)>> {
-        self.write(|tenant, setting| {
-            let chosen = tenant.mail.chosen(&request)?;
+        self.write(|tenant, env| {
+            let requeue_targets = tenant.mailbox.requeue_targets(&request)?;
             let one = |id: DispatchId| {
-                let requeued = tenant.mail.requeue(&id, setting.now);
+                let requeued = tenant.mailbox.requeue(&id, env.now);
                 (id, requeued)
             };
-            Ok(chosen.into_iter().map(one).collect())
+            Ok(requeue_targets.into_iter().map(one).collect())
         })
     }
 }

@@ -16,15 +16,15 @@ use store_core::{
 };
 
 pub(super) use self::settle::{check_fence, check_settlement, settle};
-use super::{bug::Bug, world::record};
+use super::{bug::Bug, model_data::record};
 
 /// The mailbox of a tenant.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Mail {
+pub(super) struct TenantMailbox {
     /// The incarnation in claim numbers: one more than the number of times that the tenant was deleted.
     pub(super) incarnation: u64,
     threads: BTreeMap<ThreadId, ThreadMailbox>,
-    jobs: Vec<Job>,
+    stored_dispatches: Vec<StoredDispatch>,
 }
 
 /// The data of a mailbox about a thread.
@@ -38,7 +38,7 @@ struct ThreadMailbox {
     free_since: Timestamp,
     last_time: Timestamp,
     /// The fence of an interrupt that took over. It is valid until the next claim or interrupt.
-    over: Option<Fence>,
+    takeover_fence: Option<Fence>,
 }
 
 /// The settlement that ended a claim, with its answer; `None` if the claim ended in another way.
@@ -46,24 +46,24 @@ type Answered = Option<(Settlement, Settled)>;
 
 /// A dispatch, with data that callers do not see.
 #[derive(Debug, Clone)]
-struct Job {
+struct StoredDispatch {
     dispatch: Dispatch,
-    given: NewDispatch,
+    draft: NewDispatch,
     /// The epoch of its thread when it was enqueued.
-    first_epoch: u64,
+    enqueue_epoch: u64,
     /// The token of its current claim.
     token: Option<ClaimToken>,
     /// Its last 20 ended claims: the token, how the claim ended, and the settlement with its answer.
     ended: Vec<(ClaimToken, AttemptEnd, Answered)>,
 }
 
-impl Job {
+impl StoredDispatch {
     fn is_open(&self) -> bool {
         !self.dispatch.status.is_final()
     }
 
     /// Returns whether the lease of its claim has expired.
-    fn is_over(&self, now: Timestamp, bug: Option<Bug>) -> bool {
+    fn has_expired(&self, now: Timestamp, bug: Option<Bug>) -> bool {
         let Some(claim) = &self.dispatch.claim else { return false };
         let end = claim.lease_until;
         match bug {
@@ -74,14 +74,14 @@ impl Job {
     }
 
     /// Changes its status, and sets the times that depend on the status.
-    fn becomes(&mut self, status: DispatchStatus, now: Timestamp) {
+    fn set_status(&mut self, status: DispatchStatus, now: Timestamp) {
         self.dispatch.status = status;
         self.dispatch.updated_at = self.dispatch.updated_at.max(now);
         self.dispatch.finished_at = status.is_final().then_some(now);
     }
 
     /// Ends its claim, and adds the attempt to its history.
-    fn ends(&mut self, end: AttemptEnd, settlement: Answered, now: Timestamp) -> Result<()> {
+    fn end_claim(&mut self, end: AttemptEnd, settlement: Answered, now: Timestamp) -> Result<()> {
         let (Some(claim), Some(token)) = (self.dispatch.claim.take(), self.token.take()) else { return Ok(()) };
         let attempt: Attempt = record(&json!({
             "claim": claim.number, "worker": claim.worker, "claimed_at": claim.claimed_at, "ended_at": now, "end": end,
@@ -96,15 +96,15 @@ impl Job {
     }
 }
 
-impl Mail {
+impl TenantMailbox {
     pub(super) fn is_empty(&self) -> bool {
         self.threads.is_empty()
     }
 
     /// Adds the data of another mailbox. Only the planted bug `TenantByPrefix` does this.
-    pub(super) fn take_in(&mut self, other: &Self) {
+    pub(super) fn merge(&mut self, other: &Self) {
         self.threads.extend(other.threads.clone());
-        self.jobs.extend(other.jobs.iter().cloned());
+        self.stored_dispatches.extend(other.stored_dispatches.iter().cloned());
     }
 
     fn thread_mailbox(&mut self, thread: &ThreadId, now: Timestamp) -> &mut ThreadMailbox {
@@ -123,18 +123,20 @@ impl Mail {
     }
 
     fn find(&self, id: &DispatchId) -> Option<usize> {
-        self.jobs.iter().position(|job| job.dispatch.id == *id)
+        self.stored_dispatches.iter().position(|stored| stored.dispatch.id == *id)
     }
 
     /// Returns the index of the claimed dispatch of a thread.
     fn running(&self, thread: &ThreadId) -> Option<usize> {
-        let claimed = |job: &Job| job.dispatch.status == DispatchStatus::Claimed && job.dispatch.thread == *thread;
-        self.jobs.iter().position(claimed)
+        let claimed = |stored: &StoredDispatch| {
+            stored.dispatch.status == DispatchStatus::Claimed && stored.dispatch.thread == *thread
+        };
+        self.stored_dispatches.iter().position(claimed)
     }
 
     /// Records a write to the thread. If `freed` is set, also records that the thread has no claimed dispatch from now
     /// on.
-    fn touch(&mut self, thread: &ThreadId, now: Timestamp, freed: bool) {
+    fn record_write(&mut self, thread: &ThreadId, now: Timestamp, freed: bool) {
         let thread_mailbox = self.thread_mailbox(thread, now);
         thread_mailbox.last_time = now;
         if freed {
@@ -144,30 +146,32 @@ impl Mail {
 
     /// Ends the claim of a dispatch whose lease has expired, as the table of the contract says.
     fn lapse(&mut self, at: usize, now: Timestamp, bug: Option<Bug>) -> Result<()> {
-        let Some(epoch) = self.jobs.get(at).map(|job| self.epoch(&job.dispatch.thread)) else { return Ok(()) };
-        let Some(job) = self.jobs.get_mut(at) else { return Ok(()) };
-        if job.dispatch.epoch < epoch {
+        let Some(epoch) = self.stored_dispatches.get(at).map(|stored| self.epoch(&stored.dispatch.thread)) else {
+            return Ok(());
+        };
+        let Some(stored) = self.stored_dispatches.get_mut(at) else { return Ok(()) };
+        if stored.dispatch.epoch < epoch {
             return self.supersede(at, now);
         }
         let counted = u32::from(bug != Some(Bug::LostLeaseIsNoAttempt));
-        job.dispatch.attempts += counted;
-        let is_last = job.dispatch.attempts >= job.dispatch.max_attempts;
-        job.becomes(if is_last { DispatchStatus::DeadLetter } else { DispatchStatus::Queued }, now);
-        job.dispatch.last_error = Some("lease expired".to_owned());
-        job.dispatch.available_at = now;
-        job.ends(AttemptEnd::LeaseExpired, None, now)?;
-        let thread = job.dispatch.thread.clone();
-        self.touch(&thread, now, true);
+        stored.dispatch.attempts += counted;
+        let is_last = stored.dispatch.attempts >= stored.dispatch.max_attempts;
+        stored.set_status(if is_last { DispatchStatus::DeadLetter } else { DispatchStatus::Queued }, now);
+        stored.dispatch.last_error = Some("lease expired".to_owned());
+        stored.dispatch.available_at = now;
+        stored.end_claim(AttemptEnd::LeaseExpired, None, now)?;
+        let thread = stored.dispatch.thread.clone();
+        self.record_write(&thread, now, true);
         Ok(())
     }
 
     /// Supersedes a claimed dispatch whose thread was interrupted after the claim.
     fn supersede(&mut self, at: usize, now: Timestamp) -> Result<()> {
-        let Some(job) = self.jobs.get_mut(at) else { return Ok(()) };
-        job.becomes(DispatchStatus::Superseded, now);
-        job.ends(AttemptEnd::Superseded, None, now)?;
-        let thread = job.dispatch.thread.clone();
-        self.touch(&thread, now, true);
+        let Some(stored) = self.stored_dispatches.get_mut(at) else { return Ok(()) };
+        stored.set_status(DispatchStatus::Superseded, now);
+        stored.end_claim(AttemptEnd::Superseded, None, now)?;
+        let thread = stored.dispatch.thread.clone();
+        self.record_write(&thread, now, true);
         Ok(())
     }
 }

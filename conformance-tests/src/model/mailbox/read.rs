@@ -4,17 +4,19 @@ use store_core::{
     Dispatch, DispatchCounts, DispatchId, DispatchOrder, DispatchQuery, DispatchStatus, Error, Result, ThreadId,
 };
 
-use super::{Job, Mail};
+use super::{StoredDispatch, TenantMailbox};
 
-impl Mail {
+impl TenantMailbox {
     pub(super) fn load(&self, id: &DispatchId) -> Option<Dispatch> {
-        self.jobs.get(self.find(id)?).map(view)
+        self.stored_dispatches.get(self.find(id)?).map(view)
     }
 
     pub(super) fn count(&self, thread: Option<&ThreadId>) -> DispatchCounts {
         let mut counts = DispatchCounts::default();
-        for job in self.jobs.iter().filter(|job| thread.is_none_or(|thread| *thread == job.dispatch.thread)) {
-            *counts.of_mut(job.dispatch.status) += 1;
+        for stored in
+            self.stored_dispatches.iter().filter(|stored| thread.is_none_or(|thread| *thread == stored.dispatch.thread))
+        {
+            *counts.of_mut(stored.dispatch.status) += 1;
         }
         counts
     }
@@ -29,21 +31,21 @@ impl Mail {
         if query.order == DispatchOrder::Claim && filter.thread.is_none() {
             return Err(Error::invalid("order", "the order of claims needs a filter by thread"));
         }
-        let all = self.jobs.iter().map(view).filter(|dispatch| filter.admits(dispatch));
-        let place = |dispatch: &Dispatch| match query.order {
+        let all = self.stored_dispatches.iter().map(view).filter(|dispatch| filter.admits(dispatch));
+        let key = |dispatch: &Dispatch| match query.order {
             DispatchOrder::Creation => Some((dispatch.created_at.as_millis(), dispatch.id.to_string())),
             DispatchOrder::End => dispatch.finished_at.map(|end| (end.as_millis(), dispatch.id.to_string())),
             DispatchOrder::Claim => (dispatch.status == DispatchStatus::Queued)
                 .then(|| (u64::from(dispatch.priority), format!("{:020}", dispatch.number))),
         };
-        Ok(all.filter_map(|dispatch| Some((place(&dispatch)?, dispatch))).collect())
+        Ok(all.filter_map(|dispatch| Some((key(&dispatch)?, dispatch))).collect())
     }
 }
 
 /// Returns a dispatch as reads return it. A claimed dispatch does not show the reason of an interrupt yet.
-fn view(job: &Job) -> Dispatch {
-    let mut dispatch = job.dispatch.clone();
-    if job.is_open() {
+fn view(stored: &StoredDispatch) -> Dispatch {
+    let mut dispatch = stored.dispatch.clone();
+    if stored.is_open() {
         dispatch.reason = None;
     }
     dispatch

@@ -8,14 +8,14 @@ use store_core::{
     Settlement, ThreadId, Timestamp, check_limit,
 };
 
-use super::{Job, Mail, claim::check_lease};
-use crate::model::{bug::Bug, commit::Setting, world::record};
+use super::{StoredDispatch, TenantMailbox, claim::check_lease};
+use crate::model::{bug::Bug, commit::Environment, model_data::record};
 
-fn lost(claim: &ClaimRef) -> Error {
+fn claim_lost(claim: &ClaimRef) -> Error {
     Error::new(Detail::ClaimLost { what: "dispatch", id: claim.dispatch.to_string() })
 }
 
-fn stale(epoch: u64) -> Error {
+fn stale_epoch(epoch: u64) -> Error {
     let expected = format!("epoch {epoch}");
     Error::new(Detail::StaleEpoch { expected, actual: "a later one".to_owned() })
 }
@@ -30,64 +30,64 @@ pub(in crate::model) fn check_settlement(settlement: &Settlement, limits: &Limit
     }
 }
 
-impl Mail {
+impl TenantMailbox {
     /// Returns the index of the dispatch whose current claim has this token. `Err(Some(index))` stands for a claim that
     /// an interrupt has ended or will end, and `Err(None)` for any other claim that is lost.
-    fn held(&self, claim: &ClaimRef, bug: Option<Bug>) -> std::result::Result<usize, Option<usize>> {
+    fn find_held(&self, claim: &ClaimRef, bug: Option<Bug>) -> std::result::Result<usize, Option<usize>> {
         let at = self.find(&claim.dispatch).ok_or(None)?;
-        let Some(job) = self.jobs.get(at) else { return Err(None) };
-        let holds = job.token.as_ref() == Some(&claim.token)
-            || (bug == Some(Bug::TokenUnchecked) && job.dispatch.status == DispatchStatus::Claimed);
+        let Some(stored) = self.stored_dispatches.get(at) else { return Err(None) };
+        let holds = stored.token.as_ref() == Some(&claim.token)
+            || (bug == Some(Bug::TokenUnchecked) && stored.dispatch.status == DispatchStatus::Claimed);
         if holds {
-            let is_stale = job.dispatch.epoch < self.epoch(&job.dispatch.thread);
+            let is_stale = stored.dispatch.epoch < self.epoch(&stored.dispatch.thread);
             return if is_stale { Err(Some(at)) } else { Ok(at) };
         }
-        let ended = job.ended.iter().rev().find(|(token, ..)| *token == claim.token);
+        let ended = stored.ended.iter().rev().find(|(token, ..)| *token == claim.token);
         let by_interrupt = ended.is_some_and(|(_, end, _)| *end == AttemptEnd::Superseded);
         if by_interrupt { Err(Some(at)) } else { Err(None) }
     }
 
     /// Returns the index of the dispatch that a holder writes to, and store time for its thread. If the thread was
     /// interrupted after the claim, the write is refused and supersedes the dispatch (MB-33).
-    fn writing(&mut self, claim: &ClaimRef, setting: &Setting<'_>) -> Result<(usize, Timestamp)> {
-        let time = |mail: &Self, at: usize| {
-            mail.jobs.get(at).map_or(setting.now, |job| mail.time(&job.dispatch.thread, setting.now))
+    fn find_for_write(&mut self, claim: &ClaimRef, env: &Environment<'_>) -> Result<(usize, Timestamp)> {
+        let time = |mailbox: &Self, at: usize| {
+            mailbox.stored_dispatches.get(at).map_or(env.now, |stored| mailbox.time(&stored.dispatch.thread, env.now))
         };
-        match self.held(claim, setting.bug) {
+        match self.find_held(claim, env.bug) {
             Ok(at) => Ok((at, time(self, at))),
-            Err(None) => Err(lost(claim)),
+            Err(None) => Err(claim_lost(claim)),
             Err(Some(at)) => {
-                let epoch = self.jobs.get(at).map_or(0, |job| job.dispatch.epoch);
-                if self.jobs.get(at).is_some_and(|job| job.token.is_some()) {
+                let epoch = self.stored_dispatches.get(at).map_or(0, |stored| stored.dispatch.epoch);
+                if self.stored_dispatches.get(at).is_some_and(|stored| stored.token.is_some()) {
                     let now = time(self, at);
                     self.supersede(at, now)?;
                 }
-                Err(stale(epoch))
+                Err(stale_epoch(epoch))
             }
         }
     }
 
-    fn job(&mut self, at: usize) -> Result<&mut Job> {
-        self.jobs.get_mut(at).ok_or_else(|| Error::corrupt("a dispatch is missing"))
+    fn stored(&mut self, at: usize) -> Result<&mut StoredDispatch> {
+        self.stored_dispatches.get_mut(at).ok_or_else(|| Error::corrupt("a dispatch is missing"))
     }
 
-    pub(super) fn extend(&mut self, claim: &ClaimRef, by: Duration, setting: &Setting<'_>) -> Result<DispatchClaim> {
+    pub(super) fn extend(&mut self, claim: &ClaimRef, by: Duration, env: &Environment<'_>) -> Result<DispatchClaim> {
         check_lease(by)?;
-        if setting.bug == Some(Bug::ExtendRevives)
-            && let Some(job) = self.find(&claim.dispatch).and_then(|at| self.jobs.get_mut(at))
-            && job.ended.iter().any(|(token, ..)| *token == claim.token)
-            && let Some(held) = &job.dispatch.claim
+        if env.bug == Some(Bug::ExtendRevives)
+            && let Some(stored) = self.find(&claim.dispatch).and_then(|at| self.stored_dispatches.get_mut(at))
+            && stored.ended.iter().any(|(token, ..)| *token == claim.token)
+            && let Some(held) = &stored.dispatch.claim
         {
-            job.token = Some(claim.token.clone());
+            stored.token = Some(claim.token.clone());
             return Ok(held.clone());
         }
-        let (at, now) = self.writing(claim, setting)?;
-        let job = self.job(at)?;
-        job.becomes(DispatchStatus::Claimed, now);
-        let Some(held) = &mut job.dispatch.claim else { return Err(lost(claim)) };
+        let (at, now) = self.find_for_write(claim, env)?;
+        let stored = self.stored(at)?;
+        stored.set_status(DispatchStatus::Claimed, now);
+        let Some(held) = &mut stored.dispatch.claim else { return Err(claim_lost(claim)) };
         held.lease_until = now.saturating_add(by);
-        let (held, thread) = (held.clone(), job.dispatch.thread.clone());
-        self.touch(&thread, now, false);
+        let (held, thread) = (held.clone(), stored.dispatch.thread.clone());
+        self.record_write(&thread, now, false);
         Ok(held)
     }
 
@@ -95,27 +95,27 @@ impl Mail {
         &mut self,
         claim: &ClaimRef,
         instance: &InstanceId,
-        setting: &Setting<'_>,
+        env: &Environment<'_>,
     ) -> Result<DispatchClaim> {
-        let (at, now) = self.writing(claim, setting)?;
-        let job = self.job(at)?;
-        let Some(held) = &mut job.dispatch.claim else { return Err(lost(claim)) };
+        let (at, now) = self.find_for_write(claim, env)?;
+        let stored = self.stored(at)?;
+        let Some(held) = &mut stored.dispatch.claim else { return Err(claim_lost(claim)) };
         if held.instance.as_ref().is_some_and(|other| other != instance) {
             return Err(Error::invalid_transition("dispatch", &claim.dispatch, "started", "started"));
         }
         held.instance = Some(instance.clone());
         held.started_at = held.started_at.or(Some(now));
         let held = held.clone();
-        job.becomes(DispatchStatus::Claimed, now);
-        let thread = job.dispatch.thread.clone();
-        self.touch(&thread, now, false);
+        stored.set_status(DispatchStatus::Claimed, now);
+        let thread = stored.dispatch.thread.clone();
+        self.record_write(&thread, now, false);
         Ok(held)
     }
 
     /// Returns the first answer to an equal settlement with the same token (MB-39).
     fn first_answer(&self, claim: &ClaimRef, settlement: &Settlement) -> Option<Settled> {
-        let job = self.jobs.get(self.find(&claim.dispatch)?)?;
-        let ended = job.ended.iter().rev().filter(|(token, ..)| *token == claim.token);
+        let stored = self.stored_dispatches.get(self.find(&claim.dispatch)?)?;
+        let ended = stored.ended.iter().rev().filter(|(token, ..)| *token == claim.token);
         let mut answers = ended.filter_map(|(.., settled)| settled.as_ref());
         let (_, first) = answers.find(|(given, _)| given == settlement)?;
         let mut again = first.clone();
@@ -126,38 +126,38 @@ impl Mail {
 
 /// Settles a claim.
 pub(in crate::model) fn settle(
-    mail: &mut Mail,
+    mailbox: &mut TenantMailbox,
     claim: &ClaimRef,
     settlement: &Settlement,
-    setting: &Setting<'_>,
+    env: &Environment<'_>,
 ) -> Result<Settled> {
-    check_settlement(settlement, setting.limits)?;
-    if let Some(first) = mail.first_answer(claim, settlement) {
-        if setting.bug == Some(Bug::SettledTwice)
-            && let Some(job) = mail.find(&claim.dispatch).and_then(|at| mail.jobs.get_mut(at))
+    check_settlement(settlement, env.limits)?;
+    if let Some(first) = mailbox.first_answer(claim, settlement) {
+        if env.bug == Some(Bug::SettledTwice)
+            && let Some(stored) = mailbox.find(&claim.dispatch).and_then(|at| mailbox.stored_dispatches.get_mut(at))
         {
-            job.dispatch.attempts += 1;
+            stored.dispatch.attempts += 1;
         }
         return Ok(first);
     }
-    let (at, now) = mail.writing(claim, setting)?;
-    let job = mail.job(at)?;
-    let end = apply(job, settlement, now, setting);
-    let dispatch = &job.dispatch;
+    let (at, now) = mailbox.find_for_write(claim, env)?;
+    let stored = mailbox.stored(at)?;
+    let end = apply(stored, settlement, now, env);
+    let dispatch = &stored.dispatch;
     let mut settled: Settled = record(&json!({
         "dispatch": dispatch.id, "status": dispatch.status, "attempts": dispatch.attempts, "deduplicated": false,
     }))?;
     settled.available_at = (dispatch.status == DispatchStatus::Queued).then_some(dispatch.available_at);
-    job.ends(end, Some((settlement.clone(), settled.clone())), now)?;
-    let thread = job.dispatch.thread.clone();
-    mail.touch(&thread, now, true);
+    stored.end_claim(end, Some((settlement.clone(), settled.clone())), now)?;
+    let thread = stored.dispatch.thread.clone();
+    mailbox.record_write(&thread, now, true);
     Ok(settled)
 }
 
 /// Changes a dispatch as a settlement says, and returns how the attempt ended.
-fn apply(job: &mut Job, settlement: &Settlement, now: Timestamp, setting: &Setting<'_>) -> AttemptEnd {
+fn apply(stored: &mut StoredDispatch, settlement: &Settlement, now: Timestamp, env: &Environment<'_>) -> AttemptEnd {
     let cut = |text: &String| {
-        let most = usize::try_from(setting.limits.text_bytes).unwrap_or(usize::MAX);
+        let most = usize::try_from(env.limits.text_bytes).unwrap_or(usize::MAX);
         let mut kept = text.clone();
         while kept.len() > most || (kept.len() < text.len() && kept.len() + '…'.len_utf8() > most) {
             kept.pop();
@@ -166,38 +166,38 @@ fn apply(job: &mut Job, settlement: &Settlement, now: Timestamp, setting: &Setti
     };
     match settlement {
         Settlement::Ack { result } => {
-            job.becomes(DispatchStatus::Acked, now);
-            job.dispatch.result.clone_from(result);
+            stored.set_status(DispatchStatus::Acked, now);
+            stored.dispatch.result.clone_from(result);
             AttemptEnd::Acked
         }
         Settlement::Retry { after, error } => {
-            job.dispatch.attempts += 1;
-            let is_last = job.dispatch.attempts >= job.dispatch.max_attempts;
-            job.becomes(if is_last { DispatchStatus::DeadLetter } else { DispatchStatus::Queued }, now);
-            let after = if setting.bug == Some(Bug::RetryComesEarly) { Duration::ZERO } else { *after };
+            stored.dispatch.attempts += 1;
+            let is_last = stored.dispatch.attempts >= stored.dispatch.max_attempts;
+            stored.set_status(if is_last { DispatchStatus::DeadLetter } else { DispatchStatus::Queued }, now);
+            let after = if env.bug == Some(Bug::RetryComesEarly) { Duration::ZERO } else { *after };
             if !is_last {
-                job.dispatch.available_at = now.saturating_add(after);
+                stored.dispatch.available_at = now.saturating_add(after);
             }
-            job.dispatch.last_error = Some(cut(error));
+            stored.dispatch.last_error = Some(cut(error));
             AttemptEnd::Retried
         }
         Settlement::Snooze { after } => {
-            job.becomes(DispatchStatus::Queued, now);
-            job.dispatch.available_at = now.saturating_add(*after);
+            stored.set_status(DispatchStatus::Queued, now);
+            stored.dispatch.available_at = now.saturating_add(*after);
             AttemptEnd::Snoozed
         }
         Settlement::DeadLetter { error } => {
-            job.becomes(DispatchStatus::DeadLetter, now);
-            job.dispatch.last_error = Some(cut(error));
+            stored.set_status(DispatchStatus::DeadLetter, now);
+            stored.dispatch.last_error = Some(cut(error));
             AttemptEnd::DeadLettered
         }
         Settlement::Cancel { reason } => {
-            job.becomes(DispatchStatus::Cancelled, now);
-            job.dispatch.reason = Some(cut(reason));
+            stored.set_status(DispatchStatus::Cancelled, now);
+            stored.dispatch.reason = Some(cut(reason));
             AttemptEnd::Cancelled
         }
         _ => {
-            job.becomes(DispatchStatus::Queued, now);
+            stored.set_status(DispatchStatus::Queued, now);
             AttemptEnd::Released
         }
     }
@@ -206,30 +206,33 @@ fn apply(job: &mut Job, settlement: &Settlement, now: Timestamp, setting: &Setti
 /// Refuses a write to a thread under a claim of this mailbox that is lost or from an earlier epoch (CM-31). Accepts a
 /// claim that is not from this mailbox, because another mailbox decides about it.
 pub(in crate::model) fn check_fence(
-    mail: &Mail,
+    mailbox: &TenantMailbox,
     thread: &ThreadId,
     fence: Option<&Fence>,
     bug: Option<Bug>,
 ) -> Result<()> {
     let Some(fence) = fence.filter(|_| bug != Some(Bug::ClaimUnchecked)) else { return Ok(()) };
-    let (claim, thread_mailbox) = (ClaimRef::from(fence), mail.threads.get(thread));
-    if thread_mailbox.and_then(|thread_mailbox| thread_mailbox.over.as_ref()).is_some_and(|over| over == fence) {
+    let (claim, thread_mailbox) = (ClaimRef::from(fence), mailbox.threads.get(thread));
+    if thread_mailbox
+        .and_then(|thread_mailbox| thread_mailbox.takeover_fence.as_ref())
+        .is_some_and(|takeover| takeover == fence)
+    {
         return Ok(());
     }
-    let Some(job) = mail.find(&fence.dispatch).and_then(|at| mail.jobs.get(at)) else {
+    let Some(stored) = mailbox.find(&fence.dispatch).and_then(|at| mailbox.stored_dispatches.get(at)) else {
         let last = thread_mailbox
-            .map(|thread_mailbox| (mail.incarnation, thread_mailbox.claims))
+            .map(|thread_mailbox| (mailbox.incarnation, thread_mailbox.claims))
             .filter(|(_, claims)| *claims > 0);
         let is_own = last >= Some((fence.claim.incarnation, fence.claim.counter));
-        return if is_own { Err(lost(&claim)) } else { Ok(()) };
+        return if is_own { Err(claim_lost(&claim)) } else { Ok(()) };
     };
-    let is_other = |held: &DispatchClaim| job.token.as_ref() == Some(&fence.token) && held.number != fence.claim;
-    if job.dispatch.thread != *thread || job.dispatch.claim.as_ref().is_some_and(is_other) {
-        return Err(lost(&claim));
+    let is_other = |held: &DispatchClaim| stored.token.as_ref() == Some(&fence.token) && held.number != fence.claim;
+    if stored.dispatch.thread != *thread || stored.dispatch.claim.as_ref().is_some_and(is_other) {
+        return Err(claim_lost(&claim));
     }
-    match mail.held(&claim, None) {
+    match mailbox.find_held(&claim, None) {
         Ok(_) => Ok(()),
-        Err(Some(_)) => Err(stale(job.dispatch.epoch)),
-        Err(None) => Err(lost(&claim)),
+        Err(Some(_)) => Err(stale_epoch(stored.dispatch.epoch)),
+        Err(None) => Err(claim_lost(&claim)),
     }
 }

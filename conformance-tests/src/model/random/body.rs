@@ -7,7 +7,7 @@ use store_core::{
 
 use super::{
     names::{entry_at, label, value},
-    ops::{BodyOp, To},
+    ops::{BodyOp, RewindTarget},
 };
 
 /// Makes a body. References to entries are indexes into `log`. The references of a compaction are mostly scaled to
@@ -53,8 +53,8 @@ fn interval(from: u8, to: u8, among: (&[EntryId], &[EntryId])) -> Interval {
     if first == last || last > 240 {
         return Interval::new(entry_at(log, from), entry_at(log, to));
     }
-    let place = |at: u8| path.get(usize::from(at) * path.len() / 256).cloned();
-    match (place(first), place(last)) {
+    let index = |at: u8| path.get(usize::from(at) * path.len() / 256).cloned();
+    match (index(first), index(last)) {
         (Some(from), Some(to)) => Interval::new(from, to),
         _ => Interval::new(entry_at(log, from), entry_at(log, to)),
     }
@@ -82,12 +82,12 @@ fn assistant(said: Option<u8>, calls: &[u8], message: Option<u8>, spent: Option<
     made
 }
 
-fn rewind(to: To, log: &[EntryId]) -> RewindTo {
+fn rewind(to: RewindTarget, log: &[EntryId]) -> RewindTo {
     match to {
-        To::Start => RewindTo::Start,
-        To::Entry(place) => RewindTo::Entry(entry_at(log, place)),
-        To::Checkpoint(number) => RewindTo::Checkpoint(u64::from(number)),
-        To::Label(number) => RewindTo::Label(label(number)),
-        To::Snapshot(number) => RewindTo::Snapshot(label(number)),
+        RewindTarget::Start => RewindTo::Start,
+        RewindTarget::Entry(index) => RewindTo::Entry(entry_at(log, index)),
+        RewindTarget::Checkpoint(number) => RewindTo::Checkpoint(u64::from(number)),
+        RewindTarget::Label(number) => RewindTo::Label(label(number)),
+        RewindTarget::Snapshot(number) => RewindTo::Snapshot(label(number)),
     }
 }

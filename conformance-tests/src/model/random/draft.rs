@@ -12,7 +12,7 @@ use store_core::{
 use super::{
     body::body,
     events::of_commit,
-    names::{agent, entry_at, named, value},
+    names::{agent, entry_at, numbered_id, value},
     ops::{CommitOp, EntryOp, Fields, Guard, InputOp, KeyOp, Parent, Patch, RunOp, StateChangeOp},
     outbox::row,
 };
@@ -20,7 +20,7 @@ use crate::given::id;
 
 /// Makes the guard of a caller that has read `thread`. `counter` returns the version or revision that is guarded.
 pub(super) fn expect(guard: Guard, thread: Option<&Thread>, counter: fn(&Thread) -> Version) -> Expect {
-    let Some(seen) = thread.map(counter) else { return unseen(guard) };
+    let Some(seen) = thread.map(counter) else { return guard_without_thread(guard) };
     let with = |number, generation| Expect::Version(Version::new(number, generation, seen.incarnation()));
     match guard {
         Guard::Any => Expect::Any,
@@ -32,7 +32,7 @@ pub(super) fn expect(guard: Guard, thread: Option<&Thread>, counter: fn(&Thread)
 }
 
 /// Makes the guard of a caller that has found no thread.
-const fn unseen(guard: Guard) -> Expect {
+const fn guard_without_thread(guard: Guard) -> Expect {
     match guard {
         Guard::Any => Expect::Any,
         Guard::Absent | Guard::Behind(0) => Expect::Absent,
@@ -57,23 +57,23 @@ pub(super) fn earlier(now: Timestamp, millis: u16) -> Timestamp {
 
 pub(super) fn fields(op: &Fields) -> ThreadFields {
     let mut fields = ThreadFields::default();
-    fields.resource_id = op.resource.map(|resource| named("u", resource));
-    fields.parent_thread_id = op.parent.map(|parent| named("t", parent));
+    fields.resource_id = op.resource.map(|resource| numbered_id("u", resource));
+    fields.parent_thread_id = op.parent.map(|parent| numbered_id("t", parent));
     fields.title = op.title.map(|title| format!("title {title}"));
     fields.metadata = op.metadata.iter().map(|(key, number)| (format!("m{key}"), value(*number))).collect();
     fields
 }
 
 pub(super) fn new_thread(thread: u8, op: &Fields, at: Option<u16>, now: Timestamp) -> NewThread {
-    let mut new = NewThread::new(named("t", thread)).with_fields(fields(op));
+    let mut new = NewThread::new(numbered_id("t", thread)).with_fields(fields(op));
     new.at = at.map(|millis| ago(now, millis));
     new
 }
 
 pub(super) fn patch(op: &Patch) -> ThreadPatch {
     let mut patch = ThreadPatch::default();
-    patch.resource_id = op.resource.map(|resource| resource.map(|resource| named("u", resource)));
-    patch.parent_thread_id = op.parent.map(|parent| parent.map(|parent| named("t", parent)));
+    patch.resource_id = op.resource.map(|resource| resource.map(|resource| numbered_id("u", resource)));
+    patch.parent_thread_id = op.parent.map(|parent| parent.map(|parent| numbered_id("t", parent)));
     patch.title = op.title.map(|title| title.map(|title| format!("title {title}")));
     patch.metadata = op.metadata.iter().map(|(key, number)| (format!("m{key}"), number.map(value))).collect();
     patch.fence = op.fence.map(fence);
@@ -92,7 +92,7 @@ pub(super) struct RequestContext<'a> {
     /// The ids of the thread's runs.
     pub(super) runs: Vec<RunId>,
     /// How many entries and inputs were made so far. Each gets a new id.
-    pub(super) drafted: &'a mut u64,
+    pub(super) draft_count: &'a mut u64,
     /// The revision of the thread's state.
     pub(super) state_revision: u64,
     /// Store time.
@@ -102,14 +102,14 @@ pub(super) struct RequestContext<'a> {
 impl RequestContext<'_> {
     /// Makes a commit, without its guard.
     pub(super) fn commit(&mut self, op: &CommitOp) -> Commit {
-        let mut commit = Commit::new(named("t", op.thread));
-        commit.key = op.key.map(|key| named("k", key));
+        let mut commit = Commit::new(numbered_id("t", op.thread));
+        commit.key = op.key.map(|key| numbered_id("k", key));
         commit.fence = op.fence.map(fence);
         commit.at = op.at.map(|millis| ago(self.now, millis));
         commit.create = op.create.as_ref().map(fields);
         commit.entries = op.entries.iter().map(|entry| self.entry(entry)).collect();
         commit.run = op.run.as_ref().map(run);
-        commit.consume = op.consume.iter().map(|(place, behind)| self.pending(*place, *behind)).collect();
+        commit.consume = op.consume.iter().map(|(index, behind)| self.pending(*index, *behind)).collect();
         commit.events = (!op.events.is_empty()).then(|| of_commit(&op.events, op.thread));
         commit.outbox = op.outbox.iter().map(|op| row(op, self.now)).collect();
         commit.state = op.state.as_ref().map(|state| state_change(state, self.state_revision));
@@ -118,21 +118,21 @@ impl RequestContext<'_> {
 
     /// Returns a reference to the pending input at an index of the queue, with its revision lowered by `behind`. If
     /// there is no such input, returns a reference with the id of an entry.
-    pub(super) fn pending(&self, place: u8, behind: u8) -> InputRef {
-        let found = self.queue.get(usize::from(place)).map(PendingInput::as_ref);
-        let mut found = found.unwrap_or_else(|| InputRef::new(entry_at(&self.log, place), 1));
+    pub(super) fn pending(&self, index: u8, behind: u8) -> InputRef {
+        let found = self.queue.get(usize::from(index)).map(PendingInput::as_ref);
+        let mut found = found.unwrap_or_else(|| InputRef::new(entry_at(&self.log, index), 1));
         found.revision = found.revision.saturating_sub(u64::from(behind));
         found
     }
 
     pub(super) fn input(&mut self, op: &InputOp) -> NewInput {
-        *self.drafted += 1;
+        *self.draft_count += 1;
         let id: EntryId = match (op.logged, op.pending) {
-            (Some(place), _) => entry_at(&self.log, place),
-            (None, Some(place)) => self.pending(place, 0).id,
-            (None, None) => id(&format!("e{}", self.drafted)),
+            (Some(index), _) => entry_at(&self.log, index),
+            (None, Some(index)) => self.pending(index, 0).id,
+            (None, None) => id(&format!("e{}", self.draft_count)),
         };
-        let again = op.pending.and_then(|place| self.queue.get(usize::from(place))).filter(|_| op.again);
+        let again = op.pending.and_then(|index| self.queue.get(usize::from(index))).filter(|_| op.again);
         if let Some(input) = again {
             let mut again = NewInput::message(Message::user("")).with_id(input.id.clone());
             again.body.clone_from(&input.body);
@@ -140,26 +140,26 @@ impl RequestContext<'_> {
         }
         if let Some((run, cancel)) = op.decision {
             let action = if cancel { DecisionAction::Cancel } else { DecisionAction::Resume };
-            let run = self.run(run).unwrap_or_else(|| named("r", run));
+            let run = self.run(run).unwrap_or_else(|| numbered_id("r", run));
             return NewInput::decision(Decision::new(run, "ticket", action)).with_id(id);
         }
         let mut delivery = Delivery::at(op.boundary);
-        delivery.target = op.target.map(|run| Target::new(named("r", run)));
+        delivery.target = op.target.map(|run| Target::new(numbered_id("r", run)));
         NewInput::message(Message::user(format!("text {}", op.text))).with_id(id).with_delivery(delivery)
     }
 
     fn entry(&mut self, op: &EntryOp) -> NewEntry {
         let mut entry = NewEntry::new(self.body(op));
-        *self.drafted += 1;
+        *self.draft_count += 1;
         let id: EntryId = match (op.taken, op.pending) {
-            (Some(place), _) => entry_at(&self.log, place),
-            (None, Some(place)) if !self.queue.is_empty() => self.pending(place, 0).id,
-            (None, _) => id(&format!("e{}", self.drafted)),
+            (Some(index), _) => entry_at(&self.log, index),
+            (None, Some(index)) if !self.queue.is_empty() => self.pending(index, 0).id,
+            (None, _) => id(&format!("e{}", self.draft_count)),
         };
         entry.parent = match op.parent {
             Parent::Head => ParentRef::Head,
             Parent::Root => ParentRef::Root,
-            Parent::Entry(place) => ParentRef::Entry(entry_at(&self.log, place)),
+            Parent::Entry(index) => ParentRef::Entry(entry_at(&self.log, index)),
         };
         entry.side = op.side;
         entry.timestamp = op.timestamp.map(|millis| earlier(self.now, millis));
@@ -177,16 +177,16 @@ impl RequestContext<'_> {
     /// Returns a run of the thread, or `None` if it has no runs. The number 255 stands for a run that does not exist.
     fn run(&self, number: u8) -> Option<RunId> {
         match number {
-            255 => Some(named("r", number)),
+            255 => Some(numbered_id("r", number)),
             _ => self.runs.get(usize::from(number) % self.runs.len().max(1)).cloned(),
         }
     }
 }
 
 fn run(op: &RunOp) -> RunChange {
-    let mut change = RunChange::new(named("r", op.run), status(op));
+    let mut change = RunChange::new(numbered_id("r", op.run), status(op));
     change.agent = op.agent.map(agent);
-    change.parent_run = op.parent.map(|parent| named("r", parent));
+    change.parent_run = op.parent.map(|parent| numbered_id("r", parent));
     change.manifest = op.manifest.map(|other| if other { "m2" } else { "m1" }.to_owned());
     change.dispatch = op.dispatch.map(|other| if other { id("d2") } else { id("d1") });
     change.steps = op.steps.map(u32::from);

@@ -9,16 +9,16 @@ use std::{
 use store_core::{ContextRequest, EntryQuery, EventQuery, PageRequest, RunFilter, RunQuery, Scope, ThreadId};
 
 use super::{
+    comparable::Comparable,
     ops::CommitOp,
     pair::{Outcome, Pair, Side},
-    seen::Seen,
 };
 use crate::check::Failure;
 
 impl Pair {
     /// Runs a commit whose future is polled `polls` times and then dropped.
-    pub(super) async fn dropped(&mut self, op: &CommitOp, polls: u8) -> Outcome {
-        let (ours, theirs) = self.drafted(op).await?;
+    pub(super) async fn commit_dropped(&mut self, op: &CommitOp, polls: u8) -> Outcome {
+        let (ours, theirs) = self.draft_commits(op).await?;
         let thread = ours.thread.clone();
         let mut answer = None;
         {
@@ -33,18 +33,18 @@ impl Pair {
             }
         }
         if let Some(real) = answer {
-            return self.commit_twin(real, theirs).await;
+            return self.commit_on_model(real, theirs).await;
         }
-        let found = everything(&self.real, &thread).await?;
-        let applied = self.model.forked();
-        let twin = Side::of(&applied)?;
-        let would = twin.commits.commit(theirs).await;
-        let (with, without) = (everything(&twin, &thread).await?, everything(&self.twin, &thread).await?);
+        let found = readable_data(&self.real, &thread).await?;
+        let applied = self.model_store.independent_copy();
+        let model = Side::of(&applied)?;
+        let would = model.commits.commit(theirs).await;
+        let (with, without) = (readable_data(&model, &thread).await?, readable_data(&self.model, &thread).await?);
         if found == without {
             return Ok(());
         }
         if found == with && would.is_ok() {
-            return self.take_model(applied);
+            return self.replace_model(applied);
         }
         Err(Failure::new(format!(
             "a dropped commit took effect in part: found {found}, with the commit {with}, without it {without}"
@@ -53,19 +53,19 @@ impl Pair {
 }
 
 /// Returns what a caller can read of a thread and of the outbox, as text.
-async fn everything(side: &Side, thread: &ThreadId) -> Outcome<String> {
+async fn readable_data(side: &Side, thread: &ThreadId) -> Outcome<String> {
     let entries = EntryQuery::all().with_page(PageRequest::first(1_000));
     let events = EventQuery::new(Scope::Thread(thread.clone())).with_page(PageRequest::first(1_000));
     let mut filter = RunFilter::default();
     filter.thread = Some(thread.clone());
     let parts = [
-        side.threads.load_thread(thread).await.seen(),
-        side.threads.list_entries(thread, entries).await.seen(),
-        side.threads.list_runs(RunQuery::new(filter)).await.seen(),
-        side.threads.load_context(thread, ContextRequest::head()).await.seen(),
-        side.pending.load_queue(thread).await.seen(),
-        side.events.list_events(events).await.seen(),
-        super::outbox::all(&*side.outbox).await.seen(),
+        side.threads.load_thread(thread).await.comparable_text(),
+        side.threads.list_entries(thread, entries).await.comparable_text(),
+        side.threads.list_runs(RunQuery::new(filter)).await.comparable_text(),
+        side.threads.load_context(thread, ContextRequest::head()).await.comparable_text(),
+        side.pending.load_queue(thread).await.comparable_text(),
+        side.events.list_events(events).await.comparable_text(),
+        super::outbox::all(&*side.outbox).await.comparable_text(),
     ];
     Ok(parts.join("\n"))
 }

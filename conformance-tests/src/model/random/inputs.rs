@@ -3,68 +3,69 @@
 use store_core::{AppendPending, Delivery, EntryId, Message, PendingUpdate, Reorder, ThreadId};
 
 use super::{
-    names::named,
+    names::numbered_id,
     ops::Op,
-    pair::{Outcome, Pair, agree},
+    pair::{Outcome, Pair, expect_same},
 };
 
 impl Pair {
     /// Runs a step that changes a queue.
     pub(super) async fn input(&mut self, op: &Op) -> Outcome {
         match op {
-            Op::Append { thread, inputs } => {
-                let id: ThreadId = named("t", *thread);
+            Op::AppendInputs { thread, inputs } => {
+                let id: ThreadId = numbered_id("t", *thread);
                 let mut request_context = self.request_context(*thread, None);
                 let inputs: Vec<_> = inputs.iter().map(|input| request_context.input(input)).collect();
                 let request = AppendPending::new(id.clone(), inputs);
                 let real = self.real.pending.append_pending(request.clone()).await;
-                self.follow_queue(&id, real.as_ref().is_ok_and(|appended| !appended.deduplicated)).await?;
-                agree(&real, &self.twin.pending.append_pending(request).await)
+                self.set_model_time_from_queue(&id, real.as_ref().is_ok_and(|appended| !appended.deduplicated)).await?;
+                expect_same(&real, &self.model.pending.append_pending(request).await)
             }
-            Op::ChangeInput { thread, place, behind, text, boundary } => {
-                let input = self.request_context(*thread, None).pending(*place, behind.unwrap_or(0));
-                let mut update = PendingUpdate::new(named("t", *thread), input.id);
+            Op::ChangeInput { thread, index, behind, text, boundary } => {
+                let input = self.request_context(*thread, None).pending(*index, behind.unwrap_or(0));
+                let mut update = PendingUpdate::new(numbered_id("t", *thread), input.id);
                 update.expect_revision = behind.map(|_| input.revision);
                 update.message = text.map(|text| Message::user(format!("text {text}")));
                 update.delivery = boundary.map(Delivery::at);
                 let real = self.real.pending.update_pending(update.clone()).await;
-                self.follow(real.as_ref().ok().map(|input| input.updated_at));
-                agree(&real, &self.twin.pending.update_pending(update).await)
+                self.set_model_time(real.as_ref().ok().map(|input| input.updated_at));
+                expect_same(&real, &self.model.pending.update_pending(update).await)
             }
-            Op::Retract { thread, place } => {
-                let (id, input) = (named("t", *thread), self.request_context(*thread, None).pending(*place, 0).id);
+            Op::Retract { thread, index } => {
+                let (id, input) =
+                    (numbered_id("t", *thread), self.request_context(*thread, None).pending(*index, 0).id);
                 let real = self.real.pending.retract_pending(&id, &input).await;
-                agree(&real, &self.twin.pending.retract_pending(&id, &input).await)
+                expect_same(&real, &self.model.pending.retract_pending(&id, &input).await)
             }
-            Op::Reorder { thread, turn, behind, wrong } => {
-                let id: ThreadId = named("t", *thread);
-                let mut order: Vec<EntryId> = self.model.queue(&id).into_iter().map(|input| input.id).collect();
-                let turn = usize::from(*turn) % order.len().max(1);
-                order.rotate_left(turn);
+            Op::Reorder { thread, rotation, behind, wrong } => {
+                let id: ThreadId = numbered_id("t", *thread);
+                let mut order: Vec<EntryId> = self.model_store.queue(&id).into_iter().map(|input| input.id).collect();
+                let rotation = usize::from(*rotation) % order.len().max(1);
+                order.rotate_left(rotation);
                 match (wrong, order.last().cloned()) {
                     (Some(true), Some(last)) => order.push(last),
                     (Some(false), _) => drop(order.pop()),
                     _ => {}
                 }
-                let revision = self.twin.pending.load_queue(&id).await?.revision;
+                let revision = self.model.pending.load_queue(&id).await?.revision;
                 let request = Reorder::new(id, revision.saturating_sub(u64::from(*behind)), order);
                 let real = self.real.pending.reorder_pending(request.clone()).await;
-                agree(&real, &self.twin.pending.reorder_pending(request).await)
+                expect_same(&real, &self.model.pending.reorder_pending(request).await)
             }
             _ => Ok(()),
         }
     }
 
     /// Sets the model's time to that of the last input, after inputs were appended.
-    async fn follow_queue(&self, thread: &ThreadId, appended: bool) -> Outcome {
+    async fn set_model_time_from_queue(&self, thread: &ThreadId, appended: bool) -> Outcome {
         if appended {
             let last = self.real.pending.load_queue(thread).await?.inputs.pop();
-            self.follow(last.map(|input| input.created_at));
+            self.set_model_time(last.map(|input| input.created_at));
         }
         Ok(())
     }
 
     pub(super) async fn queue(&self, thread: &ThreadId) -> Outcome {
-        agree(&self.real.pending.load_queue(thread).await, &self.twin.pending.load_queue(thread).await)
+        expect_same(&self.real.pending.load_queue(thread).await, &self.model.pending.load_queue(thread).await)
     }
 }

@@ -9,11 +9,11 @@ use store_core::{
 };
 
 use super::{
+    comparable::Comparable,
     draft::ago,
-    names::{named, value},
-    ops::{MailOp, SettleOp},
-    pair::{Outcome, Pair, agree},
-    seen::Seen,
+    names::{numbered_id, value},
+    ops::{MailboxOp, SettleOp},
+    pair::{Outcome, Pair, expect_same},
 };
 use crate::given::id;
 
@@ -33,36 +33,44 @@ fn settlement(op: SettleOp) -> Settlement {
 }
 
 /// Runs an operation that refers to no claim on the store or on the model, and returns its answer as text.
-async fn ask(side: &dyn MailboxStore, op: &MailOp, now: store_core::Timestamp) -> String {
+async fn run_and_describe(side: &dyn MailboxStore, op: &MailboxOp, now: store_core::Timestamp) -> String {
     match op {
-        MailOp::Enqueue { dispatch, thread, priority, key, delay, attempts } => {
-            let mut new = NewDispatch::new(named("t", *thread), named("r", *thread))
-                .with_id(named("d", *dispatch))
+        MailboxOp::Enqueue { dispatch, thread, priority, key, delay, attempts } => {
+            let mut new = NewDispatch::new(numbered_id("t", *thread), numbered_id("r", *thread))
+                .with_id(numbered_id("d", *dispatch))
                 .with_priority(*priority)
                 .with_max_attempts(u32::from(*attempts));
-            new.dedupe_key = key.map(|key| named("k", key));
+            new.dedupe_key = key.map(|key| numbered_id("k", key));
             new.available = delay.map_or(When::Now, |delay| When::In(millis(delay)));
-            side.enqueue(vec![new]).await.seen()
+            side.enqueue(vec![new]).await.comparable_text()
         }
-        MailOp::Cancel { dispatch } => side.cancel(&named("d", *dispatch)).await.seen(),
-        MailOp::Interrupt { thread, key, take_over } => {
-            let mut request = Interrupt::new(named("t", *thread)).because("stop");
-            request.key = key.map(|key| named("k", key));
+        MailboxOp::Cancel { dispatch } => side.cancel(&numbered_id("d", *dispatch)).await.comparable_text(),
+        MailboxOp::Interrupt { thread, key, take_over } => {
+            let mut request = Interrupt::new(numbered_id("t", *thread)).because("stop");
+            request.key = key.map(|key| numbered_id("k", key));
             request.take_over = *take_over;
-            side.interrupt(request).await.seen()
+            side.interrupt(request).await.comparable_text()
         }
-        MailOp::Reclaim { limit } => side.reclaim(u32::from(*limit)).await.seen(),
-        MailOp::Purge { older, limit, dry_run } => {
+        MailboxOp::Reclaim { limit } => side.reclaim(u32::from(*limit)).await.comparable_text(),
+        MailboxOp::Purge { older, limit, dry_run } => {
             let mut purge = Purge::new(ago(now, *older));
             (purge.limit, purge.dry_run) = (u32::from(*limit), *dry_run);
-            side.purge(purge).await.seen()
+            side.purge(purge).await.comparable_text()
         }
-        MailOp::Requeue { dispatch } => side.requeue(Requeue::ids([named("d", *dispatch)])).await.seen(),
-        MailOp::Look { thread, dispatch } => {
-            let thread: ThreadId = named("t", *thread);
+        MailboxOp::Requeue { dispatch } => {
+            side.requeue(Requeue::ids([numbered_id("d", *dispatch)])).await.comparable_text()
+        }
+        MailboxOp::Look { thread, dispatch } => {
+            let thread: ThreadId = numbered_id("t", *thread);
             let counts = (side.count_dispatches(Some(&thread)).await, side.count_dispatches(None).await);
-            let one = side.load_dispatch(&named("d", *dispatch)).await;
-            format!("{} {} {:?} {}", counts.0.seen(), counts.1.seen(), side.load_epoch(&thread).await.ok(), one.seen())
+            let one = side.load_dispatch(&numbered_id("d", *dispatch)).await;
+            format!(
+                "{} {} {:?} {}",
+                counts.0.comparable_text(),
+                counts.1.comparable_text(),
+                side.load_epoch(&thread).await.ok(),
+                one.comparable_text()
+            )
         }
         _ => String::new(),
     }
@@ -70,35 +78,35 @@ async fn ask(side: &dyn MailboxStore, op: &MailOp, now: store_core::Timestamp) -
 
 impl Pair {
     /// Runs a step of the mailbox. Does nothing if the store has no mailbox.
-    pub(super) async fn mail(&mut self, op: &MailOp) -> Outcome {
-        let (Some(real), Some(twin)) = (self.real.mailbox.clone(), self.twin.mailbox.clone()) else { return Ok(()) };
+    pub(super) async fn mail(&mut self, op: &MailboxOp) -> Outcome {
+        let (Some(real), Some(model)) = (self.real.mailbox.clone(), self.model.mailbox.clone()) else { return Ok(()) };
         match op {
-            MailOp::Claim { limit, thread, dispatch, lease } => {
+            MailboxOp::Claim { limit, thread, dispatch, lease } => {
                 let mut request = ClaimRequest::new(id("w"), millis(*lease)).up_to(u32::from(*limit));
-                request.thread = thread.map(|thread| named("t", thread));
-                request.dispatch = dispatch.map(|dispatch| named("d", dispatch));
-                let (ours, theirs) = (real.claim(request.clone()).await, twin.claim(request).await);
-                agree(&ours, &theirs)?;
+                request.thread = thread.map(|thread| numbered_id("t", thread));
+                request.dispatch = dispatch.map(|dispatch| numbered_id("d", dispatch));
+                let (ours, theirs) = (real.claim(request.clone()).await, model.claim(request).await);
+                expect_same(&ours, &theirs)?;
                 let both = ours.map(|claims| claims.claimed).into_iter().flatten();
-                self.held.extend(both.zip(theirs.map(|claims| claims.claimed).into_iter().flatten()));
+                self.claimed_dispatches.extend(both.zip(theirs.map(|claims| claims.claimed).into_iter().flatten()));
                 Ok(())
             }
-            MailOp::Extend { which, lease } => {
+            MailboxOp::Extend { which, lease } => {
                 let Some((ours, theirs)) = self.claim_at(*which) else { return Ok(()) };
                 let by = millis(*lease);
-                agree(&real.extend(&ours.claim(), by).await, &twin.extend(&theirs.claim(), by).await)
+                expect_same(&real.extend(&ours.claim(), by).await, &model.extend(&theirs.claim(), by).await)
             }
-            MailOp::Start { which, instance } => {
+            MailboxOp::Start { which, instance } => {
                 let Some((ours, theirs)) = self.claim_at(*which) else { return Ok(()) };
-                let started = real.start(&ours.claim(), named("i", *instance)).await;
-                agree(&started, &twin.start(&theirs.claim(), named("i", *instance)).await)
+                let started = real.start(&ours.claim(), numbered_id("i", *instance)).await;
+                expect_same(&started, &model.start(&theirs.claim(), numbered_id("i", *instance)).await)
             }
-            MailOp::Settle { which, settlement: op } => {
+            MailboxOp::Settle { which, settlement: op } => {
                 let Some((ours, theirs)) = self.claim_at(*which) else { return Ok(()) };
                 let settled = real.settle(vec![(ours.claim(), settlement(*op))]).await;
-                agree(&settled, &twin.settle(vec![(theirs.claim(), settlement(*op))]).await)
+                expect_same(&settled, &model.settle(vec![(theirs.claim(), settlement(*op))]).await)
             }
-            MailOp::Write { which, number, absent, settlement: op } => {
+            MailboxOp::Write { which, number, absent, settlement: op } => {
                 let Some((ours, theirs)) = self.claim_at(*which) else { return Ok(()) };
                 let commit = |claimed: &ClaimedDispatch| {
                     let state = StateChange::new().set("mail", value(*number));
@@ -108,11 +116,12 @@ impl Pair {
                     commit.fenced(claimed.fence())
                 };
                 let written = self.real.commits.commit(commit(&ours)).await;
-                self.commit_twin(written, commit(&theirs)).await
+                self.commit_on_model(written, commit(&theirs)).await
             }
             _ => {
                 let now = self.now();
-                let (ours, theirs) = (ask(&*real, op, now).await, ask(&*twin, op, now).await);
+                let (ours, theirs) =
+                    (run_and_describe(&*real, op, now).await, run_and_describe(&*model, op, now).await);
                 crate::check::expect_eq(ours, theirs)
             }
         }
@@ -122,15 +131,15 @@ impl Pair {
     /// often.
     fn claim_at(&self, which: u8) -> Option<(ClaimedDispatch, ClaimedDispatch)> {
         let recent = if which < 160 { 3 } else { usize::MAX };
-        let from = self.held.len().saturating_sub(recent);
-        let held = self.held.get(from..)?;
-        held.get(usize::from(which) % held.len().max(1)).cloned()
+        let from = self.claimed_dispatches.len().saturating_sub(recent);
+        let claimed_dispatches = self.claimed_dispatches.get(from..)?;
+        claimed_dispatches.get(usize::from(which) % claimed_dispatches.len().max(1)).cloned()
     }
 }
 
 /// The counters of claim numbers must be equal. Their incarnations may differ.
-impl Seen for Dispatch {
-    fn seen(&self) -> String {
+impl Comparable for Dispatch {
+    fn comparable_text(&self) -> String {
         let mut dispatch = self.clone();
         for number in dispatch.history.iter_mut().map(|attempt| &mut attempt.claim) {
             number.incarnation = 0;
@@ -142,43 +151,43 @@ impl Seen for Dispatch {
     }
 }
 
-impl Seen for DispatchClaim {
-    fn seen(&self) -> String {
+impl Comparable for DispatchClaim {
+    fn comparable_text(&self) -> String {
         let mut claim = self.clone();
         claim.number.incarnation = 0;
         format!("{claim:?}")
     }
 }
 
-impl Seen for Claims {
-    fn seen(&self) -> String {
-        let claimed: Vec<_> = self.claimed.iter().map(|claimed| claimed.dispatch.seen()).collect();
+impl Comparable for Claims {
+    fn comparable_text(&self) -> String {
+        let claimed: Vec<_> = self.claimed.iter().map(|claimed| claimed.dispatch.comparable_text()).collect();
         format!("{claimed:?} {:?}", self.missed)
     }
 }
 
-impl Seen for Interrupted {
-    fn seen(&self) -> String {
+impl Comparable for Interrupted {
+    fn comparable_text(&self) -> String {
         let Self { epoch, superseded, claimed, at, deduplicated, .. } = self;
         let fence = self.fence.as_ref().map(|fence| (fence.epoch, fence.claim.counter));
         format!("{epoch} {superseded} {claimed:?} {at} {deduplicated} {fence:?}")
     }
 }
 
-macro_rules! as_it_is {
+macro_rules! compare_debug_text {
     ($($type:ty),*) => {$(
-        impl Seen for $type {
-            fn seen(&self) -> String {
+        impl Comparable for $type {
+            fn comparable_text(&self) -> String {
                 format!("{self:?}")
             }
         }
     )*};
 }
 
-as_it_is!(Enqueued, Settled, Reclaimed, Purged, DispatchCounts, ReadyThread);
+compare_debug_text!(Enqueued, Settled, Reclaimed, Purged, DispatchCounts, ReadyThread);
 
-impl<T: Seen> Seen for (DispatchId, Result<T>) {
-    fn seen(&self) -> String {
-        format!("{} {}", self.0, self.1.seen())
+impl<T: Comparable> Comparable for (DispatchId, Result<T>) {
+    fn comparable_text(&self) -> String {
+        format!("{} {}", self.0, self.1.comparable_text())
     }
 }

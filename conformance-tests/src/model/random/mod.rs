@@ -1,19 +1,19 @@
 //! Runs random operations on a store and on the model. The results must be equal, and the errors of the same kind.
 
 mod body;
+mod comparable;
 mod draft;
 mod dropped;
 mod events;
 mod generate;
 mod inputs;
-mod look;
 mod mail;
+mod model_access;
 mod names;
 mod ops;
 mod outbox;
 mod pair;
 mod reading;
-mod seen;
 
 use std::{env, fmt, sync::Arc};
 
@@ -22,8 +22,8 @@ use store_core::{ContextRequest, Direction, DispatchOrder, ThreadOrder};
 use tokio::runtime::Builder;
 
 use self::{
-    names::named,
-    ops::{EntriesOp, FactsOp, List, Op, RowsFilterOp, RunsOp, ScopeOp, ThreadsOp},
+    names::numbered_id,
+    ops::{EntryFilterOp, EventFilterOp, List, Op, OutboxFilterOp, RunFilterOp, ScopeOp, ThreadFilterOp},
     pair::{Outcome, Pair},
 };
 use crate::{
@@ -97,7 +97,7 @@ impl ModelTest {
         let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
         let histories = generate::histories(self.steps);
         let result = runner.run(&histories, |history| {
-            runtime.block_on(play(&fixture, &history)).map_err(|why| TestCaseError::fail(why.to_string()))
+            runtime.block_on(run_history(&fixture, &history)).map_err(|why| TestCaseError::fail(why.to_string()))
         });
         match result {
             Ok(()) => Ok(()),
@@ -177,7 +177,7 @@ macro_rules! model {
 }
 
 /// Runs a history on a store and on the model. At its end, compares all data.
-async fn play(fixture: &Arc<dyn Fixture>, history: &[Op]) -> Outcome {
+async fn run_history(fixture: &Arc<dyn Fixture>, history: &[Op]) -> Outcome {
     let mut pair = Pair::open(Arc::clone(fixture)).await?;
     for (at, op) in history.iter().enumerate() {
         pair.step(op).await.map_err(|why| why.about(format!("step {}", at + 1)))?;
@@ -189,31 +189,31 @@ async fn play(fixture: &Arc<dyn Fixture>, history: &[Op]) -> Outcome {
 /// Compares every list, every entry and the context of every entry.
 async fn compare_all(pair: &mut Pair) -> Outcome {
     let (order, direction) = (ThreadOrder::LastActivity, Direction::Backward);
-    pair.walk(&List::Threads { filter: ThreadsOp::default(), order, direction }, 1_000, None).await?;
-    pair.walk(&List::Runs { filter: RunsOp::default(), direction }, 1_000, None).await?;
+    pair.walk(&List::Threads { filter: ThreadFilterOp::default(), order, direction }, 1_000, None).await?;
+    pair.walk(&List::Runs { filter: RunFilterOp::default(), direction }, 1_000, None).await?;
     pair.walk(&List::WithInput, 1_000, None).await?;
     pair.walk(&List::Ready, 1_000, None).await?;
     for order in [DispatchOrder::Creation, DispatchOrder::End] {
         let direction = Direction::Forward;
         pair.walk(&List::Dispatches { thread: None, statuses: None, order, direction }, 1_000, None).await?;
     }
-    pair.walk(&List::Outbox { filter: RowsFilterOp::default(), direction }, 1_000, None).await?;
+    pair.walk(&List::Outbox { filter: OutboxFilterOp::default(), direction }, 1_000, None).await?;
     for thread in 0..generate::FEW {
-        let (filter, direction) = (EntriesOp::default(), Direction::Forward);
+        let (filter, direction) = (EntryFilterOp::default(), Direction::Forward);
         pair.walk(&List::Entries { thread, filter, direction }, 1_000, None).await?;
         pair.walk(&List::Leaves { thread }, 1_000, None).await?;
         pair.walk(&List::BranchPoints { thread }, 1_000, None).await?;
         pair.walk(&List::Snapshots { thread }, 1_000, None).await?;
         for scope in [ScopeOp::Thread(thread), ScopeOp::Run(thread)] {
-            let filter = FactsOp::default();
+            let filter = EventFilterOp::default();
             pair.walk(&List::Events { scope, filter, direction }, 1_000, None).await?;
-            pair.follow_scope(scope).await?;
+            pair.check_subscription(scope).await?;
         }
-        let id = named("t", thread);
+        let id = numbered_id("t", thread);
         pair.queue(&id).await?;
         pair.context(&id, ContextRequest::head()).await?;
-        for entry in pair.model.log(&id) {
-            pair.load(&id, &entry, &named("r", thread)).await?;
+        for entry in pair.model_store.log(&id) {
+            pair.load(&id, &entry, &numbered_id("r", thread)).await?;
             pair.context(&id, ContextRequest::at(entry)).await?;
         }
     }

@@ -5,7 +5,7 @@ use store_core::{AgentId, EntryId, Error, Json};
 use crate::given::id;
 
 /// Returns the id that consists of this prefix and this number.
-pub(super) fn named<T: std::str::FromStr<Err = Error>>(kind: &str, number: u8) -> T {
+pub(super) fn numbered_id<T: std::str::FromStr<Err = Error>>(kind: &str, number: u8) -> T {
     id(&format!("{kind}{number}"))
 }
 
@@ -21,8 +21,8 @@ pub(super) fn label(number: u8) -> String {
 
 /// Returns the entry with this index in a log, modulo the length of the log. From 248 on, a number stands for an entry
 /// that does not exist.
-pub(super) fn entry_at(log: &[EntryId], place: u8) -> EntryId {
-    let found = if place < 248 { log.get(usize::from(place) % log.len().max(1)) } else { None };
+pub(super) fn entry_at(log: &[EntryId], index: u8) -> EntryId {
+    let found = if index < 248 { log.get(usize::from(index) % log.len().max(1)) } else { None };
     found.cloned().unwrap_or_else(|| id("nowhere"))
 }
 

@@ -29,54 +29,54 @@ pub(super) enum Op {
     ResetFence {
         thread: u8,
     },
-    Append {
+    AppendInputs {
         thread: u8,
         inputs: Vec<InputOp>,
     },
-    /// Changes the input with the index `place` in the queue. `behind` is the number by which the expected revision is
+    /// Changes the input with this `index` in the queue. `behind` is the number by which the expected revision is
     /// too low.
     ChangeInput {
         thread: u8,
-        place: u8,
+        index: u8,
         behind: Option<u8>,
         text: Option<u8>,
         boundary: Option<Boundary>,
     },
     Retract {
         thread: u8,
-        place: u8,
+        index: u8,
     },
-    /// Rotates the queue by `turn` positions. With `wrong`, the new order names an input twice (`true`) or leaves
+    /// Rotates the queue by `rotation` positions. With `wrong`, the new order names an input twice (`true`) or leaves
     /// one out (`false`).
     Reorder {
         thread: u8,
-        turn: u8,
+        rotation: u8,
         behind: u8,
         wrong: Option<bool>,
     },
     /// Appends events.
-    Emit(EmitOp),
+    AppendEvents(AppendEventsOp),
     /// Repeats an earlier append that had a key.
-    EmitAgain {
+    RepeatAppendEvents {
         which: u8,
     },
     /// Trims a scope: either up to one of its newest events, or all events from more than `older` milliseconds ago.
     Trim {
         scope: ScopeOp,
-        place: u8,
+        index: u8,
         older: Option<u8>,
         dry_run: bool,
     },
     /// Reads the counters of a scope, and one of its newest events.
-    Scope {
+    ReadScope {
         scope: ScopeOp,
-        filter: FactsOp,
-        place: u8,
+        filter: EventFilterOp,
+        index: u8,
     },
     /// A step of the mailbox.
-    Mail(MailOp),
+    Mailbox(MailboxOp),
     /// A step of the outbox.
-    Rows(RowsOp),
+    Outbox(OutboxOp),
     Commit(CommitOp),
     /// A commit whose future is polled `polls` times and then dropped.
     Dropped {
@@ -119,7 +119,7 @@ pub(super) enum Op {
 
 /// A step of the mailbox. `which` is the index of a claim among all earlier claims.
 #[derive(Debug, Clone)]
-pub(super) enum MailOp {
+pub(super) enum MailboxOp {
     Enqueue {
         dispatch: u8,
         thread: u8,
@@ -255,18 +255,18 @@ pub(super) struct RowOp {
 
 /// A step of the outbox. `which` is the index of a claimed row, counted from the newest.
 #[derive(Debug, Clone)]
-pub(super) enum RowsOp {
+pub(super) enum OutboxOp {
     Claim { lane: u8, target: Option<u8>, limit: u8, lease: u16 },
     Settle { which: u8, how: u8, millis: u16 },
     Extend { which: u8, lease: u16 },
     Requeue { which: Option<u8>, lane: Option<u8>, limit: u8 },
     Purge { older: u16, limit: u8, dry_run: bool },
-    Count(RowsFilterOp),
+    Count(OutboxFilterOp),
 }
 
 /// Filters of rows.
 #[derive(Debug, Clone, Default)]
-pub(super) struct RowsFilterOp {
+pub(super) struct OutboxFilterOp {
     pub(super) lane: Option<u8>,
     pub(super) target: Option<u8>,
     pub(super) statuses: Option<Vec<OutboxStatus>>,
@@ -292,7 +292,7 @@ pub(super) struct EventOp {
 
 /// An append of events.
 #[derive(Debug, Clone)]
-pub(super) struct EmitOp {
+pub(super) struct AppendEventsOp {
     pub(super) events: Vec<EventOp>,
     pub(super) key: Option<u8>,
     /// The expected counter of the first scope is the current one minus this number.
@@ -302,7 +302,7 @@ pub(super) struct EmitOp {
 
 /// Filters of events.
 #[derive(Debug, Clone, Default)]
-pub(super) struct FactsOp {
+pub(super) struct EventFilterOp {
     pub(super) public: bool,
     pub(super) kind: Option<u8>,
     pub(super) before: Option<u16>,
@@ -381,14 +381,14 @@ pub(super) enum BodyOp {
         target: u8,
         text: Option<u8>,
     },
-    Rewind(To),
+    Rewind(RewindTarget),
     Custom(u8),
     Unknown(u8),
 }
 
 /// The target of a rewind.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum To {
+pub(super) enum RewindTarget {
     Start,
     Entry(u8),
     Checkpoint(u8),
@@ -434,22 +434,22 @@ pub(super) enum KeyOp {
 /// A list, with its query.
 #[derive(Debug, Clone)]
 pub(super) enum List {
-    Threads { filter: ThreadsOp, order: ThreadOrder, direction: Direction },
-    Runs { filter: RunsOp, direction: Direction },
-    Entries { thread: u8, filter: EntriesOp, direction: Direction },
+    Threads { filter: ThreadFilterOp, order: ThreadOrder, direction: Direction },
+    Runs { filter: RunFilterOp, direction: Direction },
+    Entries { thread: u8, filter: EntryFilterOp, direction: Direction },
     Leaves { thread: u8 },
     BranchPoints { thread: u8 },
     Snapshots { thread: u8 },
     WithInput,
-    Events { scope: ScopeOp, filter: FactsOp, direction: Direction },
+    Events { scope: ScopeOp, filter: EventFilterOp, direction: Direction },
     Dispatches { thread: Option<u8>, statuses: Option<Vec<DispatchStatus>>, order: DispatchOrder, direction: Direction },
     Ready,
-    Outbox { filter: RowsFilterOp, direction: Direction },
+    Outbox { filter: OutboxFilterOp, direction: Direction },
 }
 
 /// Filters of threads.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ThreadsOp {
+pub(super) struct ThreadFilterOp {
     pub(super) resource: Option<u8>,
     pub(super) parent: Option<Option<u8>>,
     pub(super) open_runs: Option<bool>,
@@ -462,7 +462,7 @@ pub(super) struct ThreadsOp {
 
 /// Filters of runs.
 #[derive(Debug, Clone, Default)]
-pub(super) struct RunsOp {
+pub(super) struct RunFilterOp {
     pub(super) thread: Option<u8>,
     pub(super) statuses: Option<Vec<RunPhase>>,
     pub(super) agent: Option<bool>,
@@ -471,7 +471,7 @@ pub(super) struct RunsOp {
 
 /// Filters of entries.
 #[derive(Debug, Clone, Default)]
-pub(super) struct EntriesOp {
+pub(super) struct EntryFilterOp {
     pub(super) from: Option<u8>,
     pub(super) to: Option<u8>,
     pub(super) path_of: Option<u8>,

@@ -9,25 +9,25 @@ use store_core::{
 
 use super::{
     draft::ago,
-    names::{named, value},
-    ops::{RowOp, RowsFilterOp, RowsOp},
-    pair::{Outcome, Pair, agree},
+    names::{numbered_id, value},
+    ops::{OutboxFilterOp, OutboxOp, RowOp},
+    pair::{Outcome, Pair, expect_same},
 };
 
 /// Makes a row of a commit.
 pub(super) fn row(op: &RowOp, now: Timestamp) -> NewOutboxRow {
-    let mut row = NewOutboxRow::new(named("lane", op.lane), named("target", op.target), value(op.payload));
-    row.dedupe_key = op.key.map(|key| named("d", key));
-    row.order_key = op.order.map(|key| named("o", key));
+    let mut row = NewOutboxRow::new(numbered_id("lane", op.lane), numbered_id("target", op.target), value(op.payload));
+    row.dedupe_key = op.key.map(|key| numbered_id("d", key));
+    row.order_key = op.order.map(|key| numbered_id("o", key));
     row.available_at = op.later.map(|millis| now.saturating_add(Duration::from_millis(u64::from(millis))));
     row.max_attempts = u32::from(op.attempts);
     row
 }
 
-pub(super) fn filter(op: &RowsFilterOp) -> OutboxFilter {
+pub(super) fn filter(op: &OutboxFilterOp) -> OutboxFilter {
     let mut filter = OutboxFilter::default();
-    filter.lane = op.lane.map(|lane| named("lane", lane));
-    filter.target = op.target.map(|target| named("target", target));
+    filter.lane = op.lane.map(|lane| numbered_id("lane", lane));
+    filter.target = op.target.map(|target| numbered_id("target", target));
     filter.statuses = op.statuses.clone();
     filter
 }
@@ -47,57 +47,58 @@ fn millis_of(millis: u16) -> Duration {
 
 impl Pair {
     /// Runs a step that is about the outbox.
-    pub(super) async fn outbox(&mut self, op: &RowsOp) -> Outcome {
-        let (real, twin) = (Arc::clone(&self.real.outbox), Arc::clone(&self.twin.outbox));
+    pub(super) async fn outbox(&mut self, op: &OutboxOp) -> Outcome {
+        let (real, model) = (Arc::clone(&self.real.outbox), Arc::clone(&self.model.outbox));
         match op {
-            RowsOp::Claim { lane, target, limit, lease } => {
-                let mut request = ClaimOutbox::new(named("lane", *lane), named("w", *limit), u32::from(*limit));
-                request.target = target.map(|target| named("target", target));
+            OutboxOp::Claim { lane, target, limit, lease } => {
+                let mut request =
+                    ClaimOutbox::new(numbered_id("lane", *lane), numbered_id("w", *limit), u32::from(*limit));
+                request.target = target.map(|target| numbered_id("target", target));
                 let request = request.with_lease(millis_of(*lease));
-                let (ours, theirs) = (real.claim_outbox(request.clone()).await, twin.claim_outbox(request).await);
-                agree(&ours, &theirs)?;
+                let (ours, theirs) = (real.claim_outbox(request.clone()).await, model.claim_outbox(request).await);
+                expect_same(&ours, &theirs)?;
                 if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
-                    self.claimed.extend(ours.rows.into_iter().zip(theirs.rows));
+                    self.claimed_rows.extend(ours.rows.into_iter().zip(theirs.rows));
                 }
                 Ok(())
             }
-            RowsOp::Settle { which, how, millis } => {
+            OutboxOp::Settle { which, how, millis } => {
                 let Some((ours, theirs)) = self.nth_claimed(*which) else { return Ok(()) };
                 let twice = |held: &ClaimedOutboxRow| vec![held.settle(settlement(*how, *millis)); 2];
-                agree(&real.settle_outbox(twice(&ours)).await, &twin.settle_outbox(twice(&theirs)).await)
+                expect_same(&real.settle_outbox(twice(&ours)).await, &model.settle_outbox(twice(&theirs)).await)
             }
-            RowsOp::Extend { which, lease } => {
+            OutboxOp::Extend { which, lease } => {
                 let Some((ours, theirs)) = self.nth_claimed(*which) else { return Ok(()) };
                 let extend = |held: &ClaimedOutboxRow| held.extend(millis_of(*lease));
-                agree(&real.extend_outbox(extend(&ours)).await, &twin.extend_outbox(extend(&theirs)).await)
+                expect_same(&real.extend_outbox(extend(&ours)).await, &model.extend_outbox(extend(&theirs)).await)
             }
-            RowsOp::Requeue { which: Some(which), .. } => {
+            OutboxOp::Requeue { which: Some(which), .. } => {
                 let Some((ours, theirs)) = self.nth_claimed(*which) else { return Ok(()) };
                 let real = real.requeue_outbox(RequeueOutbox::ids([ours.row.id.clone()])).await;
-                agree(&real, &twin.requeue_outbox(RequeueOutbox::ids([theirs.row.id.clone()])).await)
+                expect_same(&real, &model.requeue_outbox(RequeueOutbox::ids([theirs.row.id.clone()])).await)
             }
-            RowsOp::Requeue { which: None, lane, limit } => {
-                let (lane, limit) = (lane.map(|lane| named("lane", lane)), u32::from(*limit));
+            OutboxOp::Requeue { which: None, lane, limit } => {
+                let (lane, limit) = (lane.map(|lane| numbered_id("lane", lane)), u32::from(*limit));
                 let mut request = RequeueOutbox::oldest(limit);
                 request.choice = OutboxChoice::Filter { lane, target: None, limit };
-                agree(&real.requeue_outbox(request.clone()).await, &twin.requeue_outbox(request).await)
+                expect_same(&real.requeue_outbox(request.clone()).await, &model.requeue_outbox(request).await)
             }
-            RowsOp::Purge { older, limit, dry_run } => {
+            OutboxOp::Purge { older, limit, dry_run } => {
                 let mut request = PurgeOutbox::new(ago(self.now(), *older)).with_limit(u32::from(*limit));
                 request.dry_run = *dry_run;
-                agree(&real.purge_outbox(request.clone()).await, &twin.purge_outbox(request).await)
+                expect_same(&real.purge_outbox(request.clone()).await, &model.purge_outbox(request).await)
             }
-            RowsOp::Count(op) => {
+            OutboxOp::Count(op) => {
                 let filter = filter(op);
-                agree(&real.count_outbox(&filter).await, &twin.count_outbox(&filter).await)
+                expect_same(&real.count_outbox(&filter).await, &model.count_outbox(&filter).await)
             }
         }
     }
 
     /// Returns a claimed row, as the store and as the model returned it. The newest row has the index 0.
     fn nth_claimed(&self, which: u8) -> Option<(ClaimedOutboxRow, ClaimedOutboxRow)> {
-        let count = self.claimed.len();
-        self.claimed.get(count.checked_sub(1 + usize::from(which) % count.max(1))?).cloned()
+        let count = self.claimed_rows.len();
+        self.claimed_rows.get(count.checked_sub(1 + usize::from(which) % count.max(1))?).cloned()
     }
 }
 
@@ -105,7 +106,7 @@ impl Pair {
 pub(super) const STATUSES: &[OutboxStatus] = OutboxStatus::ALL;
 
 /// Returns a row without its id, which differs between the store and the model.
-pub(super) fn plain(row: &OutboxRow) -> OutboxRow {
+pub(super) fn without_id(row: &OutboxRow) -> OutboxRow {
     let mut row = row.clone();
     row.id = crate::given::id("row");
     row

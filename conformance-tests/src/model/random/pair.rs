@@ -9,10 +9,10 @@ use store_core::{
 };
 
 use super::{
+    comparable::Comparable,
     draft::{self, RequestContext, expect},
-    names::named,
+    names::numbered_id,
     ops::{CommitOp, Op},
-    seen::Seen,
 };
 use crate::{
     case::Need,
@@ -62,21 +62,21 @@ pub(super) struct Pair {
     /// The handles of the store under test.
     pub(super) real: Side,
     /// The model.
-    pub(super) model: ModelStore,
+    pub(super) model_store: ModelStore,
     /// The handles of the model.
-    pub(super) twin: Side,
+    pub(super) model: Side,
     /// How many entries and inputs were made so far.
-    drafted: u64,
+    draft_count: u64,
     /// Commits with a key, as the store and as the model received them.
-    keyed: Vec<(Commit, Commit)>,
+    keyed_commits: Vec<(Commit, Commit)>,
     /// Appends of events with a key.
-    pub(super) emitted: Vec<AppendEvents>,
+    pub(super) keyed_appends: Vec<AppendEvents>,
     /// Claimed dispatches, as the store and as the model returned them.
-    pub(super) held: Vec<(ClaimedDispatch, ClaimedDispatch)>,
+    pub(super) claimed_dispatches: Vec<(ClaimedDispatch, ClaimedDispatch)>,
     /// Claimed rows of the outbox, as the store and as the model returned them.
-    pub(super) claimed: Vec<(ClaimedOutboxRow, ClaimedOutboxRow)>,
+    pub(super) claimed_rows: Vec<(ClaimedOutboxRow, ClaimedOutboxRow)>,
     /// The earliest time to which store time may be set back.
-    floor: Timestamp,
+    earliest_time: Timestamp,
 }
 
 impl fmt::Debug for Pair {
@@ -93,20 +93,20 @@ impl Pair {
         let probe =
             opened.store.tenant(&id("probe"))?.threads.ok_or_else(|| Failure::new("the store has no threads"))?;
         let now = probe.create_thread(NewThread::new(id("probe"))).await?.created_at;
-        let model = ModelStore::new(Limits::default(), ManualClock::new(now), None);
-        let twin = Side::of(&model)?;
+        let model_store = ModelStore::new(Limits::default(), ManualClock::new(now), None);
+        let model = Side::of(&model_store)?;
         Ok(Self {
             fixture,
             opened: Some(opened),
             real,
+            model_store,
             model,
-            twin,
-            drafted: 0,
-            keyed: Vec::new(),
-            emitted: Vec::new(),
-            held: Vec::new(),
-            claimed: Vec::new(),
-            floor: Timestamp::MIN,
+            draft_count: 0,
+            keyed_commits: Vec::new(),
+            keyed_appends: Vec::new(),
+            claimed_dispatches: Vec::new(),
+            claimed_rows: Vec::new(),
+            earliest_time: Timestamp::MIN,
         })
     }
 
@@ -120,13 +120,13 @@ impl Pair {
 
     /// Returns the model's time, which is also the store's.
     pub(super) fn now(&self) -> Timestamp {
-        store_core::Clock::now(self.model.clock())
+        store_core::Clock::now(self.model_store.clock())
     }
 
     /// If the store uses the time of a server, moves the model's clock forward to a time that the store has returned.
-    pub(super) fn follow(&self, time: Option<Timestamp>) {
+    pub(super) fn set_model_time(&self, time: Option<Timestamp>) {
         if let (TimeSource::Server, Some(time)) = (self.fixture.capabilities().time, time) {
-            self.model.clock().set(time.max(self.now()));
+            self.model_store.clock().set(time.max(self.now()));
         }
     }
 
@@ -135,17 +135,17 @@ impl Pair {
         match op {
             Op::Create { thread, fields, at } => self.create(draft::new_thread(*thread, fields, *at, self.now())).await,
             Op::Update { thread, patch, guard } => {
-                let (id, patch) = (named("t", *thread), draft::patch(patch));
-                let (ours, theirs) = self.both_threads(&id).await?;
+                let (id, patch) = (numbered_id("t", *thread), draft::patch(patch));
+                let (ours, theirs) = self.load_both(&id).await?;
                 let guard = |thread: Option<&Thread>| expect(*guard, thread, |thread| thread.revision);
                 let real = self.real.threads.update_thread(&id, patch.clone(), guard(ours.as_ref())).await;
-                self.follow(real.as_ref().ok().map(|thread| thread.updated_at));
-                let twin = self.twin.threads.update_thread(&id, patch, guard(theirs.as_ref())).await;
-                agree(&real, &twin)
+                self.set_model_time(real.as_ref().ok().map(|thread| thread.updated_at));
+                let model = self.model.threads.update_thread(&id, patch, guard(theirs.as_ref())).await;
+                expect_same(&real, &model)
             }
             Op::Delete { thread, children, guard } => {
-                let id = named("t", *thread);
-                let (ours, theirs) = self.both_threads(&id).await?;
+                let id = numbered_id("t", *thread);
+                let (ours, theirs) = self.load_both(&id).await?;
                 let request = |thread: Option<&Thread>| DeleteRequest {
                     children: *children,
                     expect: expect(*guard, thread, |thread| thread.version),
@@ -155,20 +155,25 @@ impl Pair {
             Op::Prune { idle, dry_run } => {
                 let idle = Duration::from_millis(u64::from(*idle));
                 let request = PruneRequest { idle, limit: 1_000, dry_run: *dry_run };
-                agree(&self.real.threads.prune_threads(request).await, &self.twin.threads.prune_threads(request).await)
+                expect_same(
+                    &self.real.threads.prune_threads(request).await,
+                    &self.model.threads.prune_threads(request).await,
+                )
             }
             Op::ResetFence { thread } => {
-                let id = named("t", *thread);
-                agree(&self.real.threads.reset_fence(&id).await, &self.twin.threads.reset_fence(&id).await)
+                let id = numbered_id("t", *thread);
+                expect_same(&self.real.threads.reset_fence(&id).await, &self.model.threads.reset_fence(&id).await)
             }
-            Op::Append { .. } | Op::ChangeInput { .. } | Op::Retract { .. } | Op::Reorder { .. } => {
+            Op::AppendInputs { .. } | Op::ChangeInput { .. } | Op::Retract { .. } | Op::Reorder { .. } => {
                 Box::pin(self.input(op)).await
             }
-            Op::Emit(_) | Op::EmitAgain { .. } | Op::Trim { .. } | Op::Scope { .. } => Box::pin(self.event(op)).await,
-            Op::Mail(op) => Box::pin(self.mail(op)).await,
-            Op::Rows(op) => Box::pin(self.outbox(op)).await,
+            Op::AppendEvents(_) | Op::RepeatAppendEvents { .. } | Op::Trim { .. } | Op::ReadScope { .. } => {
+                Box::pin(self.event(op)).await
+            }
+            Op::Mailbox(op) => Box::pin(self.mail(op)).await,
+            Op::Outbox(op) => Box::pin(self.outbox(op)).await,
             Op::Commit(op) => Box::pin(self.commit(op)).await,
-            Op::Dropped { commit, polls } => Box::pin(self.dropped(commit, *polls)).await,
+            Op::Dropped { commit, polls } => Box::pin(self.commit_dropped(commit, *polls)).await,
             Op::Repeat { which } => self.repeat(*which).await,
             Op::Advance { millis } => self.advance(Duration::from_millis(u64::from(*millis))).await,
             Op::SetBack { millis } => self.set_back(Duration::from_millis(u64::from(*millis))).await,
@@ -181,75 +186,75 @@ impl Pair {
 
     async fn create(&self, new: NewThread) -> Outcome {
         let real = self.real.threads.create_thread(new.clone()).await;
-        self.follow(real.as_ref().ok().map(|thread| thread.updated_at));
-        agree(&real, &self.twin.threads.create_thread(new).await)
+        self.set_model_time(real.as_ref().ok().map(|thread| thread.updated_at));
+        expect_same(&real, &self.model.threads.create_thread(new).await)
     }
 
     async fn delete(&self, id: &ThreadId, ours: DeleteRequest, theirs: DeleteRequest) -> Outcome {
         let real = self.real.threads.delete_thread(id, ours).await;
         if let Some(child) = real.as_ref().ok().and_then(|deletion| deletion.detached.first()) {
-            self.follow(self.real.threads.load_thread(child).await?.map(|child| child.updated_at));
+            self.set_model_time(self.real.threads.load_thread(child).await?.map(|child| child.updated_at));
         }
-        agree(&real, &self.twin.threads.delete_thread(id, theirs).await)
+        expect_same(&real, &self.model.threads.delete_thread(id, theirs).await)
     }
 
     /// Loads a thread from the store and from the model.
-    pub(super) async fn both_threads(&self, id: &ThreadId) -> Outcome<(Option<Thread>, Option<Thread>)> {
-        Ok((self.real.threads.load_thread(id).await?, self.twin.threads.load_thread(id).await?))
+    pub(super) async fn load_both(&self, id: &ThreadId) -> Outcome<(Option<Thread>, Option<Thread>)> {
+        Ok((self.real.threads.load_thread(id).await?, self.model.threads.load_thread(id).await?))
     }
 
     /// Returns the data of a thread that requests are made from. `theirs` is the thread in the model.
     pub(super) fn request_context(&mut self, thread: u8, theirs: Option<&Thread>) -> RequestContext<'_> {
-        let thread = named("t", thread);
+        let thread = numbered_id("t", thread);
         RequestContext {
-            log: self.model.log(&thread),
-            path: self.model.path(&thread),
-            queue: self.model.queue(&thread),
-            runs: self.model.runs(&thread),
+            log: self.model_store.log(&thread),
+            path: self.model_store.path(&thread),
+            queue: self.model_store.queue(&thread),
+            runs: self.model_store.runs(&thread),
             state_revision: theirs.map_or(0, |thread| thread.state_revision),
             now: self.now(),
-            drafted: &mut self.drafted,
+            draft_count: &mut self.draft_count,
         }
     }
 
     /// Makes a commit for the store and one for the model. The two differ only in their guards.
-    pub(super) async fn drafted(&mut self, op: &CommitOp) -> Outcome<(Commit, Commit)> {
-        let (ours, theirs) = self.both_threads(&named("t", op.thread)).await?;
+    pub(super) async fn draft_commits(&mut self, op: &CommitOp) -> Outcome<(Commit, Commit)> {
+        let (ours, theirs) = self.load_both(&numbered_id("t", op.thread)).await?;
         let commit = self.request_context(op.thread, theirs.as_ref()).commit(op);
         let guard = |thread: Option<&Thread>| expect(op.guard, thread, |thread| thread.version);
         let pair = (commit.clone().expecting(guard(ours.as_ref())), commit.expecting(guard(theirs.as_ref())));
         if pair.0.key.is_some() {
-            self.keyed.push(pair.clone());
+            self.keyed_commits.push(pair.clone());
         }
         Ok(pair)
     }
 
     pub(super) async fn commit(&mut self, op: &CommitOp) -> Outcome {
-        let (ours, theirs) = self.drafted(op).await?;
+        let (ours, theirs) = self.draft_commits(op).await?;
         let thread = ours.thread.clone();
         let real = self.real.commits.commit(ours).await;
-        self.commit_twin(real, theirs).await?;
-        let (ours, theirs) = self.both_threads(&thread).await?;
-        agree(&ours, &theirs)
+        self.commit_on_model(real, theirs).await?;
+        let (ours, theirs) = self.load_both(&thread).await?;
+        expect_same(&ours, &theirs)
     }
 
     /// Commits on the model, and compares the answer with that of the store.
-    pub(super) async fn commit_twin(&self, real: Result<Receipt>, theirs: Commit) -> Outcome {
-        self.follow(real.as_ref().ok().filter(|receipt| !receipt.deduplicated).map(|receipt| receipt.time));
-        agree(&real, &self.twin.commits.commit(theirs).await)
+    pub(super) async fn commit_on_model(&self, real: Result<Receipt>, theirs: Commit) -> Outcome {
+        self.set_model_time(real.as_ref().ok().filter(|receipt| !receipt.deduplicated).map(|receipt| receipt.time));
+        expect_same(&real, &self.model.commits.commit(theirs).await)
     }
 
     async fn repeat(&self, which: u8) -> Outcome {
-        let count = self.keyed.len().max(1);
-        let Some((ours, theirs)) = self.keyed.get(usize::from(which) % count).cloned() else { return Ok(()) };
+        let count = self.keyed_commits.len().max(1);
+        let Some((ours, theirs)) = self.keyed_commits.get(usize::from(which) % count).cloned() else { return Ok(()) };
         let real = self.real.commits.commit(ours).await;
-        self.commit_twin(real, theirs).await
+        self.commit_on_model(real, theirs).await
     }
 
     pub(super) async fn advance(&self, by: Duration) -> Outcome {
         if let (TimeSource::Injected, Some(opened)) = (self.fixture.capabilities().time, &self.opened) {
             self.fixture.advance(opened, by).await;
-            self.model.clock().advance(by);
+            self.model_store.clock().advance(by);
         }
         Ok(())
     }
@@ -258,16 +263,16 @@ impl Pair {
     /// their first page was read. This is called after that page, so that later writes have later times.
     pub(super) async fn next_millisecond(&mut self) -> Outcome {
         self.advance(Duration::from_millis(1)).await?;
-        self.floor = self.now();
+        self.earliest_time = self.now();
         Ok(())
     }
 
     async fn set_back(&self, by: Duration) -> Outcome {
-        let to = self.now().saturating_sub(by).max(self.floor);
+        let to = self.now().saturating_sub(by).max(self.earliest_time);
         let by = Duration::from_millis(self.now().as_millis() - to.as_millis());
         if let (TimeSource::Injected, Some(opened)) = (self.fixture.capabilities().time, &self.opened) {
             self.fixture.set_back(opened, by).await;
-            self.model.clock().set(to);
+            self.model_store.clock().set(to);
         }
         Ok(())
     }
@@ -280,25 +285,25 @@ impl Pair {
         let opened = self.fixture.reopen(opened).await?;
         self.real = Side::of(&*opened.store)?;
         self.opened = Some(opened);
-        self.model = self.model.reopened();
-        self.twin = Side::of(&self.model)?;
+        self.model_store = self.model_store.reopened();
+        self.model = Side::of(&self.model_store)?;
         Ok(())
     }
 
     /// Replaces the model.
-    pub(super) fn take_model(&mut self, model: ModelStore) -> Outcome {
-        self.twin = Side::of(&model)?;
-        self.model = model;
+    pub(super) fn replace_model(&mut self, model_store: ModelStore) -> Outcome {
+        self.model = Side::of(&model_store)?;
+        self.model_store = model_store;
         Ok(())
     }
 }
 
 /// Fails unless the store and the model have returned the same.
 #[track_caller]
-pub(super) fn agree<T: Seen>(real: &T, twin: &T) -> Outcome {
-    let (real, twin) = (real.seen(), twin.seen());
-    if real == twin {
+pub(super) fn expect_same<T: Comparable>(real: &T, model: &T) -> Outcome {
+    let (real, model) = (real.comparable_text(), model.comparable_text());
+    if real == model {
         return Ok(());
     }
-    crate::check::expect_eq(real, twin).map_err(|failure| failure.about("the store and the model disagree"))
+    crate::check::expect_eq(real, model).map_err(|failure| failure.about("the store and the model disagree"))
 }

@@ -7,36 +7,36 @@ use store_core::{
 };
 
 use super::{
+    comparable::Comparable,
     events,
-    names::{agent, entry_at, named, value},
-    ops::{CommitOp, EntriesOp, List, Op, RunsOp, ThreadsOp},
+    names::{agent, entry_at, numbered_id, value},
+    ops::{CommitOp, EntryFilterOp, List, Op, RunFilterOp, ThreadFilterOp},
     outbox,
-    pair::{Outcome, Pair, Side, agree},
-    seen::Seen,
+    pair::{Outcome, Pair, Side, expect_same},
 };
 use crate::check::Failure;
 
 /// The maximum number of pages. No list is expected to have as many.
-const MOST_PAGES: usize = 2_000;
+const MAX_PAGES: usize = 2_000;
 
 impl Pair {
     /// Runs a step that reads. A step that reads a list can also write between its pages.
     pub(super) async fn read(&mut self, op: &Op) -> Outcome {
         match op {
             Op::Load { thread, entry, run } => {
-                let (thread, run): (ThreadId, RunId) = (named("t", *thread), named("r", *run));
-                let entry = entry_at(&self.model.log(&thread), *entry);
+                let (thread, run): (ThreadId, RunId) = (numbered_id("t", *thread), numbered_id("r", *run));
+                let entry = entry_at(&self.model_store.log(&thread), *entry);
                 self.load(&thread, &entry, &run).await
             }
             Op::ValidateParent { thread, parent } => {
-                let (thread, parent) = (named("t", *thread), named("t", *parent));
+                let (thread, parent) = (numbered_id("t", *thread), numbered_id("t", *parent));
                 let real = self.real.threads.validate_parent(&thread, &parent).await;
-                agree(&real, &self.twin.threads.validate_parent(&thread, &parent).await)
+                expect_same(&real, &self.model.threads.validate_parent(&thread, &parent).await)
             }
             Op::Context { thread, at, open, budget } => {
-                let thread = named("t", *thread);
+                let thread = numbered_id("t", *thread);
                 let mut request = ContextRequest::head().with_open_calls(*open);
-                request.at = at.map(|place| entry_at(&self.model.log(&thread), place));
+                request.at = at.map(|index| entry_at(&self.model_store.log(&thread), index));
                 request.budget = budget.map(|messages| Budget::Messages(u64::from(messages)));
                 self.context(&thread, request).await
             }
@@ -46,16 +46,16 @@ impl Pair {
     }
 
     pub(super) async fn load(&self, thread: &ThreadId, entry: &EntryId, run: &RunId) -> Outcome {
-        let (real, twin) = (&self.real.threads, &self.twin.threads);
-        agree(&real.load_thread(thread).await, &twin.load_thread(thread).await)?;
-        agree(&real.load_entry(thread, entry).await, &twin.load_entry(thread, entry).await)?;
+        let (real, model) = (&self.real.threads, &self.model.threads);
+        expect_same(&real.load_thread(thread).await, &model.load_thread(thread).await)?;
+        expect_same(&real.load_entry(thread, entry).await, &model.load_entry(thread, entry).await)?;
         self.queue(thread).await?;
-        agree(&real.load_run(run).await, &twin.load_run(run).await)
+        expect_same(&real.load_run(run).await, &model.load_run(run).await)
     }
 
     pub(super) async fn context(&self, thread: &ThreadId, request: ContextRequest) -> Outcome {
         let real = self.real.threads.load_context(thread, request.clone()).await;
-        agree(&real, &self.twin.threads.load_context(thread, request).await)
+        expect_same(&real, &self.model.threads.load_context(thread, request).await)
     }
 
     /// Compares every page of a list. A commit, if one is given, is made after each of the first two pages.
@@ -63,17 +63,17 @@ impl Pair {
         match list {
             List::Threads { filter, order, direction } => {
                 let filter = threads(filter, self);
-                let (real, twin) = (&self.real.threads, &self.twin.threads);
-                agree(&real.count_threads(&filter).await, &twin.count_threads(&filter).await)?;
+                let (real, model) = (&self.real.threads, &self.model.threads);
+                expect_same(&real.count_threads(&filter).await, &model.count_threads(&filter).await)?;
                 let query = ThreadQuery::new(filter).ordered(*order, *direction);
-                let marks = *order == ThreadOrder::LastActivity && *direction == Direction::Forward;
+                let starts_new_millisecond = *order == ThreadOrder::LastActivity && *direction == Direction::Forward;
                 let list = async |side: Side, page| side.threads.list_threads(query.clone().with_page(page)).await;
-                self.pages(list, (limit, marks), between).await
+                self.pages(list, (limit, starts_new_millisecond), between).await
             }
             List::Runs { filter, direction } => {
                 let filter = runs(filter);
-                let (real, twin) = (&self.real.threads, &self.twin.threads);
-                agree(&real.count_runs(&filter).await, &twin.count_runs(&filter).await)?;
+                let (real, model) = (&self.real.threads, &self.model.threads);
+                expect_same(&real.count_runs(&filter).await, &model.count_runs(&filter).await)?;
                 let mut query = RunQuery::new(filter);
                 query.direction = *direction;
                 let list = async |side: Side, page| {
@@ -84,14 +84,14 @@ impl Pair {
                 self.pages(list, (limit, false), between).await
             }
             List::Entries { thread, filter, direction } => {
-                let thread = named("t", *thread);
-                let query = entries(filter, &self.model.log(&thread)).with_direction(*direction);
+                let thread = numbered_id("t", *thread);
+                let query = entries(filter, &self.model_store.log(&thread)).with_direction(*direction);
                 let list =
                     async |side: Side, page| side.threads.list_entries(&thread, query.clone().with_page(page)).await;
                 self.pages(list, (limit, false), between).await
             }
             List::Leaves { thread } => {
-                let thread = named("t", *thread);
+                let thread = numbered_id("t", *thread);
                 self.pages(
                     async |side: Side, page| side.threads.list_leaves(&thread, page).await,
                     (limit, false),
@@ -100,7 +100,7 @@ impl Pair {
                 .await
             }
             List::BranchPoints { thread } => {
-                let thread = named("t", *thread);
+                let thread = numbered_id("t", *thread);
                 let list = async |side: Side, page| side.threads.list_branch_points(&thread, page).await;
                 self.pages(list, (limit, false), between).await
             }
@@ -121,7 +121,7 @@ impl Pair {
                 self.pages(list, (limit, false), between).await
             }
             List::Snapshots { thread } => {
-                let thread = named("t", *thread);
+                let thread = numbered_id("t", *thread);
                 let list = async |side: Side, page| side.threads.list_snapshots(&thread, page).await;
                 self.pages(list, (limit, false), between).await
             }
@@ -136,7 +136,7 @@ impl Pair {
         match list {
             List::Dispatches { thread, statuses, order, direction } => {
                 let mut filter = DispatchFilter::default();
-                filter.thread = thread.map(|thread| named("t", thread));
+                filter.thread = thread.map(|thread| numbered_id("t", thread));
                 filter.statuses.clone_from(statuses);
                 let query = DispatchQuery::new(filter).ordered(*order, *direction);
                 let list =
@@ -151,24 +151,24 @@ impl Pair {
         }
     }
 
-    async fn pages<T: Seen>(
+    async fn pages<T: Comparable>(
         &mut self,
         list: impl AsyncFn(Side, PageRequest) -> Result<Page<T>>,
-        how: (u32, bool),
+        options: (u32, bool),
         between: Option<&CommitOp>,
     ) -> Outcome {
-        let (limit, marks) = how;
+        let (limit, starts_new_millisecond) = options;
         let mut cursors: Option<(Cursor, Cursor)> = None;
-        for at in 0..MOST_PAGES {
+        for at in 0..MAX_PAGES {
             let page = |cursor: Option<Cursor>| PageRequest { limit: Some(limit), cursor };
             let (ours, theirs) = cursors.take().unzip();
             let real = list(self.real.clone(), page(ours)).await;
-            let twin = list(self.twin.clone(), page(theirs)).await;
-            if marks && at == 0 {
+            let model = list(self.model.clone(), page(theirs)).await;
+            if starts_new_millisecond && at == 0 {
                 self.next_millisecond().await?;
             }
-            agree(&real, &twin)?;
-            cursors = real.ok().and_then(|page| page.next).zip(twin.ok().and_then(|page| page.next));
+            expect_same(&real, &model)?;
+            cursors = real.ok().and_then(|page| page.next).zip(model.ok().and_then(|page| page.next));
             if cursors.is_none() {
                 return Ok(());
             }
@@ -180,11 +180,12 @@ impl Pair {
     }
 }
 
-fn threads(op: &ThreadsOp, pair: &Pair) -> ThreadFilter {
+fn threads(op: &ThreadFilterOp, pair: &Pair) -> ThreadFilter {
     let ago = |millis: u16| super::draft::earlier(pair.now(), millis);
     let mut filter = ThreadFilter::default();
-    filter.resource_id = op.resource.map(|resource| named("u", resource));
-    filter.parent = op.parent.map(|parent| parent.map_or(ParentFilter::Root, |of| ParentFilter::Of(named("t", of))));
+    filter.resource_id = op.resource.map(|resource| numbered_id("u", resource));
+    filter.parent =
+        op.parent.map(|parent| parent.map_or(ParentFilter::Root, |of| ParentFilter::Of(numbered_id("t", of))));
     filter.has_open_runs = op.open_runs;
     filter.active_after = op.active_after.map(ago);
     filter.created_before = op.created_before.map(ago);
@@ -192,26 +193,26 @@ fn threads(op: &ThreadsOp, pair: &Pair) -> ThreadFilter {
     filter
 }
 
-fn runs(op: &RunsOp) -> RunFilter {
+fn runs(op: &RunFilterOp) -> RunFilter {
     let mut filter = RunFilter::default();
-    filter.thread = op.thread.map(|thread| named("t", thread));
+    filter.thread = op.thread.map(|thread| numbered_id("t", thread));
     filter.statuses.clone_from(&op.statuses);
     filter.agent = op.agent.map(agent);
-    filter.parent_run = op.parent.map(|parent| named("r", parent));
+    filter.parent_run = op.parent.map(|parent| numbered_id("r", parent));
     filter
 }
 
-fn entries(op: &EntriesOp, log: &[EntryId]) -> EntryQuery {
-    let seq = |place: u8| u64::from(place) % (log.len() as u64 + 2);
+fn entries(op: &EntryFilterOp, log: &[EntryId]) -> EntryQuery {
+    let seq = |index: u8| u64::from(index) % (log.len() as u64 + 2);
     let mut query = EntryQuery::all();
     query.from_seq = op.from.map(seq);
     query.to_seq = op.to.map(seq);
-    query.path_of = op.path_of.map(|place| entry_at(log, place));
-    query.children_of = op.children_of.map(|place| entry_at(log, place));
+    query.path_of = op.path_of.map(|index| entry_at(log, index));
+    query.children_of = op.children_of.map(|index| entry_at(log, index));
     query.kinds = op.messages.map(|messages| {
         if messages { vec![BodyKind::Message] } else { vec![BodyKind::Rewind, BodyKind::Checkpoint, BodyKind::Custom] }
     });
-    query.run = op.run.map(|run| named("r", run));
+    query.run = op.run.map(|run| numbered_id("r", run));
     query.side = op.side;
     query
 }

@@ -1,7 +1,7 @@
 //! Tests of the checker of histories: it rejects bad histories, accepts good ones, and agrees with another checker.
 
-mod bad;
-mod made;
+mod bad_histories;
+mod generated_histories;
 mod oracle;
 
 use conformance_tests::{
@@ -10,7 +10,7 @@ use conformance_tests::{
     seed,
 };
 
-use self::made::Object;
+use self::generated_histories::ExecutableSpec;
 
 /// How many histories of each kind are checked.
 const HISTORIES: usize = 10_000;
@@ -25,15 +25,15 @@ fn random() -> Random {
 #[test]
 fn random_correct_histories_are_accepted() {
     let mut random = random();
-    accept::<Registers>(&mut random);
-    accept::<GuardedLogs>(&mut random);
+    expect_accepted::<Registers>(&mut random);
+    expect_accepted::<GuardedLogs>(&mut random);
 }
 
-fn accept<S: Object>(random: &mut Random) {
+fn expect_accepted<S: ExecutableSpec>(random: &mut Random) {
     let (mut operations, mut unknown) = (0, 0);
     for number in 0..HISTORIES {
         let (length, clients) = (1 + random.below(60), 1 + random.below(10));
-        let history = made::correct::<S>(random, length, clients);
+        let history = generated_histories::correct_history::<S>(random, length, clients);
         match check(&S::default(), &history) {
             Ok(checked) => (operations, unknown) = (operations + checked.operations, unknown + checked.unknown),
             Err(violation) => panic!("history {number}: {violation}\n{history:#?}"),
@@ -47,17 +47,17 @@ fn accept<S: Object>(random: &mut Random) {
 #[test]
 fn mutated_histories_get_the_same_verdict_from_another_checker() {
     let mut random = random();
-    agree::<Registers>(&mut random);
-    agree::<GuardedLogs>(&mut random);
+    expect_same_verdicts::<Registers>(&mut random);
+    expect_same_verdicts::<GuardedLogs>(&mut random);
 }
 
-fn agree<S: Object>(random: &mut Random) {
+fn expect_same_verdicts<S: ExecutableSpec>(random: &mut Random) {
     let mut rejected = 0;
     for number in 0..HISTORIES {
         let (length, clients) = (2 + random.below(7), 2 + random.below(3));
-        let mut history = made::correct::<S>(random, length, clients);
+        let mut history = generated_histories::correct_history::<S>(random, length, clients);
         for _ in 0..=random.below(2) {
-            made::mutate::<S>(random, &mut history);
+            generated_histories::mutate::<S>(random, &mut history);
         }
         let (ours, theirs) = (check(&S::default(), &history).is_ok(), oracle::accepts::<S>(&history));
         assert_eq!(ours, theirs, "history {number}: {history:#?}");
@@ -73,7 +73,7 @@ fn agree<S: Object>(random: &mut Random) {
 /// A history can be written as lines, read and checked again.
 #[test]
 fn a_history_round_trips_as_lines() {
-    let history = made::correct::<GuardedLogs>(&mut random(), 200, 8);
+    let history = generated_histories::correct_history::<GuardedLogs>(&mut random(), 200, 8);
     let lines = to_lines(&history).unwrap();
     let again: Vec<Operation<_, _>> = from_lines(&lines).unwrap();
     assert_eq!((again, lines.lines().count()), (history, 200));

@@ -5,39 +5,39 @@ use std::collections::BTreeMap;
 use conformance_tests::history::Operation;
 use stateright::semantics::{ConsistencyTester, LinearizabilityTester, SequentialSpec};
 
-use super::made::Object;
+use super::generated_histories::ExecutableSpec;
 
 /// All objects of a specification, as the other checker expects them.
-struct All<S: Object>(BTreeMap<S::Key, S::State>);
+struct AllObjects<S: ExecutableSpec>(BTreeMap<S::Key, S::State>);
 
-impl<S: Object> Clone for All<S> {
+impl<S: ExecutableSpec> Clone for AllObjects<S> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<S: Object> SequentialSpec for All<S> {
+impl<S: ExecutableSpec> SequentialSpec for AllObjects<S> {
     type Op = S::Op;
     type Ret = S::Answer;
 
     fn invoke(&mut self, op: &S::Op) -> S::Answer {
         let object = S::default();
         let state = self.0.entry(object.key(op)).or_insert_with(|| object.initial());
-        let (answer, after) = S::play(state, op);
+        let (answer, after) = S::execute(state, op);
         *state = after;
         answer
     }
 }
 
 /// Returns whether the other checker accepts a history.
-pub(crate) fn accepts<S: Object>(history: &[Operation<S::Op, S::Answer>]) -> bool {
+pub(crate) fn accepts<S: ExecutableSpec>(history: &[Operation<S::Op, S::Answer>]) -> bool {
     let mut moments = Vec::new();
     for (at, operation) in history.iter().enumerate() {
         moments.push((operation.invoked, at, None));
         moments.extend(operation.returned.map(|(time, answer)| (time, at, Some(answer))));
     }
     moments.sort_by_key(|(time, ..)| *time);
-    let mut tester = LinearizabilityTester::new(All::<S>(BTreeMap::new()));
+    let mut tester = LinearizabilityTester::new(AllObjects::<S>(BTreeMap::new()));
     // The other checker allows each caller one operation at a time. A caller is reused after its operation has
     // returned.
     let (mut callers, mut called) = (Vec::new(), BTreeMap::new());

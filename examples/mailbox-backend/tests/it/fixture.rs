@@ -7,10 +7,10 @@ use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
 use mailbox_backend_example::MapStore;
 use store_core::{Capabilities, Clock, Limits, ManualClock, Result, Store, Survives, Timestamp};
 
-struct OfMaps;
+struct MapFixture;
 
 pub(crate) fn fixture() -> impl Fixture {
-    OfMaps
+    MapFixture
 }
 
 fn clock(opened: &Opened) -> &ManualClock {
@@ -18,7 +18,7 @@ fn clock(opened: &Opened) -> &ManualClock {
 }
 
 #[async_trait]
-impl Fixture for OfMaps {
+impl Fixture for MapFixture {
     fn name(&self) -> String {
         "mailbox-backend-example".to_owned()
     }

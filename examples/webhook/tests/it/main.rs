@@ -22,13 +22,13 @@ use webhook_example::relay;
 type Request = (String, String);
 
 /// A server with the answers that it still has to give, and the requests that it received.
-struct Server {
+struct TestServer {
     url: String,
     answers: Arc<Mutex<VecDeque<&'static str>>>,
     requests: Arc<Mutex<Vec<Request>>>,
 }
 
-impl Server {
+impl TestServer {
     /// Starts a server that answers with these statuses in order, and then with 200.
     async fn start(answers: impl IntoIterator<Item = &'static str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -39,7 +39,7 @@ impl Server {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let answer = given.lock().unwrap().pop_front().unwrap_or("200 OK\r\n");
-                let request = serve(stream, answer).await;
+                let request = answer_request(stream, answer).await;
                 got.lock().unwrap().push(request);
             }
         });
@@ -48,7 +48,7 @@ impl Server {
 }
 
 /// Reads one request and answers it. With an empty answer it closes the connection.
-async fn serve(mut stream: TcpStream, answer: &str) -> Request {
+async fn answer_request(mut stream: TcpStream, answer: &str) -> Request {
     let mut text = String::new();
     let (head, mut body) = loop {
         let mut bytes = [0; 1_024];
@@ -72,12 +72,12 @@ async fn serve(mut stream: TcpStream, answer: &str) -> Request {
     (header("idempotency-key:"), body)
 }
 
-struct Given {
+struct TestTenant {
     stores: Stores,
     tenant: TenantId,
 }
 
-impl Given {
+impl TestTenant {
     async fn new() -> Self {
         Self { stores: agentstore::open("memory:").await.unwrap(), tenant: TenantId::default_tenant() }
     }
@@ -87,7 +87,7 @@ impl Given {
     }
 
     /// Commits a row for each payload, all with the same order key.
-    async fn write(&self, url: &str, payloads: &[&str]) -> Vec<OutboxId> {
+    async fn commit_rows(&self, url: &str, payloads: &[&str]) -> Vec<OutboxId> {
         let row = |text: &&str| {
             let row = NewOutboxRow::new("webhook".parse().unwrap(), url.parse().unwrap(), Json::parse(text).unwrap());
             row.with_order_key("orders".parse().unwrap()).with_max_attempts(3)
@@ -96,7 +96,7 @@ impl Given {
         self.stores.commits(&self.tenant).unwrap().commit(commit).await.unwrap().outbox
     }
 
-    async fn deliver(&self) -> agentstore::Summary {
+    async fn deliver_all(&self) -> agentstore::Summary {
         let pauses = Backoff::new(Duration::from_millis(1), Duration::from_millis(5));
         let options = WorkerOptions::default().with_backoff(pauses);
         relay(&self.stores, &self.tenant, options).unwrap().run_until_idle().await.unwrap()
@@ -106,10 +106,10 @@ impl Given {
 /// Shows WK-10, OB-10 and OB-11.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_delivery_is_repeated_with_its_id_and_in_order() {
-    let given = Given::new().await;
-    let server = Server::start(["500 Oops\r\n", "", "200 OK\r\n", "503 Busy\r\nRetry-After: 0\r\n"]).await;
-    let ids = given.write(&server.url, &[r#"{"n":1}"#, r#"{"n":2}"#]).await;
-    let summary = given.deliver().await;
+    let tenant = TestTenant::new().await;
+    let server = TestServer::start(["500 Oops\r\n", "", "200 OK\r\n", "503 Busy\r\nRetry-After: 0\r\n"]).await;
+    let ids = tenant.commit_rows(&server.url, &[r#"{"n":1}"#, r#"{"n":2}"#]).await;
+    let summary = tenant.deliver_all().await;
     assert_eq!((summary.acked, summary.retried), (2, 3), "{summary:?}");
     let requests = server.requests.lock().unwrap().clone();
     let [first, second] = [0, 1].map(|at: usize| (ids[at].to_string(), format!(r#"{{"n":{}}}"#, at + 1)));
@@ -121,32 +121,32 @@ async fn a_failed_delivery_is_repeated_with_its_id_and_in_order() {
 /// next row is delivered all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_that_cannot_be_delivered_becomes_a_dead_letter() {
-    let given = Given::new().await;
+    let tenant = TestTenant::new().await;
     let oops = "500 Oops\r\n";
-    let server = Server::start(["410 Gone\r\n", oops, oops, oops]).await;
-    let ids = given.write(&server.url, &["1", "2", "3"]).await;
-    let summary = given.deliver().await;
+    let server = TestServer::start(["410 Gone\r\n", oops, oops, oops]).await;
+    let ids = tenant.commit_rows(&server.url, &["1", "2", "3"]).await;
+    let summary = tenant.deliver_all().await;
     assert_eq!((summary.acked, summary.dead_lettered), (1, 2), "{summary:?}");
     let mut found = Vec::new();
     for id in &ids {
-        let row = given.outbox().load_outbox(id).await.unwrap().unwrap();
+        let row = tenant.outbox().load_outbox(id).await.unwrap().unwrap();
         found.push((row.status, row.last_error.unwrap_or_default()));
     }
     assert_eq!(found[0], (OutboxStatus::DeadLetter, "the server answered 410 Gone".to_owned()));
     assert_eq!(found[1], (OutboxStatus::DeadLetter, "the server answered 500 Internal Server Error".to_owned()));
     assert_eq!(found[2].0, OutboxStatus::Delivered);
-    let counts = given.outbox().count_outbox(&OutboxFilter::default()).await.unwrap();
+    let counts = tenant.outbox().count_outbox(&OutboxFilter::default()).await.unwrap();
     assert_eq!((counts.delivered, counts.dead_letter, counts.pending), (1, 2, 0));
 }
 
 /// Shows WK-10: a delivery to an unreachable server is tried again like one that fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unreachable_server_is_tried_again() {
-    let given = Given::new().await;
+    let tenant = TestTenant::new().await;
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let ids = given.write(&format!("http://{closed}/hook"), &["1"]).await;
-    let summary = given.deliver().await;
+    let ids = tenant.commit_rows(&format!("http://{closed}/hook"), &["1"]).await;
+    let summary = tenant.deliver_all().await;
     assert_eq!((summary.retried, summary.dead_lettered), (2, 1), "{summary:?}");
-    let row = given.outbox().load_outbox(&ids[0]).await.unwrap().unwrap();
+    let row = tenant.outbox().load_outbox(&ids[0]).await.unwrap().unwrap();
     assert_eq!(row.attempts, 3);
 }

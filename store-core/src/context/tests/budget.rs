@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use super::{parts, tell};
+use super::{parts, render};
 use crate::context::{Budget, ContextRequest, build};
 
 #[track_caller]
-fn check(max: u64, path: &str, told: &str, left_out: &str) {
-    check_within(&Budget::Messages(max), path, told, left_out);
+fn check(max: u64, path: &str, expected: &str, left_out: &str) {
+    check_within(&Budget::Messages(max), path, expected, left_out);
 }
 
 #[track_caller]
-fn check_within(budget: &Budget, path: &str, told: &str, left_out: &str) {
+fn check_within(budget: &Budget, path: &str, expected: &str, left_out: &str) {
     let context = build(parts(path), &ContextRequest::head().within(budget.clone()));
-    assert_eq!(tell(&context.messages), told, "{path} within {budget:?}");
+    assert_eq!(render(&context.messages), expected, "{path} within {budget:?}");
     let ids: Vec<_> = context.left_out.iter().map(ToString::to_string).collect();
     assert_eq!(ids.join(" "), left_out, "{path} within {budget:?}");
 }

@@ -1,6 +1,6 @@
 //! When to compact, and what (CX-15, CX-18).
 
-use super::{parts, tell, tell_block};
+use super::{parts, render, render_block};
 use crate::{
     context::{
         COMPACTION_PROMPT, Context, ContextRequest, build, compaction_request, is_compaction_due, split_for_compaction,
@@ -25,7 +25,7 @@ fn a_compaction_is_due_when_the_reserved_tokens_no_longer_fit() {
 fn check(keep: usize, path: &str, older: &str, kept: &str) {
     let context = context(path);
     let split = split_for_compaction(&context, keep);
-    assert_eq!((tell(split.older), tell(split.kept)), (older.to_owned(), kept.to_owned()), "of {path}");
+    assert_eq!((render(split.older), render(split.kept)), (older.to_owned(), kept.to_owned()), "of {path}");
     assert_eq!(compaction_request(&split).is_some(), !older.is_empty(), "of {path}");
 }
 
@@ -51,7 +51,7 @@ fn nothing_is_compacted_if_all_messages_are_kept() {
 #[test]
 fn system_messages_at_the_beginning_are_not_compacted() {
     let context = context("s 1 | s 2 | u 3 | a 4 | u 5");
-    assert_eq!(tell(split_for_compaction(&context, 1).system), "1:s 1 | 2:s 2");
+    assert_eq!(render(split_for_compaction(&context, 1).system), "1:s 1 | 2:s 2");
 }
 
 #[test]
@@ -61,10 +61,10 @@ fn the_request_contains_the_older_messages_without_thinking() {
     path[3].1 = super::entry(4, Body::Message(thought)).into();
     let context = build(path, &ContextRequest::head());
     let request = compaction_request(&split_for_compaction(&context, 1)).unwrap();
-    let told: Vec<_> = request.blocks.iter().map(|block| tell_block(&block.kind)).collect();
+    let rendered: Vec<_> = request.blocks.iter().map(|block| render_block(&block.kind)).collect();
     let call = "[call `x` of `tool`: null]";
     assert_eq!(
-        told,
+        rendered,
         ["## user", "hi", "## assistant", "ok", call, "## tool", "[result of call `x`]", "1", COMPACTION_PROMPT]
     );
 }

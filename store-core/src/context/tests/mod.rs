@@ -30,15 +30,15 @@ use crate::{
 
 /// Checks that the messages of the context of `path`, in this notation, and its repairs are the expected ones.
 #[track_caller]
-fn check(path: &str, told: &str, repairs: &str) {
-    check_with(&ContextRequest::head(), path, told, repairs);
+fn check(path: &str, expected: &str, repairs: &str) {
+    check_with(&ContextRequest::head(), path, expected, repairs);
 }
 
 #[track_caller]
-fn check_with(request: &ContextRequest, path: &str, told: &str, repairs: &str) {
+fn check_with(request: &ContextRequest, path: &str, expected: &str, repairs: &str) {
     let context = build(parts(path), request);
-    assert_eq!(tell(&context.messages), told, "of {path}");
-    assert_eq!(tell_repairs(&context), repairs, "of {path}");
+    assert_eq!(render(&context.messages), expected, "of {path}");
+    assert_eq!(render_repairs(&context), repairs, "of {path}");
 }
 
 fn parts(path: &str) -> Vec<(Piece, Arc<Entry>)> {
@@ -112,45 +112,45 @@ fn blocks(words: &str) -> Vec<Block> {
     words.split_whitespace().map(block).collect()
 }
 
-fn tell(messages: &[ContextMessage]) -> String {
-    messages.iter().map(tell_message).collect::<Vec<_>>().join(" | ")
+fn render(messages: &[ContextMessage]) -> String {
+    messages.iter().map(render_message).collect::<Vec<_>>().join(" | ")
 }
 
-fn tell_message(told: &ContextMessage) -> String {
-    let role = match told.message.role {
+fn render_message(message: &ContextMessage) -> String {
+    let role = match message.message.role {
         Role::System => "s",
         Role::User => "u",
         Role::Assistant => "a",
         Role::Tool => "t",
     };
-    let mark = if told.synthetic { "~" } else { ":" };
-    let mut text = format!("{}{mark}{role}", told.entry);
-    for block in &told.message.blocks {
+    let mark = if message.synthetic { "~" } else { ":" };
+    let mut text = format!("{}{mark}{role}", message.entry);
+    for block in &message.message.blocks {
         text.push(' ');
-        text.push_str(&tell_block(&block.kind));
+        text.push_str(&render_block(&block.kind));
     }
     text
 }
 
-fn tell_block(kind: &BlockKind) -> String {
+fn render_block(kind: &BlockKind) -> String {
     match kind {
         BlockKind::Text(text) if text == SUMMARY_MARKER => "[]".into(),
         BlockKind::Text(text) => text.clone(),
         BlockKind::ToolUse(call) => format!("+{}", call.id),
-        BlockKind::ToolResult(result) => format!("{}={}", result.tool_use_id, tell_result(result)),
+        BlockKind::ToolResult(result) => format!("{}={}", result.tool_use_id, render_result(result)),
         other => format!("{other:?}"),
     }
 }
 
-fn tell_result(result: &ToolResult) -> String {
-    let said: Vec<_> = result.blocks.iter().map(|block| tell_block(&block.kind)).collect();
+fn render_result(result: &ToolResult) -> String {
+    let said: Vec<_> = result.blocks.iter().map(|block| render_block(&block.kind)).collect();
     if said == [NO_RESULT] && result.is_error == Some(true) { "!".into() } else { said.concat() }
 }
 
-fn tell_repairs(context: &Context) -> String {
-    let tell = |repair: &super::Repair| match &repair.tool_use_id {
+fn render_repairs(context: &Context) -> String {
+    let render = |repair: &super::Repair| match &repair.tool_use_id {
         Some(call) => format!("{} {:?} {call}", repair.entry, repair.kind),
         None => format!("{} {:?}", repair.entry, repair.kind),
     };
-    context.repairs.iter().map(tell).collect::<Vec<_>>().join(", ")
+    context.repairs.iter().map(render).collect::<Vec<_>>().join(", ")
 }

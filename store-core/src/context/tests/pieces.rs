@@ -51,12 +51,12 @@ fn check(text: &str, leaf: u64, expected: &str) {
     let log = log(text);
     let nodes = |seq: u64| find(&log, seq);
     let found = pieces(&nodes, &find(&log, leaf).unwrap()).unwrap();
-    let tell = |piece: &Piece| match piece {
+    let render = |piece: &Piece| match piece {
         Piece::Entry(seq) => seq.to_string(),
         Piece::Summary(seq) => format!("C{seq}"),
         Piece::Origin(seq) => format!("O{seq}"),
     };
-    assert_eq!(found.iter().map(tell).collect::<Vec<_>>().join(" "), expected, "entry {leaf} of {text}");
+    assert_eq!(found.iter().map(render).collect::<Vec<_>>().join(" "), expected, "entry {leaf} of {text}");
 }
 
 #[test]

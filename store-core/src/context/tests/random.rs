@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::{collection::vec, prelude::*};
 
-use super::{parts, tell};
+use super::{parts, render};
 use crate::{
     context::{Budget, Context, ContextMessage, ContextRequest, OpenCalls, build},
     log::{BlockKind, Role, Visibility},
@@ -38,9 +38,9 @@ fn request() -> impl Strategy<Value = ContextRequest> {
 }
 
 /// Returns the ids of the calls and of the results of a message.
-fn ids(told: &ContextMessage) -> (Vec<&str>, Vec<&str>) {
+fn ids(message: &ContextMessage) -> (Vec<&str>, Vec<&str>) {
     let (mut calls, mut results) = (Vec::new(), Vec::new());
-    for block in &told.message.blocks {
+    for block in &message.message.blocks {
         match &block.kind {
             BlockKind::ToolUse(call) => calls.push(call.id.as_str()),
             BlockKind::ToolResult(result) => results.push(result.tool_use_id.as_str()),
@@ -54,9 +54,9 @@ fn ids(told: &ContextMessage) -> (Vec<&str>, Vec<&str>) {
 /// may stay open.
 fn check_pairs(context: &Context, open: OpenCalls) -> Result<(), TestCaseError> {
     let mut waiting: BTreeSet<&str> = BTreeSet::new();
-    for told in &context.messages {
-        let (calls, results) = ids(told);
-        if told.message.role == Role::Tool {
+    for message in &context.messages {
+        let (calls, results) = ids(message);
+        if message.message.role == Role::Tool {
             prop_assert!(!results.is_empty(), "a tool message without results");
             for id in results {
                 prop_assert!(waiting.remove(id), "result `{}` answers no call", id);
@@ -77,9 +77,9 @@ proptest! {
         let path = path.join(" | ");
         let context = build(parts(&path), &request);
         check_pairs(&context, request.open_calls)?;
-        for told in &context.messages {
-            prop_assert!(!told.message.blocks.is_empty());
-            prop_assert!(told.message.visibility != Visibility::Aside);
+        for message in &context.messages {
+            prop_assert!(!message.message.blocks.is_empty());
+            prop_assert!(message.message.visibility != Visibility::Aside);
         }
         let twice: BTreeSet<_> = context.left_out.iter().collect();
         prop_assert_eq!(twice.len(), context.left_out.len());
@@ -92,11 +92,11 @@ proptest! {
         let some = build(parts(&path), &ContextRequest::head().within(Budget::Messages(max)));
         prop_assert_eq!(&some.repairs, &all.repairs);
         let mut rest = all.messages.iter();
-        for told in &some.messages {
-            prop_assert!(rest.any(|other| other == told), "{} of {}", tell(&some.messages), tell(&all.messages));
+        for message in &some.messages {
+            prop_assert!(rest.any(|other| other == message), "{} of {}", render(&some.messages), render(&all.messages));
         }
-        let gone = all.messages.iter().filter(|told| !some.messages.contains(told));
-        prop_assert!(gone.clone().all(|told| told.message.role != Role::System));
+        let gone = all.messages.iter().filter(|message| !some.messages.contains(message));
+        prop_assert!(gone.clone().all(|message| message.message.role != Role::System));
         prop_assert_eq!(gone.count() == 0, some.left_out.is_empty());
     }
 }

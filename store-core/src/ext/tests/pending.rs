@@ -12,29 +12,29 @@ use crate::{
 };
 
 /// A queue or a channel that gives a fixed answer, and the requests that it received.
-struct Told<Q, A> {
-    asked: Mutex<Vec<Q>>,
+struct FixedAnswer<Q, A> {
+    requests: Mutex<Vec<Q>>,
     answer: fn() -> Result<A>,
 }
 
-impl<Q, A> Told<Q, A> {
+impl<Q, A> FixedAnswer<Q, A> {
     fn new(answer: fn() -> Result<A>) -> Self {
-        Self { asked: Mutex::default(), answer }
+        Self { requests: Mutex::default(), answer }
     }
 
-    fn ask(&self, question: Q) -> Result<A> {
-        self.asked.lock().unwrap().push(question);
+    fn answer_request(&self, question: Q) -> Result<A> {
+        self.requests.lock().unwrap().push(question);
         (self.answer)()
     }
 }
 
-type Queue = Told<AppendPending, Appended>;
-type Channel = Told<DeliverLive, LiveDelivery>;
+type Queue = FixedAnswer<AppendPending, Appended>;
+type Channel = FixedAnswer<DeliverLive, LiveDelivery>;
 
 #[async_trait]
 impl PendingStore for Queue {
     async fn append_pending(&self, request: AppendPending) -> Result<Appended> {
-        self.ask(request)
+        self.answer_request(request)
     }
 
     async fn load_queue(&self, _: &ThreadId) -> Result<PendingQueue> {
@@ -65,7 +65,7 @@ impl LiveChannel for Channel {
     }
 
     async fn deliver(&self, request: DeliverLive) -> Result<LiveDelivery> {
-        self.ask(request)
+        self.answer_request(request)
     }
 }
 
@@ -96,8 +96,8 @@ async fn route(
 ) -> (std::result::Result<Routed, ErrorKind>, [usize; 2]) {
     let (live, queue) = (Channel::new(live), Queue::new(queue));
     let end = queue.deliver_or_queue(Some(&live), request()).await;
-    let asked = [live.asked.lock().unwrap().len(), queue.asked.lock().unwrap().len()];
-    (end.map_err(|error| error.kind()), asked)
+    let requests = [live.requests.lock().unwrap().len(), queue.requests.lock().unwrap().len()];
+    (end.map_err(|error| error.kind()), requests)
 }
 
 #[tokio::test]
@@ -128,9 +128,9 @@ async fn input_in_the_log_counts_as_delivered_if_it_may_have_arrived() {
 async fn live_and_queued_input_have_the_same_ids() {
     let (live, queue) = (Channel::new(|| Ok(LiveDelivery::NoReceiver)), Queue::new(appended));
     let _queued = queue.deliver_or_queue(Some(&live), request()).await.unwrap();
-    let sent = live.asked.lock().unwrap().remove(0);
+    let sent = live.requests.lock().unwrap().remove(0);
     assert_eq!(sent.command, LiveCommand::Input(vec![input("a"), input("b")]));
-    let waits = queue.asked.lock().unwrap().remove(0);
+    let waits = queue.requests.lock().unwrap().remove(0);
     let ids: Vec<_> = waits.inputs.iter().filter_map(|input| input.id.as_ref()).map(EntryId::as_str).collect();
     assert_eq!(ids, ["a", "b"]);
     assert!(waits.inputs.iter().all(|input| input.delivery.boundary == Boundary::NextStep));
@@ -142,7 +142,7 @@ async fn input_without_a_channel_or_a_target_is_queued() {
     for (live, request) in [(None, request()), (Some(&live as &dyn LiveChannel), request().to(None))] {
         assert_eq!(queue.deliver_or_queue(live, request).await.unwrap(), Routed::Queued(appended().unwrap()));
     }
-    assert!(live.asked.lock().unwrap().is_empty());
+    assert!(live.requests.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -156,5 +156,5 @@ async fn input_that_the_queue_would_refuse_is_not_sent() {
     {
         assert_eq!(queue.deliver_or_queue(Some(&live), request).await.unwrap_err().kind(), kind);
     }
-    assert!(live.asked.lock().unwrap().is_empty() && queue.asked.lock().unwrap().is_empty());
+    assert!(live.requests.lock().unwrap().is_empty() && queue.requests.lock().unwrap().is_empty());
 }

@@ -43,12 +43,12 @@ fn a_stream_gives_every_page() {
 fn a_stream_continues_after_any_entry() {
     let log = Log::new("- 1 2 2 4");
     let second = log.find(&id("2")).unwrap();
-    check("- 1 2 2 4", pages_of(2, EntryQuery::all()).behind(second), &[3, 4, 5]);
-    check("- 1 2 2 4", EntryQuery::path_of(id("5")).behind(second), &[4, 5]);
+    check("- 1 2 2 4", pages_of(2, EntryQuery::all()).after_entry(second), &[3, 4, 5]);
+    check("- 1 2 2 4", EntryQuery::path_of(id("5")).after_entry(second), &[4, 5]);
     let backward = EntryQuery::path_of(id("5")).with_direction(Direction::Backward);
-    check("- 1 2 2 4", backward.clone().behind(second), &[1]);
-    check("- 1 2 2 4", backward.clone().behind(second).behind(log.find(&id("5")).unwrap()), &[1]);
-    check("- 1 2 2 4", backward.behind(log.find(&id("1")).unwrap()), &[]);
+    check("- 1 2 2 4", backward.clone().after_entry(second), &[1]);
+    check("- 1 2 2 4", backward.clone().after_entry(second).after_entry(log.find(&id("5")).unwrap()), &[1]);
+    check("- 1 2 2 4", backward.after_entry(log.find(&id("1")).unwrap()), &[]);
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ use crate::{
     codec::Codec,
     error::{Error, Result},
     sync::{Mutex, MutexGuard},
-    time::elapsed,
+    time::sleep_in_real_time,
 };
 
 /// The greatest number of commands held for a receiver that does not read.
@@ -56,7 +56,7 @@ struct State {
     last: u64,
     inboxes: HashMap<LiveTarget, Inbox>,
     /// Messages whose senders wait for an answer.
-    messages: HashMap<u64, Sent>,
+    messages: HashMap<u64, SentMessage>,
 }
 
 /// The messages for one receiver.
@@ -96,7 +96,7 @@ impl Inbox {
 }
 
 /// A message as its sender sees it.
-struct Sent {
+struct SentMessage {
     target: LiveTarget,
     inbox: u64,
     answer: Option<LiveAnswer>,
@@ -158,7 +158,7 @@ impl State {
             return Ok(None);
         }
         wakers.extend(inbox.waker.take());
-        self.messages.insert(number, Sent { target, inbox: inbox.number, answer: None, waker: None });
+        self.messages.insert(number, SentMessage { target, inbox: inbox.number, answer: None, waker: None });
         Ok(Some(number))
     }
 
@@ -193,11 +193,11 @@ impl State {
     }
 
     /// Returns the next message for a receiver, or none if the receiver has ended.
-    fn poll_message(&mut self, at: &Opened, context: &Context<'_>) -> Poll<Option<Result<(u64, String)>>> {
+    fn poll_message(&mut self, guard: &ReceiverGuard, context: &Context<'_>) -> Poll<Option<Result<(u64, String)>>> {
         if self.is_closed {
             return Poll::Ready(Some(Err(Error::closed())));
         }
-        let own = self.inboxes.get_mut(&at.target).filter(|inbox| inbox.number == at.number);
+        let own = self.inboxes.get_mut(&guard.target).filter(|inbox| inbox.number == guard.number);
         let Some(inbox) = own else { return Poll::Ready(None) };
         if let Some(message) = inbox.pop() {
             return Poll::Ready(Some(Ok(message)));
@@ -247,9 +247,9 @@ impl LiveHub {
         let Some(number) = self.shared.change(|state, wakers| state.send(target, text, wakers))? else {
             return Ok(Some(LiveAnswer::Dropped));
         };
-        let message = PendingMessage { shared: &self.shared, number };
+        let message = SenderGuard { shared: &self.shared, number };
         let answer = poll_fn(|context| self.shared.lock().poll_answer(number, context));
-        match select(answer, pin!(elapsed(deadline))).await {
+        match select(answer, pin!(sleep_in_real_time(deadline))).await {
             Either::Left((answer, _)) => answer.map(Some),
             // The answer may have come at the same moment.
             Either::Right(_) => Ok(message.withdraw()),
@@ -273,10 +273,10 @@ impl fmt::Debug for LiveHub {
 impl LiveChannel for LiveHub {
     async fn open_live(&self, target: LiveTarget) -> Result<LiveReceiver> {
         let number = self.shared.change(|state, wakers| state.open(&target, wakers))?;
-        let opened = Opened { shared: Arc::clone(&self.shared), target, number };
+        let guard = ReceiverGuard { shared: Arc::clone(&self.shared), target, number };
         let messages = stream::poll_fn(move |context| {
-            let message = opened.shared.lock().poll_message(&opened, context);
-            message.map(|message| Some(message?.map(|(number, text)| opened.message(number, text))))
+            let message = guard.shared.lock().poll_message(&guard, context);
+            message.map(|message| Some(message?.map(|(number, text)| guard.message(number, text))))
         });
         Ok(LiveReceiver::new(Box::pin(messages)))
     }
@@ -289,20 +289,20 @@ impl LiveChannel for LiveHub {
 }
 
 /// Belongs to the receiver of a target. Dropping it ends the receiver.
-struct Opened {
+struct ReceiverGuard {
     shared: Arc<Shared>,
     target: LiveTarget,
     number: u64,
 }
 
-impl Opened {
+impl ReceiverGuard {
     fn message(&self, number: u64, text: String) -> LiveMessage {
         let shared = Arc::clone(&self.shared);
         LiveMessage::new(text, move |answer| shared.change(|state, wakers| state.answer(number, answer, wakers)))
     }
 }
 
-impl Drop for Opened {
+impl Drop for ReceiverGuard {
     fn drop(&mut self) {
         self.shared.change(|state, wakers| {
             if state.inboxes.get(&self.target).is_some_and(|inbox| inbox.number == self.number)
@@ -315,18 +315,18 @@ impl Drop for Opened {
 }
 
 /// Belongs to the sender of a message, while it waits for the answer. Dropping it withdraws the message.
-struct PendingMessage<'a> {
+struct SenderGuard<'a> {
     shared: &'a Shared,
     number: u64,
 }
 
-impl PendingMessage<'_> {
+impl SenderGuard<'_> {
     fn withdraw(&self) -> Option<LiveAnswer> {
         self.shared.lock().withdraw(self.number)
     }
 }
 
-impl Drop for PendingMessage<'_> {
+impl Drop for SenderGuard<'_> {
     fn drop(&mut self) {
         self.withdraw();
     }

@@ -23,8 +23,8 @@ fn target(thread: &str, counter: u64) -> LiveTarget {
     LiveTarget::new(ThreadId::new(thread).unwrap(), run, DispatchId::new("d").unwrap(), claim)
 }
 
-fn word(word: &str) -> LiveCommand {
-    LiveCommand::Custom(Custom::new(word, Json::null()))
+fn custom_command(kind: &str) -> LiveCommand {
+    LiveCommand::Custom(Custom::new(kind, Json::null()))
 }
 
 fn unknown() -> LiveCommand {
@@ -36,7 +36,7 @@ async fn open(hub: &LiveHub, counter: u64) -> LiveReceiver {
 }
 
 /// Starts a delivery to the first attempt on `t`.
-async fn sending(hub: &Arc<LiveHub>, command: LiveCommand) -> JoinHandle<Result<LiveDelivery>> {
+async fn start_delivery(hub: &Arc<LiveHub>, command: LiveCommand) -> JoinHandle<Result<LiveDelivery>> {
     let hub = Arc::clone(hub);
     let task = tokio::spawn(async move { hub.deliver(DeliverLive::new(target("t", 1), command)).await });
     for _ in 0..10 {
@@ -45,7 +45,7 @@ async fn sending(hub: &Arc<LiveHub>, command: LiveCommand) -> JoinHandle<Result<
     task
 }
 
-async fn ended(task: JoinHandle<Result<LiveDelivery>>) -> LiveDelivery {
+async fn result_of(task: JoinHandle<Result<LiveDelivery>>) -> LiveDelivery {
     task.await.unwrap().unwrap()
 }
 
@@ -60,14 +60,14 @@ async fn commands_arrive_as_they_were_sent_lv_1() {
         LiveCommand::PendingChanged,
         LiveCommand::Cancel,
         LiveCommand::Decision(decision),
-        word("w"),
+        custom_command("w"),
     ] {
-        let task = sending(&hub, command.clone()).await;
+        let task = start_delivery(&hub, command.clone()).await;
         let received = receiver.next().await.unwrap().unwrap();
         assert_eq!(received.command(), &command);
         assert!(!task.is_finished(), "it was answered before it was accepted");
         assert_eq!(received.accept(), Some(command));
-        assert_eq!(ended(task).await, LiveDelivery::Delivered);
+        assert_eq!(result_of(task).await, LiveDelivery::Delivered);
     }
 }
 
@@ -75,8 +75,9 @@ async fn commands_arrive_as_they_were_sent_lv_1() {
 async fn a_command_reported_as_dropped_is_not_accepted_later_lv_2() {
     let hub = LiveHub::default();
     let mut receiver = open(&hub, 1).await;
-    let send =
-        |hub: &LiveHub| hub.shared.change(|state, wakers| state.send(target("t", 1), word("w").encode(), wakers));
+    let send = |hub: &LiveHub| {
+        hub.shared.change(|state, wakers| state.send(target("t", 1), custom_command("w").encode(), wakers))
+    };
     let number = send(&hub).unwrap().unwrap();
     let received = receiver.next().await.unwrap().unwrap();
     let _another = open(&hub, 1).await;
@@ -89,15 +90,15 @@ async fn a_command_reported_as_dropped_is_not_accepted_later_lv_2() {
 #[tokio::test]
 async fn a_command_that_is_not_accepted_has_no_receiver_lv_2() {
     let hub = Arc::new(LiveHub::default());
-    assert_eq!(ended(sending(&hub, word("nobody")).await).await, LiveDelivery::NoReceiver);
+    assert_eq!(result_of(start_delivery(&hub, custom_command("nobody")).await).await, LiveDelivery::NoReceiver);
     let mut receiver = open(&hub, 1).await;
-    let task = sending(&hub, word("dropped")).await;
+    let task = start_delivery(&hub, custom_command("dropped")).await;
     drop(receiver.next().await.unwrap());
-    assert_eq!(ended(task).await, LiveDelivery::NoReceiver);
-    let task = sending(&hub, word("not read")).await;
+    assert_eq!(result_of(task).await, LiveDelivery::NoReceiver);
+    let task = start_delivery(&hub, custom_command("not read")).await;
     drop(receiver);
-    assert_eq!(ended(task).await, LiveDelivery::NoReceiver);
-    assert_eq!(ended(sending(&hub, word("gone")).await).await, LiveDelivery::NoReceiver);
+    assert_eq!(result_of(task).await, LiveDelivery::NoReceiver);
+    assert_eq!(result_of(start_delivery(&hub, custom_command("gone")).await).await, LiveDelivery::NoReceiver);
     assert!(hub.shared.lock().messages.is_empty());
 }
 
@@ -105,7 +106,7 @@ async fn a_command_that_is_not_accepted_has_no_receiver_lv_2() {
 async fn a_delivery_that_times_out_is_unknown_lv_2() {
     let hub = LiveHub::default();
     let mut receiver = open(&hub, 1).await;
-    let request = DeliverLive::new(target("t", 1), word("late")).within(SOON);
+    let request = DeliverLive::new(target("t", 1), custom_command("late")).within(SOON);
     assert_eq!(hub.deliver(request.clone()).await.unwrap(), LiveDelivery::Unknown);
     let (sent, received) = tokio::join!(hub.deliver(request), receiver.next());
     assert_eq!(sent.unwrap(), LiveDelivery::Unknown);
@@ -118,30 +119,30 @@ async fn a_delivery_that_times_out_is_unknown_lv_2() {
 async fn a_dropped_sender_withdraws_its_command() {
     let hub = Arc::new(LiveHub::default());
     let mut receiver = open(&hub, 1).await;
-    let task = sending(&hub, word("dropped")).await;
+    let task = start_delivery(&hub, custom_command("dropped")).await;
     task.abort();
     assert!(task.await.is_err());
-    let task = sending(&hub, word("kept")).await;
+    let task = start_delivery(&hub, custom_command("kept")).await;
     let received = receiver.next().await.unwrap().unwrap();
-    assert_eq!(received.accept(), Some(word("kept")));
-    assert_eq!(ended(task).await, LiveDelivery::Delivered);
+    assert_eq!(received.accept(), Some(custom_command("kept")));
+    assert_eq!(result_of(task).await, LiveDelivery::Delivered);
 }
 
 #[tokio::test]
 async fn opening_again_ends_the_earlier_receiver_lv_3() {
     let hub = Arc::new(LiveHub::default());
     let mut earlier = open(&hub, 1).await;
-    let held = sending(&hub, word("held")).await;
+    let held = start_delivery(&hub, custom_command("held")).await;
     let received = earlier.next().await.unwrap().unwrap();
-    let unread = sending(&hub, word("unread")).await;
+    let unread = start_delivery(&hub, custom_command("unread")).await;
     let mut later = open(&hub, 1).await;
-    assert_eq!((ended(held).await, ended(unread).await), (LiveDelivery::NoReceiver, LiveDelivery::NoReceiver));
+    assert_eq!((result_of(held).await, result_of(unread).await), (LiveDelivery::NoReceiver, LiveDelivery::NoReceiver));
     assert_eq!(received.accept(), None);
     assert!(earlier.next().await.unwrap().is_none());
     drop(earlier);
-    let task = sending(&hub, word("new")).await;
-    assert_eq!(later.next().await.unwrap().unwrap().accept(), Some(word("new")));
-    assert_eq!(ended(task).await, LiveDelivery::Delivered);
+    let task = start_delivery(&hub, custom_command("new")).await;
+    assert_eq!(later.next().await.unwrap().unwrap().accept(), Some(custom_command("new")));
+    assert_eq!(result_of(task).await, LiveDelivery::Delivered);
 }
 
 #[tokio::test]
@@ -150,11 +151,11 @@ async fn commands_of_a_sender_arrive_in_order_lv_4() {
     let (mut receiver, mut other) = (open(&hub, 1).await, hub.open_live(target("u", 1)).await.unwrap());
     let mut tasks = Vec::new();
     for at in 0..50 {
-        tasks.push(sending(&hub, word(&at.to_string())).await);
+        tasks.push(start_delivery(&hub, custom_command(&at.to_string())).await);
     }
     for (at, task) in tasks.into_iter().enumerate() {
-        assert_eq!(receiver.next().await.unwrap().unwrap().accept(), Some(word(&at.to_string())));
-        assert_eq!(ended(task).await, LiveDelivery::Delivered);
+        assert_eq!(receiver.next().await.unwrap().unwrap().accept(), Some(custom_command(&at.to_string())));
+        assert_eq!(result_of(task).await, LiveDelivery::Delivered);
     }
     assert!(other.next().now_or_never().is_none(), "the command is for another thread");
 }
@@ -163,22 +164,22 @@ async fn commands_of_a_sender_arrive_in_order_lv_4() {
 async fn attempts_have_separate_targets_lv_5() {
     let hub = Arc::new(LiveHub::default());
     let (mut earlier, mut current) = (open(&hub, 1).await, open(&hub, 2).await);
-    let task = sending(&hub, word("first")).await;
+    let task = start_delivery(&hub, custom_command("first")).await;
     assert!(current.next().now_or_never().is_none(), "the command is for another attempt");
-    assert_eq!(earlier.next().await.unwrap().unwrap().accept(), Some(word("first")));
-    assert_eq!(ended(task).await, LiveDelivery::Delivered);
+    assert_eq!(earlier.next().await.unwrap().unwrap().accept(), Some(custom_command("first")));
+    assert_eq!(result_of(task).await, LiveDelivery::Delivered);
 }
 
 #[tokio::test]
 async fn an_unreadable_command_is_refused_lv_6() {
     let hub = Arc::new(LiveHub::default());
     let mut receiver = open(&hub, 1).await;
-    let (bad, good) = (sending(&hub, unknown()).await, sending(&hub, word("good")).await);
-    assert_eq!(receiver.next().await.unwrap().unwrap().accept(), Some(word("good")));
+    let (bad, good) = (start_delivery(&hub, unknown()).await, start_delivery(&hub, custom_command("good")).await);
+    assert_eq!(receiver.next().await.unwrap().unwrap().accept(), Some(custom_command("good")));
     let error = bad.await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("pause"), "{error}");
-    assert_eq!(ended(good).await, LiveDelivery::Delivered);
+    assert_eq!(result_of(good).await, LiveDelivery::Delivered);
 }
 
 #[tokio::test]
@@ -187,12 +188,12 @@ async fn an_unread_inbox_holds_a_limited_number_of_commands() {
     let mut receiver = open(&hub, 1).await;
     let mut tasks = Vec::new();
     for _ in 0..MAX_QUEUED_MESSAGES {
-        tasks.push(sending(&hub, LiveCommand::Cancel).await);
+        tasks.push(start_delivery(&hub, LiveCommand::Cancel).await);
     }
-    assert_eq!(ended(sending(&hub, LiveCommand::Cancel).await).await, LiveDelivery::NoReceiver);
+    assert_eq!(result_of(start_delivery(&hub, LiveCommand::Cancel).await).await, LiveDelivery::NoReceiver);
     assert!(tasks.iter().all(|task| !task.is_finished()));
     let _accepted = receiver.next().await.unwrap().unwrap().accept();
-    assert!(!sending(&hub, LiveCommand::Cancel).await.is_finished());
+    assert!(!start_delivery(&hub, LiveCommand::Cancel).await.is_finished());
 }
 
 #[tokio::test]
@@ -203,23 +204,23 @@ async fn an_unread_inbox_holds_a_limited_number_of_bytes() {
         EntryId::new("e").unwrap(),
         Message::user("x".repeat(MAX_QUEUED_BYTES)),
     )]);
-    let task = sending(&hub, large).await;
-    assert_eq!(ended(sending(&hub, LiveCommand::Cancel).await).await, LiveDelivery::NoReceiver);
+    let task = start_delivery(&hub, large).await;
+    assert_eq!(result_of(start_delivery(&hub, LiveCommand::Cancel).await).await, LiveDelivery::NoReceiver);
     assert!(receiver.next().await.unwrap().unwrap().accept().is_some());
-    assert_eq!(ended(task).await, LiveDelivery::Delivered);
-    assert!(!sending(&hub, LiveCommand::Cancel).await.is_finished());
+    assert_eq!(result_of(task).await, LiveDelivery::Delivered);
+    assert!(!start_delivery(&hub, LiveCommand::Cancel).await.is_finished());
 }
 
 #[tokio::test]
 async fn closing_ends_everything() {
     let hub = Arc::new(LiveHub::default());
     let mut receiver = open(&hub, 1).await;
-    let held = sending(&hub, word("held")).await;
+    let held = start_delivery(&hub, custom_command("held")).await;
     let received = receiver.next().await.unwrap().unwrap();
-    let unread = sending(&hub, word("unread")).await;
+    let unread = start_delivery(&hub, custom_command("unread")).await;
     let waiting = tokio::spawn(async move { receiver.next().await.map(drop) });
     hub.close();
-    for task in [held, unread, sending(&hub, word("later")).await] {
+    for task in [held, unread, start_delivery(&hub, custom_command("later")).await] {
         assert_eq!(task.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
     }
     assert_eq!(received.accept(), None);

@@ -2,29 +2,29 @@
 
 use std::ops::Bound;
 
-use super::{FreePlace, MailboxMap};
+use super::{FreePosition, MailboxMap};
 use crate::{
-    commit::Setting,
+    commit::DecisionContext,
     error::{Error, Result},
     id::{DispatchId, ThreadId},
     limits::length,
     log::Direction,
     mailbox::{
         Dispatch, DispatchFilter, DispatchOrder, DispatchQuery, DispatchStatus, Purge, ReadyThread, StoredDispatch,
-        rules::{ready, seen},
+        rules::{ready_thread, visible_dispatch},
     },
     page::{PageBuilder, Position, Walk, merged},
     time::Timestamp,
 };
 
-type Ends<'a> = Box<dyn Iterator<Item = (Timestamp, &'a DispatchId)> + 'a>;
+type EndedDispatches<'a> = Box<dyn Iterator<Item = (Timestamp, &'a DispatchId)> + 'a>;
 
 /// A position among the ready threads: the priority, the time since which the thread has been ready, and the thread.
 /// Threads whose lease has expired come last, ordered by the end of the lease.
-type ReadyPlace = (u16, Timestamp, ThreadId);
+type ReadyPosition = (u16, Timestamp, ThreadId);
 
 /// The priority in the positions of threads with an expired lease. It comes after all real priorities.
-const LEASED: u16 = 256;
+const EXPIRED_LEASE_PRIORITY: u16 = 256;
 
 impl MailboxMap {
     /// Offers the dispatches of a query to a page, after a position.
@@ -44,18 +44,23 @@ impl MailboxMap {
         let direction = query.direction;
         let rows: Box<dyn Iterator<Item = (Position, &StoredDispatch)>> = match query.order {
             DispatchOrder::Creation => {
-                let walk = Walk { direction, after: after.map(time_place).transpose()?, from: None, before: None };
-                Box::new(self.by_creation(&query.filter, &walk).map(at_time))
+                let walk =
+                    Walk { direction, after: after.map(decode_time_position).transpose()?, from: None, before: None };
+                Box::new(self.by_creation(&query.filter, &walk).map(with_time_position))
             }
-            DispatchOrder::End => Box::new(self.by_end(after.map(time_place).transpose()?, direction).map(at_time)),
+            DispatchOrder::End => {
+                Box::new(self.by_end(after.map(decode_time_position).transpose()?, direction).map(with_time_position))
+            }
             DispatchOrder::Claim => {
-                let after = after.map(queue_place).transpose()?;
+                let after = after.map(decode_queue_position).transpose()?;
                 let threads = query.filter.thread.iter();
-                Box::new(threads.flat_map(move |thread| self.by_claim(thread, after, direction)).map(in_queue))
+                Box::new(
+                    threads.flat_map(move |thread| self.by_claim(thread, after, direction)).map(with_queue_position),
+                )
             }
         };
         for (position, stored) in rows {
-            let dispatch = seen(self, stored)?;
+            let dispatch = visible_dispatch(self, stored)?;
             let bytes = dispatch.payload.as_ref().map_or(0, |payload| length(payload.as_str().len()));
             let is_admitted = query.filter.admits(&dispatch);
             let (item, besides) = item(dispatch);
@@ -74,12 +79,12 @@ impl MailboxMap {
         &mut self,
         after: Option<&Position>,
         page: &mut PageBuilder<ReadyThread>,
-        setting: Setting<'_>,
+        setting: DecisionContext<'_>,
     ) -> Result<()> {
-        let after = after.map(ready_place).transpose()?;
+        let after = after.map(decode_ready_position).transpose()?;
         self.promote_due(setting.now);
         for (priority, since, thread) in self.ready(after.as_ref(), setting.now) {
-            let item = ready(self, &thread, setting)?;
+            let item = ready_thread(self, &thread, setting)?;
             let mut position = Position::new(since.as_millis(), thread.as_str());
             position.bound = u64::from(priority);
             if !page.offer(position, 0, item) {
@@ -112,22 +117,22 @@ impl MailboxMap {
     pub fn dead_letters(&self, filter: DispatchFilter, limit: u32) -> Vec<DispatchId> {
         let filter = filter.in_status([DispatchStatus::DeadLetter]);
         let dead = self.by_creation(&filter, &Walk::over(None, None));
-        let dead = dead.filter(|(_, stored)| seen(self, stored).is_ok_and(|seen| filter.admits(&seen)));
+        let dead = dead.filter(|(_, stored)| visible_dispatch(self, stored).is_ok_and(|seen| filter.admits(&seen)));
         dead.take(limit as usize).map(|(_, stored)| stored.id().clone()).collect()
     }
 
     /// Returns the free threads that have a dispatch available, as of the last [`promote_due`](Self::promote_due), in
     /// the order of claims, after a position.
-    pub fn free(&self, after: Option<&FreePlace>) -> impl Iterator<Item = &FreePlace> {
+    pub fn free(&self, after: Option<&FreePosition>) -> impl Iterator<Item = &FreePosition> {
         let after = after.cloned().map_or(Bound::Unbounded, Bound::Excluded);
         self.free.range((after, Bound::Unbounded))
     }
 
-    /// Returns up to `most` threads whose lease has expired at `now`, by the end of the lease.
+    /// Returns up to `limit` threads whose lease has expired at `now`, by the end of the lease.
     #[must_use]
-    pub fn lapsed(&self, now: Timestamp, most: usize) -> Vec<ThreadId> {
-        let over = self.leases.iter().take_while(|(end, _)| *end <= now);
-        over.take(most).map(|(_, thread)| thread.clone()).collect()
+    pub fn lapsed(&self, now: Timestamp, limit: usize) -> Vec<ThreadId> {
+        let expired = self.leases.iter().take_while(|(end, _)| *end <= now);
+        expired.take(limit).map(|(_, thread)| thread.clone()).collect()
     }
 
     /// Returns the dispatches that may pass a filter, in order of creation.
@@ -139,8 +144,8 @@ impl MailboxMap {
         let backward = walk.direction == Direction::Backward;
         let lists: Vec<_> =
             filter.scopes().into_iter().map(|scope| self.by_creation.walk(&scope.into(), walk)).collect();
-        let places = merged(lists, move |a, b| if backward { a > b } else { a < b });
-        places.filter_map(|(time, id)| Some((time, self.rows.get(id)?)))
+        let positions = merged(lists, move |a, b| if backward { a > b } else { a < b });
+        positions.filter_map(|(time, id)| Some((time, self.rows.get(id)?)))
     }
 
     /// Returns the queued dispatches of a thread that belong to its current epoch, in the order of claims.
@@ -151,8 +156,8 @@ impl MailboxMap {
         direction: Direction,
     ) -> impl Iterator<Item = ((u8, u64), &StoredDispatch)> + use<'_> {
         let found = self.threads.get(thread).into_iter();
-        let places = found.flat_map(move |found| found.queue.walk(found.record.epoch, after, direction));
-        places.filter_map(|(place, id)| Some((place, self.rows.get(id)?)))
+        let positions = found.flat_map(move |found| found.queue.walk(found.record.epoch, after, direction));
+        positions.filter_map(|(key, id)| Some((key, self.rows.get(id)?)))
     }
 
     /// Returns the dispatches that have ended, by their end.
@@ -162,12 +167,12 @@ impl MailboxMap {
         direction: Direction,
     ) -> impl Iterator<Item = (Timestamp, &StoredDispatch)> {
         let backward = direction == Direction::Backward;
-        let lists = [self.ended_alone(after.clone(), direction), self.ended_in_lots(after, direction)];
-        let places = merged(lists, move |a, b| if backward { a > b } else { a < b });
-        places.filter_map(|(time, id)| Some((time, self.rows.get(id)?)))
+        let lists = [self.ended_alone(after.clone(), direction), self.ended_in_batches(after, direction)];
+        let positions = merged(lists, move |a, b| if backward { a > b } else { a < b });
+        positions.filter_map(|(time, id)| Some((time, self.rows.get(id)?)))
     }
 
-    fn ended_alone(&self, after: Option<(Timestamp, DispatchId)>, direction: Direction) -> Ends<'_> {
+    fn ended_alone(&self, after: Option<(Timestamp, DispatchId)>, direction: Direction) -> EndedDispatches<'_> {
         let after = after.map_or(Bound::Unbounded, Bound::Excluded);
         match direction {
             Direction::Forward => Box::new(self.by_end.range((after, Bound::Unbounded)).map(|(at, id)| (*at, id))),
@@ -177,16 +182,16 @@ impl MailboxMap {
         }
     }
 
-    fn ended_in_lots(&self, after: Option<(Timestamp, DispatchId)>, direction: Direction) -> Ends<'_> {
+    fn ended_in_batches(&self, after: Option<(Timestamp, DispatchId)>, direction: Direction) -> EndedDispatches<'_> {
         let backward = direction == Direction::Backward;
         let bound = after.as_ref().map_or(Bound::Unbounded, |(at, _)| Bound::Included(*at));
         let times: Box<dyn Iterator<Item = _>> = match direction {
-            Direction::Forward => Box::new(self.lots.range((bound, Bound::Unbounded))),
-            Direction::Backward => Box::new(self.lots.range((Bound::Unbounded, bound)).rev()),
+            Direction::Forward => Box::new(self.superseded_batches.range((bound, Bound::Unbounded))),
+            Direction::Backward => Box::new(self.superseded_batches.range((Bound::Unbounded, bound)).rev()),
         };
-        Box::new(times.flat_map(move |(at, lots)| {
+        Box::new(times.flat_map(move |(at, superseded_batches)| {
             let behind = after.as_ref().filter(|(time, _)| time == at).map(|(_, id)| id);
-            let ids = lots.iter().filter_map(|(thread, epoch)| {
+            let ids = superseded_batches.iter().filter_map(|(thread, epoch)| {
                 self.threads.get(thread).map(|found| found.queue.ids(*epoch, behind, direction))
             });
             let ids: Vec<_> = ids.collect();
@@ -196,7 +201,7 @@ impl MailboxMap {
 
     /// Returns the threads that have a dispatch available, after a position, then the threads whose lease has expired
     /// at `now`.
-    fn ready(&self, after: Option<&ReadyPlace>, now: Timestamp) -> impl Iterator<Item = ReadyPlace> + use<'_> {
+    fn ready(&self, after: Option<&ReadyPosition>, now: Timestamp) -> impl Iterator<Item = ReadyPosition> + use<'_> {
         let free = match after {
             None => Some(Bound::Unbounded),
             Some((priority, since, thread)) => {
@@ -204,21 +209,21 @@ impl MailboxMap {
             }
         };
         let leased = match after {
-            Some((LEASED, end, thread)) => Bound::Excluded((*end, thread.clone())),
+            Some((EXPIRED_LEASE_PRIORITY, end, thread)) => Bound::Excluded((*end, thread.clone())),
             _ => Bound::Unbounded,
         };
         let free = free.into_iter().flat_map(|bound| self.free.range((bound, Bound::Unbounded)));
         let leased = self.leases.range((leased, Bound::Unbounded)).take_while(move |(end, _)| *end <= now);
         let free = free.map(|(priority, since, thread)| (u16::from(*priority), *since, thread.clone()));
-        free.chain(leased.map(|(end, thread)| (LEASED, *end, thread.clone())))
+        free.chain(leased.map(|(end, thread)| (EXPIRED_LEASE_PRIORITY, *end, thread.clone())))
     }
 }
 
-fn at_time((time, stored): (Timestamp, &StoredDispatch)) -> (Position, &StoredDispatch) {
+fn with_time_position((time, stored): (Timestamp, &StoredDispatch)) -> (Position, &StoredDispatch) {
     (Position::new(time.as_millis(), stored.id().as_str()), stored)
 }
 
-fn in_queue(((priority, number), stored): ((u8, u64), &StoredDispatch)) -> (Position, &StoredDispatch) {
+fn with_queue_position(((priority, number), stored): ((u8, u64), &StoredDispatch)) -> (Position, &StoredDispatch) {
     let mut position = Position::new(number, "");
     position.bound = u64::from(priority);
     (position, stored)
@@ -228,15 +233,15 @@ fn malformed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::invalid_cursor("it is malformed").with_source(error)
 }
 
-fn time_place(at: &Position) -> Result<(Timestamp, DispatchId)> {
+fn decode_time_position(at: &Position) -> Result<(Timestamp, DispatchId)> {
     Ok((Timestamp::from_millis(at.rank).map_err(malformed)?, DispatchId::new(&at.id).map_err(malformed)?))
 }
 
-fn queue_place(at: &Position) -> Result<(u8, u64)> {
+fn decode_queue_position(at: &Position) -> Result<(u8, u64)> {
     Ok((u8::try_from(at.bound).map_err(malformed)?, at.rank))
 }
 
-fn ready_place(at: &Position) -> Result<ReadyPlace> {
+fn decode_ready_position(at: &Position) -> Result<ReadyPosition> {
     let priority = u16::try_from(at.bound).map_err(malformed)?;
     let since = Timestamp::from_millis(at.rank).map_err(malformed)?;
     Ok((priority, since, ThreadId::new(&at.id).map_err(malformed)?))

@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use self::queue::Queue;
 use super::{
-    DispatchCounts, DispatchScope, DispatchStatus, MailboxChange, MailboxPlan, MailboxView, Places, StoredDispatch,
-    StoredInterrupt, StoredMailbox, Unreadable, in_queue, lot, places, time,
+    DispatchCounts, DispatchScope, DispatchStatus, MailboxChange, MailboxPlan, MailboxView, StoredDispatch,
+    StoredInterrupt, StoredMailbox, ThreadPositions, Unreadable, decision_time, queue_position, superseded_batch,
+    thread_positions,
 };
 use crate::{
     claim::ClaimNumber,
@@ -42,20 +43,20 @@ fn scopes(stored: &StoredDispatch) -> [Scope; 3] {
 
 /// The position of a free thread that has a dispatch available: the priority, the time since which the thread has been
 /// ready, and the thread.
-pub type FreePlace = (u8, Timestamp, ThreadId);
+pub type FreePosition = (u8, Timestamp, ThreadId);
 
 /// The mailbox of a thread.
 #[derive(Debug, Default)]
-struct ThreadQueue {
+struct ThreadMailbox {
     record: StoredMailbox,
     interrupts: BTreeMap<u64, StoredInterrupt>,
     queue: Queue,
-    places: Places,
+    positions: ThreadPositions,
     /// Where the record of the thread is that cannot be read, if there is one.
     damage: Option<String>,
 }
 
-impl ThreadQueue {
+impl ThreadMailbox {
     fn error(&self) -> Option<Error> {
         self.damage.as_ref().map(Error::corrupt)
     }
@@ -69,12 +70,12 @@ impl ThreadQueue {
 /// ```
 /// use store_core::{
 ///     Limits, NewDispatch, RunId, ThreadId, Timestamp, Uuids,
-///     commit::Setting,
+///     commit::DecisionContext,
 ///     mailbox::{self, MailboxMap},
 /// };
 ///
 /// let (limits, now) = (Limits::default(), Timestamp::from_millis(1)?);
-/// let setting = Setting::new(now, &limits, &Uuids);
+/// let setting = DecisionContext::new(now, &limits, &Uuids);
 /// let mut map = MailboxMap::new(1);
 /// let work = NewDispatch::new(ThreadId::new("t-1")?, RunId::new("r-1")?);
 /// map.change(|view| mailbox::enqueue(view, &work, setting))?;
@@ -85,16 +86,16 @@ impl ThreadQueue {
 #[derive(Debug, Default)]
 pub struct MailboxMap {
     incarnation: u64,
-    threads: HashMap<ThreadId, ThreadQueue>,
+    threads: HashMap<ThreadId, ThreadMailbox>,
     rows: HashMap<DispatchId, StoredDispatch>,
     /// For each dedupe key, the dispatch that holds it or held it last.
     keys: HashMap<(ThreadId, DedupeKey), DispatchId>,
     by_creation: TimeOrder<Scope, DispatchId>,
-    /// Dispatches that ended individually. Those that an interrupt superseded in the queue are in `lots`.
+    /// Dispatches that ended individually. Those that an interrupt superseded in the queue are in `superseded_batches`.
     by_end: BTreeSet<(Timestamp, DispatchId)>,
     /// Dispatches that interrupts superseded in queues: their threads and epochs, by the time of the interrupt.
-    lots: BTreeMap<Timestamp, BTreeSet<(ThreadId, u64)>>,
-    free: BTreeSet<FreePlace>,
+    superseded_batches: BTreeMap<Timestamp, BTreeSet<(ThreadId, u64)>>,
+    free: BTreeSet<FreePosition>,
     due: BTreeSet<(Timestamp, ThreadId)>,
     leases: BTreeSet<(Timestamp, ThreadId)>,
     damaged: BTreeSet<ThreadId>,
@@ -173,7 +174,7 @@ impl MailboxMap {
         let queue = &mut self.threads.entry(thread.clone()).or_default().queue;
         let created_at = stored.body.created_at;
         if let Some(old) = self.rows.get(&id) {
-            if let Some(at) = in_queue(old) {
+            if let Some(at) = queue_position(old) {
                 queue.remove(at, &id);
             }
             self.by_creation.remove(scopes(old), created_at, &id);
@@ -181,7 +182,7 @@ impl MailboxMap {
                 self.by_end.remove(&(end, id.clone()));
             }
         }
-        if let Some(at) = in_queue(&stored) {
+        if let Some(at) = queue_position(&stored) {
             queue.insert(at, &id);
         }
         // This also applies to a claimed dispatch: a backend that reads a log may not have read its enqueue.
@@ -196,7 +197,7 @@ impl MailboxMap {
     /// Removes a dispatch of a thread.
     pub fn remove(&mut self, thread: &ThreadId, id: &DispatchId) {
         let Some(old) = self.rows.remove(id) else { return };
-        if let (Some(at), Some(found)) = (in_queue(&old), self.threads.get_mut(thread)) {
+        if let (Some(at), Some(found)) = (queue_position(&old), self.threads.get_mut(thread)) {
             found.queue.remove(at, id);
         }
         self.by_creation.remove(scopes(&old), old.body.created_at, id);
@@ -213,18 +214,18 @@ impl MailboxMap {
     fn put_interrupt(&mut self, thread: &ThreadId, epoch: u64, interrupt: Option<StoredInterrupt>) {
         let found = self.threads.entry(thread.clone()).or_default();
         if let Some(old) = found.interrupts.remove(&epoch) {
-            let lot = lot(&old);
-            if let Some(lots) = self.lots.get_mut(&lot.at) {
-                lots.remove(&(thread.clone(), lot.epoch));
-                if lots.is_empty() {
-                    self.lots.remove(&lot.at);
+            let batch = superseded_batch(&old);
+            if let Some(superseded_batches) = self.superseded_batches.get_mut(&batch.at) {
+                superseded_batches.remove(&(thread.clone(), batch.epoch));
+                if superseded_batches.is_empty() {
+                    self.superseded_batches.remove(&batch.at);
                 }
             }
         }
         let Some(new) = interrupt else { return };
         if new.holds > 0 {
-            let lot = lot(&new);
-            self.lots.entry(lot.at).or_default().insert((thread.clone(), lot.epoch));
+            let batch = superseded_batch(&new);
+            self.superseded_batches.entry(batch.at).or_default().insert((thread.clone(), batch.epoch));
         }
         found.interrupts.insert(epoch, new);
     }
@@ -233,14 +234,14 @@ impl MailboxMap {
     ///
     /// The state of the thread is then unknown. Claims do not find the thread, and every decision about it is refused
     /// with `Corrupt` (MB-55).
-    pub fn set_damaged(&mut self, thread: &ThreadId, location: String) {
+    pub fn mark_unreadable(&mut self, thread: &ThreadId, location: String) {
         self.threads.entry(thread.clone()).or_default().damage = Some(location);
         self.damaged.insert(thread.clone());
         self.promote_due_of(thread, self.promoted_until);
     }
 
     /// Records that decisions about a thread can be made again.
-    pub fn set_sound(&mut self, thread: &ThreadId) {
+    pub fn mark_readable(&mut self, thread: &ThreadId) {
         if let Some(found) = self.threads.get_mut(thread) {
             found.damage = None;
         }
@@ -252,7 +253,7 @@ impl MailboxMap {
     ///
     /// Each of these decisions may have made a claim, so the last claim number is raised by `lost` (MB-25).
     #[must_use]
-    pub fn without(&self, thread: &ThreadId, lost: u64, now: Timestamp) -> StoredMailbox {
+    pub fn record_without_lost(&self, thread: &ThreadId, lost: u64, now: Timestamp) -> StoredMailbox {
         let mut record = self.threads.get(thread).map(|found| found.record.clone()).unwrap_or_default();
         let first = ClaimNumber { incarnation: self.incarnation, counter: 0 };
         let last = record.last_claim.map_or(first, |last| last.max(first));
@@ -276,12 +277,12 @@ impl MailboxMap {
     pub fn promote_due_of(&mut self, thread: &ThreadId, now: Timestamp) {
         let Some(found) = self.threads.get_mut(thread) else { return };
         let epoch = found.record.epoch;
-        found.queue.promote_due(epoch, time(Some(&found.record), now));
+        found.queue.promote_due(epoch, decision_time(Some(&found.record), now));
         let new = match found.damage {
-            Some(_) => Places::default(),
-            None => places(&found.record, found.queue.ends(epoch)),
+            Some(_) => ThreadPositions::default(),
+            None => thread_positions(&found.record, found.queue.summary(epoch)),
         };
-        let old = std::mem::replace(&mut found.places, new);
+        let old = std::mem::replace(&mut found.positions, new);
         if let Some((priority, since)) = old.ready {
             self.free.remove(&(priority, since, thread.clone()));
         }
@@ -299,7 +300,7 @@ impl MailboxMap {
     /// Makes the dispatches available that are due at `now`, and no others, on all threads.
     pub fn promote_due(&mut self, now: Timestamp) {
         if now < self.promoted_until {
-            let ready: Vec<_> = self.free.iter().map(|place| place.2.clone()).collect();
+            let ready: Vec<_> = self.free.iter().map(|position| position.2.clone()).collect();
             ready.iter().for_each(|thread| self.promote_due_of(thread, now));
         }
         self.promoted_until = now;
@@ -321,7 +322,7 @@ impl MailboxMap {
         if !self.free.is_empty() {
             return Some(now);
         }
-        let first = |places: &BTreeSet<(Timestamp, ThreadId)>| places.first().map(|place| place.0);
+        let first = |positions: &BTreeSet<(Timestamp, ThreadId)>| positions.first().map(|position| position.0);
         [first(&self.due), first(&self.leases)].into_iter().flatten().min()
     }
 }

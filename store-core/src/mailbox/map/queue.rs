@@ -8,21 +8,21 @@ use std::{
 use crate::{
     id::DispatchId,
     log::Direction,
-    mailbox::{InQueue, QueueEnds},
+    mailbox::{QueuePosition, QueueSummary},
     time::Timestamp,
 };
 
 /// The epoch, priority and number of a dispatch. Claims follow the order of these keys.
-type Place = (u64, u8, u64);
+type QueueKey = (u64, u8, u64);
 
 /// The queue of a thread.
 ///
 /// Dispatches of an older epoch than that of the thread stay in the queue until they are purged. No claim finds them.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    all: BTreeMap<Place, DispatchId>,
+    all: BTreeMap<QueueKey, DispatchId>,
     /// The dispatches of `all` that are due, each with the time since which it is due.
-    available: BTreeMap<Place, Timestamp>,
+    available: BTreeMap<QueueKey, Timestamp>,
     by_due: BTreeSet<(u64, Timestamp, u8, u64)>,
     /// The ids of each epoch. They are needed because superseded dispatches are listed by their end, then by id.
     by_id: HashMap<u64, BTreeSet<DispatchId>>,
@@ -30,23 +30,23 @@ pub(super) struct Queue {
     until: Timestamp,
 }
 
-const fn place(at: InQueue) -> Place {
+const fn queue_key(at: QueuePosition) -> QueueKey {
     (at.epoch, at.priority, at.number)
 }
 
 impl Queue {
-    pub(super) fn insert(&mut self, at: InQueue, id: &DispatchId) {
-        self.all.insert(place(at), id.clone());
+    pub(super) fn insert(&mut self, at: QueuePosition, id: &DispatchId) {
+        self.all.insert(queue_key(at), id.clone());
         self.by_due.insert((at.epoch, at.due, at.priority, at.number));
         self.by_id.entry(at.epoch).or_default().insert(id.clone());
         if at.due <= self.until {
-            self.available.insert(place(at), at.due);
+            self.available.insert(queue_key(at), at.due);
         }
     }
 
-    pub(super) fn remove(&mut self, at: InQueue, id: &DispatchId) {
-        self.all.remove(&place(at));
-        self.available.remove(&place(at));
+    pub(super) fn remove(&mut self, at: QueuePosition, id: &DispatchId) {
+        self.all.remove(&queue_key(at));
+        self.available.remove(&queue_key(at));
         self.by_due.remove(&(at.epoch, at.due, at.priority, at.number));
         if let Some(ids) = self.by_id.get_mut(&at.epoch) {
             ids.remove(id);
@@ -75,18 +75,18 @@ impl Queue {
     /// Returns the first dispatch of an epoch that is available at `now`.
     pub(super) fn first(&self, epoch: u64, now: Timestamp) -> Option<&DispatchId> {
         let mut available = self.available.range((epoch, 0, 0)..=(epoch, u8::MAX, u64::MAX));
-        available.find(|(_, due)| **due <= now).and_then(|(place, _)| self.all.get(place))
+        available.find(|(_, due)| **due <= now).and_then(|(queue_key, _)| self.all.get(queue_key))
     }
 
-    pub(super) fn ends(&self, epoch: u64) -> QueueEnds {
+    pub(super) fn summary(&self, epoch: u64) -> QueueSummary {
         let due = |bound: Bound<_>| {
             self.by_due.range((bound, Bound::Included((epoch, Timestamp::MAX, u8::MAX, u64::MAX)))).next()
         };
         let first = self.available.range((epoch, 0, 0)..=(epoch, u8::MAX, u64::MAX)).next();
-        QueueEnds {
+        QueueSummary {
             first: first.map(|((_, priority, _), _)| *priority),
-            earliest: due(Bound::Included((epoch, Timestamp::MIN, 0, 0))).map(|place| place.1),
-            next: due(Bound::Excluded((epoch, self.until, u8::MAX, u64::MAX))).map(|place| place.1),
+            earliest: due(Bound::Included((epoch, Timestamp::MIN, 0, 0))).map(|queue_key| queue_key.1),
+            next: due(Bound::Excluded((epoch, self.until, u8::MAX, u64::MAX))).map(|queue_key| queue_key.1),
         }
     }
 
@@ -99,7 +99,7 @@ impl Queue {
     ) -> Box<dyn Iterator<Item = ((u8, u64), &DispatchId)> + '_> {
         let (first, last) = ((epoch, 0, 0), (epoch, u8::MAX, u64::MAX));
         let after = after.map(|(priority, number)| Bound::Excluded((epoch, priority, number)));
-        let named = |((_, priority, number), id): (&Place, _)| ((*priority, *number), id);
+        let named = |((_, priority, number), id): (&QueueKey, _)| ((*priority, *number), id);
         match direction {
             Direction::Forward => {
                 let range = (after.unwrap_or(Bound::Included(first)), Bound::Included(last));
@@ -137,7 +137,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::Queue;
-    use crate::{id::DispatchId, mailbox::InQueue, time::Timestamp};
+    use crate::{id::DispatchId, mailbox::QueuePosition, time::Timestamp};
 
     fn time(millis: u64) -> Timestamp {
         Timestamp::from_millis(millis).unwrap()
@@ -147,7 +147,7 @@ mod tests {
     fn dispatches_are_available_only_while_they_are_due() {
         let mut queue = Queue::default();
         for (number, due) in [(1, 10), (2, 20), (3, 30)] {
-            let at = InQueue { epoch: 0, priority: 128, number, due: time(due) };
+            let at = QueuePosition { epoch: 0, priority: 128, number, due: time(due) };
             queue.insert(at, &DispatchId::new(number.to_string()).unwrap());
         }
         for (now, first, next) in
@@ -155,10 +155,10 @@ mod tests {
         {
             queue.promote_due(0, time(now));
             assert_eq!(queue.first(0, time(now)).map(DispatchId::as_str), first, "at {now}");
-            assert_eq!(queue.ends(0).next, next.map(time), "at {now}");
-            assert_eq!(queue.ends(0).first.is_some(), first.is_some(), "at {now}");
+            assert_eq!(queue.summary(0).next, next.map(time), "at {now}");
+            assert_eq!(queue.summary(0).first.is_some(), first.is_some(), "at {now}");
         }
         queue.promote_due(0, time(100));
-        assert_eq!((queue.first(1, time(100)), queue.ends(1).next), (None, None));
+        assert_eq!((queue.first(1, time(100)), queue.summary(1).next), (None, None));
     }
 }

@@ -7,10 +7,10 @@ use crate::{
     ClaimRequest, Cursor, DedupeKey, DispatchCounts, DispatchQuery, DispatchStatus, ErrorKind, Json, NewDispatch,
     PageBuilder, Result, RunId, Settlement, ThreadId, Timestamp, When, WorkerId,
     codec::Codec,
-    commit::Setting,
+    commit::DecisionContext,
     id::Uuids,
     limits::Limits,
-    mailbox::{self, ClaimOne, Claims, Enqueued, MailboxPlan, MailboxView, StoredMailbox},
+    mailbox::{self, Claims, Enqueued, MailboxPlan, MailboxView, SingleClaim, StoredMailbox},
 };
 
 fn thread() -> ThreadId {
@@ -18,27 +18,27 @@ fn thread() -> ThreadId {
 }
 
 /// Calls `call` with the time, limits and ids of a decision at millisecond 1.
-fn with<T>(call: impl FnOnce(Setting<'_>) -> T) -> T {
+fn with_context<T>(call: impl FnOnce(DecisionContext<'_>) -> T) -> T {
     let (limits, ids) = (Limits::default(), Uuids);
-    call(Setting::new(Timestamp::from_millis(1).unwrap(), &limits, &ids))
+    call(DecisionContext::new(Timestamp::from_millis(1).unwrap(), &limits, &ids))
 }
 
 fn enqueue(map: &mut MailboxMap) -> Result<Enqueued> {
     let new = NewDispatch::new(thread(), RunId::new("r").unwrap());
     let new = new.with_dedupe_key(DedupeKey::new("key").unwrap());
-    with(|setting| map.change(|view| mailbox::enqueue(view, &new, setting)))
+    with_context(|setting| map.change(|view| mailbox::enqueue(view, &new, setting)))
 }
 
 fn claim(map: &mut MailboxMap) -> Result<Claims> {
     let request = ClaimRequest::new(WorkerId::new("w").unwrap(), Duration::from_secs(60));
-    with(|setting| {
+    with_context(|setting| {
         map.promote_due_of(&thread(), setting.now);
-        map.change(|view| mailbox::claim(view, &thread(), ClaimOne::of(&request)?, setting))
+        map.change(|view| mailbox::claim(view, &thread(), SingleClaim::of(&request)?, setting))
     })
 }
 
 /// Returns a mailbox that is rebuilt from the record of the thread and the last record of each dispatch.
-fn reread(map: &MailboxMap) -> MailboxMap {
+fn rebuild(map: &MailboxMap) -> MailboxMap {
     let mut again = MailboxMap::new(map.claim_incarnation());
     let mut plan = MailboxPlan::new(thread(), map.mailbox(&thread()).unwrap().unwrap());
     plan.dispatches = map.rows.values().cloned().collect();
@@ -51,13 +51,13 @@ fn a_key_is_held_until_its_dispatch_ends_even_if_only_a_claim_is_known() {
     let mut map = MailboxMap::new(1);
     enqueue(&mut map).unwrap();
     let held = claim(&mut map).unwrap().claimed.remove(0);
-    for map in [&mut reread(&map), &mut map] {
+    for map in [&mut rebuild(&map), &mut map] {
         assert_eq!(enqueue(map).unwrap_err().kind(), ErrorKind::AlreadyExists);
     }
-    let mut map = reread(&map);
+    let mut map = rebuild(&map);
     let ack = Settlement::Ack { result: None };
-    with(|setting| map.change(|view| mailbox::settle(view, &held.claim(), &ack, setting))).unwrap();
-    for map in [&mut reread(&map), &mut map] {
+    with_context(|setting| map.change(|view| mailbox::settle(view, &held.claim(), &ack, setting))).unwrap();
+    for map in [&mut rebuild(&map), &mut map] {
         enqueue(map).unwrap();
     }
 }
@@ -68,14 +68,14 @@ fn no_decision_is_made_about_an_unreadable_thread() {
     enqueue(&mut map).unwrap();
     map.promote_due(Timestamp::from_millis(1).unwrap());
     assert_eq!(map.free(None).count(), 1);
-    map.set_damaged(&thread(), "line 7".to_owned());
+    map.mark_unreadable(&thread(), "line 7".to_owned());
     assert_eq!((map.free(None).count(), map.next_claim(Timestamp::MAX)), (0, None));
     assert_eq!(claim(&mut map).unwrap_err().kind(), ErrorKind::Corrupt);
     let unreadable: Vec<_> = map.unreadable().into_iter().map(|of| (of.thread, of.error.to_string())).collect();
     assert_eq!(unreadable.len(), 1);
     assert!(unreadable.iter().all(|(of, why)| *of == thread() && why.contains("line 7")), "{unreadable:?}");
-    let record = map.without(&thread(), 3, Timestamp::from_millis(1).unwrap());
-    map.set_sound(&thread());
+    let record = map.record_without_lost(&thread(), 3, Timestamp::from_millis(1).unwrap());
+    map.mark_readable(&thread());
     map.apply(MailboxPlan::new(thread(), record));
     assert!(map.unreadable().is_empty());
     let claimed = claim(&mut map).unwrap().claimed;
@@ -89,12 +89,12 @@ fn a_thread_continues_without_a_claim_that_cannot_be_read() {
     enqueue(&mut known).unwrap();
     known.promote_due(Timestamp::from_millis(1).unwrap());
     claim(&mut known).unwrap();
-    let claimed = known.without(&thread(), 1, Timestamp::MIN);
+    let claimed = known.record_without_lost(&thread(), 1, Timestamp::MIN);
     assert!(claimed.running.is_some());
     assert_eq!((claimed.counts.queued, claimed.counts.claimed), (0, 1));
     enqueue(&mut map).unwrap();
     map.apply(MailboxPlan::new(thread(), claimed));
-    let free = map.without(&thread(), 1, Timestamp::from_millis(7).unwrap());
+    let free = map.record_without_lost(&thread(), 1, Timestamp::from_millis(7).unwrap());
     assert_eq!((free.running, free.free_since), (None, Timestamp::from_millis(7).unwrap()));
     assert_eq!((free.counts.queued, free.counts.claimed), (1, 0));
 }
@@ -105,7 +105,7 @@ fn availability_follows_the_clock_forward_and_back() {
     let time = |millis| Timestamp::from_millis(millis).unwrap();
     let mut map = MailboxMap::new(1);
     let new = NewDispatch::new(thread(), RunId::new("r").unwrap()).available(When::At(time(5)));
-    with(|setting| map.change(|view| mailbox::enqueue(view, &new, setting))).unwrap();
+    with_context(|setting| map.change(|view| mailbox::enqueue(view, &new, setting))).unwrap();
     for (now, ready) in [(5, 1), (4, 0), (6, 1), (6, 1), (3, 0)] {
         map.promote_due(time(now));
         assert_eq!(map.free(None).count(), ready, "at {now}");
@@ -117,7 +117,7 @@ fn dispatches_are_listed_after_any_position() {
     let mut map = MailboxMap::new(1);
     for _ in 0..3 {
         let new = NewDispatch::new(thread(), RunId::new("r").unwrap());
-        with(|setting| map.change(|view| mailbox::enqueue(view, &new, setting))).unwrap();
+        with_context(|setting| map.change(|view| mailbox::enqueue(view, &new, setting))).unwrap();
     }
     let listed = |map: &MailboxMap, after| -> Vec<_> {
         map.dispatches(after).map(|(at, stored)| (at, stored.body.id.clone())).collect()
@@ -141,7 +141,7 @@ fn page_of(payload: &Json, besides: u64) -> usize {
     let mut map = MailboxMap::new(1);
     for _ in 0..3 {
         let new = NewDispatch::new(thread(), RunId::new("r").unwrap()).with_payload(payload.clone());
-        with(|setting| map.change(|view| mailbox::enqueue(view, &new, setting))).unwrap();
+        with_context(|setting| map.change(|view| mailbox::enqueue(view, &new, setting))).unwrap();
     }
     let mut page = PageBuilder::new(9);
     map.list(&DispatchQuery::default(), None, &mut page, |dispatch| (dispatch, besides)).unwrap();

@@ -6,19 +6,19 @@ use super::{MailboxChange, MailboxView, draft::MailboxDraft};
 use crate::{
     claim::{ClaimToken, check_lease},
     codec::Extra,
-    commit::Setting,
+    commit::DecisionContext,
     error::{Error, Result},
     id::{DispatchId, ThreadId, WorkerId},
     mailbox::{
-        Act, AttemptEnd, ClaimRequest, ClaimedDispatch, Claims, DispatchClaim, DispatchStatus, Missed, ReadyThread,
-        Reclaimed, Running, StoredClaim, StoredDispatch,
+        Act, AttemptEnd, ClaimRequest, ClaimedDispatch, Claims, CurrentClaim, DispatchClaim, DispatchStatus, Missed,
+        ReadyThread, Reclaimed, StoredClaim, StoredDispatch,
     },
 };
 
 /// A claim of one dispatch of one thread.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
-pub struct ClaimOne<'a> {
+pub struct SingleClaim<'a> {
     /// The worker that claims.
     pub worker: &'a WorkerId,
     /// The length of the lease.
@@ -27,7 +27,7 @@ pub struct ClaimOne<'a> {
     pub dispatch: Option<&'a DispatchId>,
 }
 
-impl<'a> ClaimOne<'a> {
+impl<'a> SingleClaim<'a> {
     /// Returns the claim that a request makes on each thread.
     ///
     /// # Errors
@@ -59,11 +59,11 @@ pub fn check_batch(limit: u32) -> Result<()> {
 pub fn claim(
     view: &(impl MailboxView + ?Sized),
     thread: &ThreadId,
-    one: ClaimOne<'_>,
-    setting: Setting<'_>,
+    request: SingleClaim<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<MailboxChange<Claims>> {
     let mut draft = MailboxDraft::open(view, thread, setting.now)?;
-    if let Some(id) = one.dispatch
+    if let Some(id) = request.dispatch
         && view.dispatch(id)?.is_none_or(|stored| stored.body.thread != *thread)
     {
         return Ok(MailboxChange::unchanged(Ok(Claims::none(Some(Missed::Unknown)))));
@@ -71,21 +71,21 @@ pub fn claim(
     let mut ended = None;
     if let Some(running) = draft.mailbox().running.clone() {
         if !draft.lease_expired() {
-            let missed = one.dispatch.map(|id| match *id == running.dispatch {
+            let missed = request.dispatch.map(|id| match *id == running.dispatch {
                 true => Missed::NotQueued(DispatchStatus::Claimed),
                 false => Missed::Busy(running.dispatch),
             });
             return Ok(MailboxChange::unchanged(Ok(Claims::none(missed))));
         }
-        ended = end_running(&mut draft)?;
+        ended = end_running_claim(&mut draft)?;
     }
-    let chosen = choose(&draft, one, ended)?;
+    let chosen = choose(&draft, request, ended)?;
     let stored = match chosen {
         Ok(Some(stored)) => stored,
         Ok(None) => return Ok(draft.finish(Ok(Claims::default()))),
         Err(missed) => return Ok(draft.finish(Ok(Claims::none(Some(missed))))),
     };
-    let claimed = give(&mut draft, stored, one, setting)?;
+    let claimed = grant_claim(&mut draft, stored, request, setting)?;
     Ok(draft.finish(Ok(Claims { claimed: vec![claimed], ..Claims::default() })))
 }
 
@@ -96,10 +96,10 @@ pub fn claim(
 /// named dispatch cannot be claimed.
 fn choose<V: MailboxView + ?Sized>(
     draft: &MailboxDraft<'_, V>,
-    one: ClaimOne<'_>,
+    request: SingleClaim<'_>,
     ended: Option<StoredDispatch>,
 ) -> Result<std::result::Result<Option<StoredDispatch>, Missed>> {
-    if let Some(id) = one.dispatch {
+    if let Some(id) = request.dispatch {
         let Some(stored) =
             ended.filter(|ended| ended.id() == id).map_or_else(|| draft.view.dispatch(id), |e| Ok(Some(e)))?
         else {
@@ -110,11 +110,11 @@ fn choose<V: MailboxView + ?Sized>(
             status => Err(Missed::NotQueued(status)),
         });
     }
-    first(draft, ended).map(Ok)
+    first_claimable(draft, ended).map(Ok)
 }
 
 /// Returns the first available dispatch.
-fn first<V: MailboxView + ?Sized>(
+fn first_claimable<V: MailboxView + ?Sized>(
     draft: &MailboxDraft<'_, V>,
     ended: Option<StoredDispatch>,
 ) -> Result<Option<StoredDispatch>> {
@@ -123,22 +123,22 @@ fn first<V: MailboxView + ?Sized>(
         Some(id) => draft.view.dispatch(&id)?,
         None => None,
     };
-    let place = |stored: &StoredDispatch| (stored.body.priority, stored.body.number);
-    Ok([ended, waiting].into_iter().flatten().min_by_key(place))
+    let order = |stored: &StoredDispatch| (stored.body.priority, stored.body.number);
+    Ok([ended, waiting].into_iter().flatten().min_by_key(order))
 }
 
-fn give<V: MailboxView + ?Sized>(
+fn grant_claim<V: MailboxView + ?Sized>(
     draft: &mut MailboxDraft<'_, V>,
     mut stored: StoredDispatch,
-    one: ClaimOne<'_>,
-    setting: Setting<'_>,
+    request: SingleClaim<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<ClaimedDispatch> {
     draft.apply(&mut stored, Act::Claim)?;
     let (number, now) = (draft.next_claim(), draft.now);
     let token = ClaimToken::new(setting.ids.next_id());
-    let lease_until = now.saturating_add(one.lease);
+    let lease_until = now.saturating_add(request.lease);
     let claim = DispatchClaim {
-        worker: one.worker.clone(),
+        worker: request.worker.clone(),
         number,
         claimed_at: now,
         lease_until,
@@ -147,13 +147,13 @@ fn give<V: MailboxView + ?Sized>(
         extra: Extra::default(),
     };
     stored.state.claim = Some(StoredClaim { claim, token: token.digest(), extra: Extra::default() });
-    draft.mailbox_mut().running = Some(Running {
+    draft.mailbox_mut().running = Some(CurrentClaim {
         dispatch: stored.id().clone(),
         epoch: stored.state.epoch,
         lease_until,
         extra: Extra::default(),
     });
-    let dispatch = stored.view();
+    let dispatch = stored.to_dispatch();
     draft.put(stored);
     Ok(ClaimedDispatch::new(dispatch, token, number))
 }
@@ -165,10 +165,10 @@ fn give<V: MailboxView + ?Sized>(
 pub fn lapse(
     view: &(impl MailboxView + ?Sized),
     thread: &ThreadId,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<MailboxChange<Reclaimed>> {
     let mut draft = MailboxDraft::open(view, thread, setting.now)?;
-    let ended = if draft.lease_expired() { end_running(&mut draft)? } else { None };
+    let ended = if draft.lease_expired() { end_running_claim(&mut draft)? } else { None };
     let mut reclaimed = Reclaimed::default();
     if let Some(stored) = ended {
         let ended = match stored.state.status {
@@ -181,7 +181,7 @@ pub fn lapse(
     Ok(draft.finish(Ok(reclaimed)))
 }
 
-fn end_running<V: MailboxView + ?Sized>(draft: &mut MailboxDraft<'_, V>) -> Result<Option<StoredDispatch>> {
+fn end_running_claim<V: MailboxView + ?Sized>(draft: &mut MailboxDraft<'_, V>) -> Result<Option<StoredDispatch>> {
     let Some(running) = &draft.mailbox().running else { return Ok(None) };
     let stored = draft.view.dispatch(&running.dispatch)?;
     let stored = stored.ok_or_else(|| Error::corrupt("a claimed dispatch does not exist"))?;
@@ -211,10 +211,10 @@ pub(super) fn end_lease<V: MailboxView + ?Sized>(
 ///
 /// # Errors
 /// Any error of the view.
-pub fn ready(
+pub fn ready_thread(
     view: &(impl MailboxView + ?Sized),
     thread: &ThreadId,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<Option<ReadyThread>> {
     let mut draft = MailboxDraft::open(view, thread, setting.now)?;
     let mut ended = None;
@@ -222,8 +222,8 @@ pub fn ready(
         if !draft.lease_expired() {
             return Ok(None);
         }
-        ended = end_running(&mut draft)?;
+        ended = end_running_claim(&mut draft)?;
     }
-    let found = first(&draft, ended)?;
+    let found = first_claimable(&draft, ended)?;
     Ok(found.map(|stored| ReadyThread::new(thread.clone(), stored.id().clone(), stored.body.priority)))
 }

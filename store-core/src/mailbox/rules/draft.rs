@@ -1,7 +1,7 @@
 //! The draft of a decision about the mailbox of a thread. It collects all changes in a plan, and keeps the counters of
 //! the thread up to date.
 
-use super::{MailboxChange, MailboxPlan, MailboxView, time};
+use super::{MailboxChange, MailboxPlan, MailboxView, decision_time};
 use crate::{
     claim::ClaimNumber,
     codec::Extra,
@@ -27,7 +27,7 @@ pub(super) struct MailboxDraft<'a, V: ?Sized> {
 impl<'a, V: MailboxView + ?Sized> MailboxDraft<'a, V> {
     pub(super) fn open(view: &'a V, thread: &ThreadId, now: Timestamp) -> Result<Self> {
         let found = view.mailbox(thread)?;
-        let now = time(found.as_ref(), now);
+        let now = decision_time(found.as_ref(), now);
         let mailbox = found.unwrap_or_else(|| StoredMailbox { free_since: now, ..StoredMailbox::default() });
         let plan = MailboxPlan {
             thread: thread.clone(),
@@ -104,7 +104,7 @@ impl<'a, V: MailboxView + ?Sized> MailboxDraft<'a, V> {
     /// act changes, and then adds the dispatch to the plan with [`put`](Self::put).
     pub(super) fn apply(&mut self, stored: &mut StoredDispatch, act: Act) -> Result<DispatchStatus> {
         let machine_state = self.machine_state(stored);
-        let to = machine::next(machine_state, act).ok_or_else(|| {
+        let to = machine::next_status(machine_state, act).ok_or_else(|| {
             let from = machine_state.status().map_or("nothing", DispatchStatus::name);
             Error::invalid_transition("dispatch", stored.id(), from, act.target())
         })?;
@@ -158,7 +158,7 @@ impl<'a, V: MailboxView + ?Sized> MailboxDraft<'a, V> {
         self.end_attempt(stored, AttemptEnd::Superseded, None);
         let by = stored.state.epoch + 1;
         stored.state.reason = self.interrupt(by)?.and_then(|interrupt| interrupt.reason);
-        self.release(by)
+        self.release_interrupt(by)
     }
 
     /// Returns the interrupt that began an epoch, with the changes of this decision.
@@ -176,7 +176,7 @@ impl<'a, V: MailboxView + ?Sized> MailboxDraft<'a, V> {
     }
 
     /// Records that one dispatch fewer needs the interrupt that began an epoch.
-    pub(super) fn release(&mut self, epoch: u64) -> Result<()> {
+    pub(super) fn release_interrupt(&mut self, epoch: u64) -> Result<()> {
         let Some(mut interrupt) = self.interrupt(epoch)? else { return Ok(()) };
         interrupt.holds = interrupt.holds.saturating_sub(1);
         let kept = self.is_needed(&interrupt)?;
@@ -203,7 +203,7 @@ impl<'a, V: MailboxView + ?Sized> MailboxDraft<'a, V> {
         *left = left.saturating_sub(1);
         self.plan.purged = Some(stored.id().clone());
         if stored.state.status == DispatchStatus::Queued {
-            self.release(stored.state.epoch + 1)?;
+            self.release_interrupt(stored.state.epoch + 1)?;
         }
         Ok(())
     }

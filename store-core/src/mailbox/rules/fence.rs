@@ -3,11 +3,11 @@
 use super::{
     MailboxPlan, MailboxView,
     draft::MailboxDraft,
-    settle::{TokenStatus, lost, settle, stale, token_status},
+    settle::{TokenStatus, lost_error, settle, stale_error, token_status},
 };
 use crate::{
     claim::Fence,
-    commit::Setting,
+    commit::DecisionContext,
     error::{Error, Result},
     id::ThreadId,
     mailbox::{ClaimRef, Settlement},
@@ -24,7 +24,7 @@ pub fn check_claim(view: &(impl MailboxView + ?Sized), thread: &ThreadId, fence:
     let claim = ClaimRef::from(fence);
     let Some(mailbox) = view.mailbox(thread)? else {
         return match view.dispatch(&fence.dispatch)? {
-            Some(_) => Err(lost(&claim)),
+            Some(_) => Err(lost_error(&claim)),
             None => Ok(()),
         };
     };
@@ -35,19 +35,21 @@ pub fn check_claim(view: &(impl MailboxView + ?Sized), thread: &ThreadId, fence:
         return Ok(());
     }
     let Some(stored) = view.dispatch(&fence.dispatch)? else {
-        return if mailbox.last_claim >= Some(fence.claim) { Err(lost(&claim)) } else { Ok(()) };
+        return if mailbox.last_claim >= Some(fence.claim) { Err(lost_error(&claim)) } else { Ok(()) };
     };
     let draft = MailboxDraft::open(view, thread, mailbox.last_time)?;
-    let is_its = |number| number == fence.claim;
+    let is_fenced_claim = |number| number == fence.claim;
     let token = fence.token.digest();
     let held = stored.state.claim.as_ref().is_some_and(|held| held.token == token);
-    if stored.body.thread != *thread || held && !stored.state.claim.as_ref().is_some_and(|c| is_its(c.claim.number)) {
-        return Err(lost(&claim));
+    if stored.body.thread != *thread
+        || held && !stored.state.claim.as_ref().is_some_and(|c| is_fenced_claim(c.claim.number))
+    {
+        return Err(lost_error(&claim));
     }
     match token_status(&draft, &stored, &token) {
         TokenStatus::Live => Ok(()),
-        TokenStatus::Stale | TokenStatus::Superseded => Err(stale(&draft, &stored)),
-        TokenStatus::Lost => Err(lost(&claim)),
+        TokenStatus::Stale | TokenStatus::Superseded => Err(stale_error(&draft, &stored)),
+        TokenStatus::Lost => Err(lost_error(&claim)),
     }
 }
 
@@ -60,11 +62,11 @@ pub fn settle_in_commit(
     view: &(impl MailboxView + ?Sized),
     fence: &Fence,
     settlement: &Settlement,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<Box<MailboxPlan>> {
     let claim = ClaimRef::from(fence);
     let change = settle(view, &claim, settlement, setting)?;
     change.answer?;
     // If there is no plan, the same settlement was made before, so the claim is lost.
-    change.plan.ok_or_else(|| lost(&claim)).map_err(|error: Error| error.in_part("settle"))
+    change.plan.ok_or_else(|| lost_error(&claim)).map_err(|error: Error| error.in_part("settle"))
 }

@@ -1,8 +1,8 @@
 //! The rules of purges and requeues.
 
-use super::{MailboxChange, MailboxView, claim::check_batch, draft::MailboxDraft, seen};
+use super::{MailboxChange, MailboxView, claim::check_batch, draft::MailboxDraft, visible_dispatch};
 use crate::{
-    commit::Setting,
+    commit::DecisionContext,
     error::{Error, Result},
     id::DispatchId,
     limits::Limits,
@@ -38,7 +38,7 @@ impl Requeue {
 /// # Errors
 /// Any error of the view.
 pub fn is_purgeable(view: &(impl MailboxView + ?Sized), stored: &StoredDispatch, before: Timestamp) -> Result<bool> {
-    Ok(seen(view, stored)?.finished_at.is_some_and(|end| end < before))
+    Ok(visible_dispatch(view, stored)?.finished_at.is_some_and(|end| end < before))
 }
 
 /// Removes a dispatch if it ended before `before`. The answer says whether it was removed.
@@ -49,7 +49,7 @@ pub fn purge(
     view: &(impl MailboxView + ?Sized),
     id: &DispatchId,
     before: Timestamp,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<MailboxChange<bool>> {
     let Some(stored) = view.dispatch(id)? else { return Ok(MailboxChange::unchanged(Ok(false))) };
     if !is_purgeable(view, &stored, before)? {
@@ -67,7 +67,7 @@ pub fn purge(
 pub fn requeue(
     view: &(impl MailboxView + ?Sized),
     id: &DispatchId,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<MailboxChange<Dispatch>> {
     let refused = |error| Ok(MailboxChange::unchanged(Err(error)));
     let Some(mut stored) = view.dispatch(id)? else { return refused(Error::not_found("dispatch", id)) };
@@ -87,7 +87,7 @@ pub fn requeue(
     state.attempts = 0;
     state.epoch = epoch;
     state.available_at = now;
-    let dispatch = stored.view();
+    let dispatch = stored.to_dispatch();
     draft.put(stored);
     Ok(draft.finish(Ok(dispatch)))
 }

@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 
 pub(crate) use self::settle::{check_settlement, settlement_digest};
 pub use self::{
-    claim::{ClaimOne, check_batch, claim, lapse, ready},
+    claim::{SingleClaim, check_batch, claim, lapse, ready_thread},
     fence::{check_claim, settle_in_commit},
     maintain::{is_purgeable, purge, requeue},
-    produce::{EnqueueOne, cancel, enqueue, enqueue_one, interrupt},
-    settle::{SettleOne, extend, settle, settle_one, start},
+    produce::{PreparedEnqueue, cancel, enqueue, enqueue_prepared, interrupt},
+    settle::{PreparedSettlement, extend, settle, settle_prepared, start},
 };
-use super::{Dispatch, DispatchStatus, StoredDispatch, StoredInterrupt, StoredMailbox, in_queue};
+use super::{Dispatch, DispatchStatus, StoredDispatch, StoredInterrupt, StoredMailbox, queue_position};
 use crate::{
     error::Result,
     id::{DedupeKey, DispatchId, ThreadId},
@@ -103,8 +103,8 @@ impl MailboxPlan {
         if let Some(running) = &mailbox.running {
             return Some(running.lease_until);
         }
-        let places = self.dispatches.iter().filter_map(in_queue);
-        let written: Vec<_> = places.filter(|at| at.epoch == mailbox.epoch).map(|at| at.due).collect();
+        let positions = self.dispatches.iter().filter_map(queue_position);
+        let written: Vec<_> = positions.filter(|at| at.epoch == mailbox.epoch).map(|at| at.due).collect();
         // The other queued dispatches were not read. One of them may be available by now.
         let besides = (mailbox.counts.queued > length(written.len())).then_some(mailbox.last_time);
         written.into_iter().chain(besides).min()
@@ -137,7 +137,7 @@ impl<T> MailboxChange<T> {
 /// Returns the time of a decision about a thread: store time, or the time of the thread's last change if that is later.
 /// For one thread, time therefore never goes back (PR-22).
 #[must_use]
-pub fn time(mailbox: Option<&StoredMailbox>, now: Timestamp) -> Timestamp {
+pub fn decision_time(mailbox: Option<&StoredMailbox>, now: Timestamp) -> Timestamp {
     mailbox.map_or(now, |mailbox| mailbox.last_time.max(now))
 }
 
@@ -147,8 +147,8 @@ pub fn time(mailbox: Option<&StoredMailbox>, now: Timestamp) -> Timestamp {
 ///
 /// # Errors
 /// Any error of the view.
-pub fn seen(view: &(impl MailboxView + ?Sized), stored: &StoredDispatch) -> Result<Dispatch> {
-    let mut dispatch = stored.view();
+pub fn visible_dispatch(view: &(impl MailboxView + ?Sized), stored: &StoredDispatch) -> Result<Dispatch> {
+    let mut dispatch = stored.to_dispatch();
     if stored.state.status == DispatchStatus::Queued
         && let Some(interrupt) = superseded_by(view, stored)?
     {

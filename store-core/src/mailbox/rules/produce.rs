@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{MailboxChange, MailboxView, draft::MailboxDraft, seen};
+use super::{MailboxChange, MailboxView, draft::MailboxDraft, visible_dispatch};
 use crate::{
     claim::{ClaimToken, Fence},
-    codec::{Extra, Object, sha256},
-    commit::Setting,
+    codec::{Extra, ObjectWriter, sha256},
+    commit::DecisionContext,
     error::{Error, Result},
     id::DispatchId,
     limits::{Limits, check_limit, cut_text},
@@ -17,26 +17,26 @@ use crate::{
 };
 
 /// The number of interrupt keys that are remembered for a thread (MB-12).
-const REMEMBERED: usize = 20;
+const MAX_INTERRUPT_KEYS: usize = 20;
 
 /// A dispatch to be enqueued, with the digest of everything that the caller gave.
 ///
 /// The digest can be computed without the store. A backend in which one OS thread makes all decisions can compute it in
 /// another thread.
 #[derive(Debug)]
-pub struct EnqueueOne {
+pub struct PreparedEnqueue {
     new: NewDispatch,
     digest: String,
 }
 
-impl EnqueueOne {
+impl PreparedEnqueue {
     /// Computes the digest of a dispatch that a caller wants to enqueue.
     #[must_use]
     pub fn of(new: NewDispatch) -> Self {
         // Computing the digest copies the payload. Every store refuses a payload above this limit, so that the digest
         // is not needed (ER-9).
-        let is_taken = new.payload_bytes() <= Limits::default().record_bytes;
-        let digest = if is_taken { digest(&new) } else { String::new() };
+        let may_be_accepted = new.payload_bytes() <= Limits::default().record_bytes;
+        let digest = if may_be_accepted { digest(&new) } else { String::new() };
         Self { new, digest }
     }
 }
@@ -48,21 +48,21 @@ impl EnqueueOne {
 pub fn enqueue(
     view: &(impl MailboxView + ?Sized),
     new: &NewDispatch,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<MailboxChange<Enqueued>> {
-    enqueue_one(view, &EnqueueOne::of(new.clone()), setting)
+    enqueue_prepared(view, &PreparedEnqueue::of(new.clone()), setting)
 }
 
 /// Enqueues a dispatch whose digest was computed before, in the same way as [`enqueue`].
 ///
 /// # Errors
 /// Any error of the view.
-pub fn enqueue_one(
+pub fn enqueue_prepared(
     view: &(impl MailboxView + ?Sized),
-    one: &EnqueueOne,
-    setting: Setting<'_>,
+    prepared: &PreparedEnqueue,
+    setting: DecisionContext<'_>,
 ) -> Result<MailboxChange<Enqueued>> {
-    let EnqueueOne { new, digest } = one;
+    let PreparedEnqueue { new, digest } = prepared;
     let refused = |error| Ok(MailboxChange::unchanged(Err(error)));
     if let Err(error) = check(new, setting.limits) {
         return refused(error);
@@ -71,7 +71,7 @@ pub fn enqueue_one(
         && let Some(stored) = view.dispatch(id)?
     {
         return match stored.body.digest == *digest {
-            true => Ok(MailboxChange::unchanged(Ok(answer(&stored.body, true)))),
+            true => Ok(MailboxChange::unchanged(Ok(enqueued_answer(&stored.body, true)))),
             false => refused(Error::already_exists("dispatch", id)),
         };
     }
@@ -93,7 +93,7 @@ pub fn enqueue_one(
         payload: new.payload.clone(),
         priority: new.priority,
         dedupe_key: new.dedupe_key.clone(),
-        available_at: new.available.after(now),
+        available_at: new.available.to_time(now),
         max_attempts: new.max_attempts,
         epoch: mailbox.epoch,
         number: mailbox.last_number,
@@ -101,7 +101,7 @@ pub fn enqueue_one(
         digest: digest.clone(),
         extra: Extra::default(),
     });
-    let enqueued = answer(&body, false);
+    let enqueued = enqueued_answer(&body, false);
     draft.add(StoredDispatch::enqueued(body));
     Ok(draft.finish(Ok(enqueued)))
 }
@@ -113,7 +113,7 @@ fn check(new: &NewDispatch, limits: &Limits) -> Result<()> {
     check_limit("record bytes", new.payload_bytes(), limits.record_bytes)
 }
 
-fn answer(body: &DispatchBody, deduplicated: bool) -> Enqueued {
+fn enqueued_answer(body: &DispatchBody, deduplicated: bool) -> Enqueued {
     Enqueued {
         id: body.id.clone(),
         thread: body.thread.clone(),
@@ -128,7 +128,7 @@ fn answer(body: &DispatchBody, deduplicated: bool) -> Enqueued {
 /// Returns the digest of everything that the caller gave.
 fn digest(new: &NewDispatch) -> String {
     let mut text = String::new();
-    let mut object = Object::open(&mut text);
+    let mut object = ObjectWriter::open(&mut text);
     object
         .field("thread", &new.thread)
         .field("run", &new.run)
@@ -169,7 +169,7 @@ fn key_holder<V: MailboxView + ?Sized>(
 pub fn cancel(
     view: &(impl MailboxView + ?Sized),
     id: &DispatchId,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<MailboxChange<Dispatch>> {
     let Some(mut stored) = view.dispatch(id)? else {
         return Ok(MailboxChange::unchanged(Err(Error::not_found("dispatch", id))));
@@ -178,7 +178,7 @@ pub fn cancel(
     if let Err(error) = draft.apply(&mut stored, Act::Cancel) {
         return Ok(MailboxChange::unchanged(Err(error)));
     }
-    let dispatch = seen(view, &stored)?;
+    let dispatch = visible_dispatch(view, &stored)?;
     draft.put(stored);
     Ok(draft.finish(Ok(dispatch)))
 }
@@ -190,14 +190,14 @@ pub fn cancel(
 pub fn interrupt(
     view: &(impl MailboxView + ?Sized),
     request: &Interrupt,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<MailboxChange<Interrupted>> {
     let mut draft = MailboxDraft::open(view, &request.thread, setting.now)?;
     let before = draft.interrupt(draft.mailbox().epoch)?;
     let mut recent = before.as_ref().map(|before| before.recent.clone()).unwrap_or_default();
     let known = recent.iter().find(|known| Some(&known.key) == request.key.as_ref());
     if let Some(first) = known.map(|known| draft.interrupt(known.epoch)).transpose()?.flatten() {
-        return Ok(MailboxChange::unchanged(Ok(interrupted(&first, true))));
+        return Ok(MailboxChange::unchanged(Ok(interrupt_answer(&first, true))));
     }
     let running = draft.mailbox().running.clone();
     let (now, old) = (draft.now, draft.mailbox().epoch);
@@ -211,8 +211,8 @@ pub fn interrupt(
     if let Some(key) = &request.key {
         recent.push(InterruptRef { key: key.clone(), epoch, extra: Extra::default() });
     }
-    let forgotten = recent.drain(..recent.len().saturating_sub(REMEMBERED)).map(|known| known.epoch);
-    let doubtful: Vec<_> = forgotten.chain(before.map(|before| before.epoch)).collect();
+    let forgotten = recent.drain(..recent.len().saturating_sub(MAX_INTERRUPT_KEYS)).map(|known| known.epoch);
+    let maybe_unneeded: Vec<_> = forgotten.chain(before.map(|before| before.epoch)).collect();
     let interrupt = StoredInterrupt {
         epoch,
         at: now,
@@ -224,9 +224,9 @@ pub fn interrupt(
         recent,
         extra: Extra::default(),
     };
-    let answer = interrupted(&interrupt, false);
+    let answer = interrupt_answer(&interrupt, false);
     draft.put_interrupt(epoch, Some(interrupt));
-    for epoch in doubtful {
+    for epoch in maybe_unneeded {
         if let Some(old) = draft.interrupt(epoch)?
             && !draft.is_needed(&old)?
         {
@@ -247,7 +247,7 @@ fn reason(request: &Interrupt, limits: &Limits) -> Option<String> {
 fn take_over<V: MailboxView + ?Sized>(
     draft: &mut MailboxDraft<'_, V>,
     request: &Interrupt,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<TakeOver> {
     let running_dispatch = match &draft.mailbox().running {
         Some(running) => draft.view.dispatch(&running.dispatch)?,
@@ -274,7 +274,7 @@ fn take_over<V: MailboxView + ?Sized>(
     Ok(TakeOver { dispatch, token, claim: draft.next_claim(), extra: Extra::default() })
 }
 
-fn interrupted(interrupt: &StoredInterrupt, deduplicated: bool) -> Interrupted {
+fn interrupt_answer(interrupt: &StoredInterrupt, deduplicated: bool) -> Interrupted {
     let fence = interrupt
         .take_over
         .as_ref()

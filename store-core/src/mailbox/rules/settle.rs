@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::{MailboxChange, MailboxView, draft::MailboxDraft};
 use crate::{
     claim::check_lease,
-    codec::{Object, sha256},
-    commit::Setting,
+    codec::{ObjectWriter, sha256},
+    commit::DecisionContext,
     error::{Detail, Error, Result},
     id::InstanceId,
     limits::{Limits, check_limit, cut_text, length},
@@ -43,35 +43,35 @@ pub(super) fn token_status<V: MailboxView + ?Sized>(
     }
 }
 
-pub(super) fn stale<V: MailboxView + ?Sized>(draft: &MailboxDraft<'_, V>, stored: &StoredDispatch) -> Error {
+pub(super) fn stale_error<V: MailboxView + ?Sized>(draft: &MailboxDraft<'_, V>, stored: &StoredDispatch) -> Error {
     let epoch = |number: u64| format!("epoch {number}");
     let actual = draft.mailbox().epoch.max(stored.state.epoch + 1);
     Error::new(Detail::StaleEpoch { expected: epoch(stored.state.epoch), actual: epoch(actual) })
 }
 
-pub(super) fn lost(claim: &ClaimRef) -> Error {
+pub(super) fn lost_error(claim: &ClaimRef) -> Error {
     Error::new(Detail::ClaimLost { what: "dispatch", id: claim.dispatch.to_string() })
 }
 
 /// Calls `act` if the token proves a live claim. A stale claim is ended instead, and the call is refused (MB-33).
-fn act<V: MailboxView + ?Sized, T>(
+fn act_under_claim<V: MailboxView + ?Sized, T>(
     view: &V,
     claim: &ClaimRef,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
     act: impl FnOnce(&mut StoredDispatch, &mut MailboxDraft<'_, V>) -> Result<T>,
 ) -> Result<MailboxChange<T>> {
     match view.dispatch(&claim.dispatch)? {
-        Some(stored) => act_on(view, stored, (claim, &claim.token.digest()), setting, act),
-        None => Ok(MailboxChange::unchanged(Err(lost(claim)))),
+        Some(stored) => act_on_dispatch(view, stored, (claim, &claim.token.digest()), setting, act),
+        None => Ok(MailboxChange::unchanged(Err(lost_error(claim)))),
     }
 }
 
-/// Does the same as [`act`], for a dispatch that was already read and with the digest of the token.
-fn act_on<V: MailboxView + ?Sized, T>(
+/// Does the same as [`act_under_claim`], for a dispatch that was already read and with the digest of the token.
+fn act_on_dispatch<V: MailboxView + ?Sized, T>(
     view: &V,
     mut stored: StoredDispatch,
     (claim, token): (&ClaimRef, &str),
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
     act: impl FnOnce(&mut StoredDispatch, &mut MailboxDraft<'_, V>) -> Result<T>,
 ) -> Result<MailboxChange<T>> {
     let mut draft = MailboxDraft::open(view, &stored.body.thread, setting.now)?;
@@ -84,13 +84,13 @@ fn act_on<V: MailboxView + ?Sized, T>(
             Err(error) => Ok(MailboxChange::unchanged(Err(error))),
         },
         TokenStatus::Stale => {
-            let error = stale(&draft, &stored);
+            let error = stale_error(&draft, &stored);
             draft.supersede(&mut stored, Act::Extend)?;
             draft.put(stored);
             Ok(draft.finish(Err(error)))
         }
-        TokenStatus::Superseded => Ok(MailboxChange::unchanged(Err(stale(&draft, &stored)))),
-        TokenStatus::Lost => Ok(MailboxChange::unchanged(Err(lost(claim)))),
+        TokenStatus::Superseded => Ok(MailboxChange::unchanged(Err(stale_error(&draft, &stored)))),
+        TokenStatus::Lost => Ok(MailboxChange::unchanged(Err(lost_error(claim)))),
     }
 }
 
@@ -102,12 +102,12 @@ pub fn extend(
     view: &(impl MailboxView + ?Sized),
     claim: &ClaimRef,
     by: Duration,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<MailboxChange<DispatchClaim>> {
     if let Err(error) = check_lease(by) {
         return Ok(MailboxChange::unchanged(Err(error)));
     }
-    act(view, claim, setting, |stored, draft| {
+    act_under_claim(view, claim, setting, |stored, draft| {
         draft.apply(stored, Act::Extend)?;
         let lease_until = draft.now.saturating_add(by);
         if let Some(running) = &mut draft.mailbox_mut().running {
@@ -127,9 +127,9 @@ pub fn start(
     view: &(impl MailboxView + ?Sized),
     claim: &ClaimRef,
     instance: &InstanceId,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<MailboxChange<DispatchClaim>> {
-    act(view, claim, setting, |stored, draft| {
+    act_under_claim(view, claim, setting, |stored, draft| {
         draft.apply(stored, Act::Start)?;
         let current_claim = current_claim(stored)?;
         if current_claim.instance.as_ref().is_some_and(|started| started != instance) {
@@ -164,7 +164,7 @@ pub(crate) fn check_settlement(settlement: &Settlement, limits: &Limits) -> Resu
 /// Returns the digest of everything in a settlement.
 pub(crate) fn settlement_digest(settlement: &Settlement) -> String {
     let mut text = String::new();
-    let mut object = Object::open(&mut text);
+    let mut object = ObjectWriter::open(&mut text);
     let nanos = |after: &Duration| after.as_nanos().to_string();
     match settlement {
         Settlement::Ack { result } => object.field("act", &"ack".to_owned()).maybe("result", result.as_ref()),
@@ -185,14 +185,14 @@ pub(crate) fn settlement_digest(settlement: &Settlement) -> String {
 /// The digests can be computed without the store. A backend in which one OS thread makes all decisions can compute them
 /// in another thread.
 #[derive(Debug)]
-pub struct SettleOne {
+pub struct PreparedSettlement {
     claim: ClaimRef,
     settlement: Settlement,
     token: String,
     digest: String,
 }
 
-impl SettleOne {
+impl PreparedSettlement {
     /// Computes the digests of a settlement that a caller asks for.
     #[must_use]
     pub fn of(claim: ClaimRef, settlement: Settlement) -> Self {
@@ -209,45 +209,47 @@ pub fn settle(
     view: &(impl MailboxView + ?Sized),
     claim: &ClaimRef,
     settlement: &Settlement,
-    setting: Setting<'_>,
+    setting: DecisionContext<'_>,
 ) -> Result<MailboxChange<Settled>> {
-    settle_one(view, &SettleOne::of(claim.clone(), settlement.clone()), setting)
+    settle_prepared(view, &PreparedSettlement::of(claim.clone(), settlement.clone()), setting)
 }
 
 /// Ends an attempt with a settlement whose digests were computed before, in the same way as [`settle`].
 ///
 /// # Errors
 /// Any error of the view.
-pub fn settle_one(
+pub fn settle_prepared(
     view: &(impl MailboxView + ?Sized),
-    one: &SettleOne,
-    setting: Setting<'_>,
+    prepared: &PreparedSettlement,
+    setting: DecisionContext<'_>,
 ) -> Result<MailboxChange<Settled>> {
-    let SettleOne { claim, settlement, token, digest } = one;
+    let PreparedSettlement { claim, settlement, token, digest } = prepared;
     if let Err(error) = check_settlement(settlement, setting.limits) {
         return Ok(MailboxChange::unchanged(Err(error)));
     }
     let Some(stored) = view.dispatch(&claim.dispatch)? else {
-        return Ok(MailboxChange::unchanged(Err(lost(claim))));
+        return Ok(MailboxChange::unchanged(Err(lost_error(claim))));
     };
-    if let Some(first) = repeated(&stored, one) {
+    if let Some(first) = answer_of_repeat(&stored, prepared) {
         return Ok(MailboxChange::unchanged(Ok(first)));
     }
-    act_on(view, stored, (claim, token), setting, |stored, draft| {
-        let end = end(draft, stored, settlement, setting.limits)?;
+    act_on_dispatch(view, stored, (claim, token), setting, |stored, draft| {
+        let end = apply_settlement(draft, stored, settlement, setting.limits)?;
         draft.end_attempt(stored, end, Some(digest.clone()));
-        let settled = stored.state.history.last().map(|ended| settled(claim, ended, false));
+        let settled = stored.state.history.last().map(|ended| settled_answer(claim, ended, false));
         settled.ok_or_else(|| Error::corrupt("a claimed dispatch has no claim"))
     })
 }
 
 /// Returns the answer to an earlier, equal settlement of the same attempt (MB-39).
-fn repeated(stored: &StoredDispatch, one: &SettleOne) -> Option<Settled> {
-    let same = |ended: &&StoredAttempt| ended.token == one.token && ended.settlement.as_deref() == Some(&*one.digest);
-    stored.state.history.iter().rev().find(same).map(|ended| settled(&one.claim, ended, true))
+fn answer_of_repeat(stored: &StoredDispatch, prepared: &PreparedSettlement) -> Option<Settled> {
+    let same = |ended: &&StoredAttempt| {
+        ended.token == prepared.token && ended.settlement.as_deref() == Some(&*prepared.digest)
+    };
+    stored.state.history.iter().rev().find(same).map(|ended| settled_answer(&prepared.claim, ended, true))
 }
 
-fn settled(claim: &ClaimRef, ended: &StoredAttempt, deduplicated: bool) -> Settled {
+fn settled_answer(claim: &ClaimRef, ended: &StoredAttempt, deduplicated: bool) -> Settled {
     Settled {
         dispatch: claim.dispatch.clone(),
         status: ended.status,
@@ -258,7 +260,7 @@ fn settled(claim: &ClaimRef, ended: &StoredAttempt, deduplicated: bool) -> Settl
 }
 
 /// Applies a settlement to a dispatch, and returns how the attempt ended.
-fn end<V: MailboxView + ?Sized>(
+fn apply_settlement<V: MailboxView + ?Sized>(
     draft: &mut MailboxDraft<'_, V>,
     stored: &mut StoredDispatch,
     settlement: &Settlement,

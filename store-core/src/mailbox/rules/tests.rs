@@ -2,14 +2,16 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{MailboxChange, MailboxView, cancel, check_claim, claim, enqueue, interrupt, purge, seen, settle};
+use super::{
+    MailboxChange, MailboxView, cancel, check_claim, claim, enqueue, interrupt, purge, settle, visible_dispatch,
+};
 use crate::{
     ClaimNumber, ClaimRequest, ClaimToken, DedupeKey, DispatchId, DispatchStatus, ErrorKind, Fence, Interrupt,
     Interrupted, NewDispatch, Result, RunId, Settlement, ThreadId, Timestamp, When, WorkerId,
-    commit::Setting,
+    commit::DecisionContext,
     id::Uuids,
     limits::Limits,
-    mailbox::{ClaimOne, ClaimRef, InQueue, StoredDispatch, StoredInterrupt, StoredMailbox, in_queue},
+    mailbox::{ClaimRef, QueuePosition, SingleClaim, StoredDispatch, StoredInterrupt, StoredMailbox, queue_position},
 };
 
 /// The mailbox of the only thread, in memory.
@@ -38,7 +40,8 @@ impl MailboxView for ThreadView {
     }
 
     fn first_available(&self, _: &ThreadId, _: u64, now: Timestamp) -> Result<Option<DispatchId>> {
-        let place = |row: &StoredDispatch| in_queue(row).filter(|at: &InQueue| at.due <= now).map(|at| at.number);
+        let place =
+            |row: &StoredDispatch| queue_position(row).filter(|at: &QueuePosition| at.due <= now).map(|at| at.number);
         let available = self.rows.values().filter_map(|row| Some((place(row)?, row.id().clone())));
         Ok(available.min().map(|(_, id)| id))
     }
@@ -55,13 +58,13 @@ fn time(millis: u64) -> Timestamp {
 impl ThreadView {
     /// Makes a decision at a time. Returns the answer, and the time from which a claim of the thread may find
     /// something.
-    fn at<T>(
+    fn decide_at<T>(
         &mut self,
         now: u64,
-        decide: impl FnOnce(&Self, Setting<'_>) -> Result<MailboxChange<T>>,
+        decide: impl FnOnce(&Self, DecisionContext<'_>) -> Result<MailboxChange<T>>,
     ) -> (T, Option<u64>) {
         let (limits, ids) = (Limits::default(), Uuids);
-        let change = decide(self, Setting::new(time(now), &limits, &ids)).unwrap();
+        let change = decide(self, DecisionContext::new(time(now), &limits, &ids)).unwrap();
         let plan = change.plan.expect("a plan");
         let from = plan.claimable_from().map(Timestamp::as_millis);
         self.record = Some(plan.mailbox);
@@ -79,43 +82,43 @@ impl ThreadView {
     fn enqueue(&mut self, now: u64, id: &str, delay: u64) -> Option<u64> {
         let new = NewDispatch::new(ThreadId::new("t").unwrap(), RunId::new("r").unwrap());
         let new = new.with_id(DispatchId::new(id).unwrap()).available(When::In(Duration::from_millis(delay)));
-        self.at(now, |view, setting| enqueue(view, &new, setting)).1
+        self.decide_at(now, |view, setting| enqueue(view, &new, setting)).1
     }
 
     fn claim(&mut self, now: u64, lease: u64) -> (ClaimRef, Option<u64>) {
         let request = ClaimRequest::new(WorkerId::new("w").unwrap(), Duration::from_millis(lease));
-        let (thread, one) = (ThreadId::new("t").unwrap(), ClaimOne::of(&request).unwrap());
-        let (found, from) = self.at(now, |view, setting| claim(view, &thread, one, setting));
+        let (thread, one) = (ThreadId::new("t").unwrap(), SingleClaim::of(&request).unwrap());
+        let (found, from) = self.decide_at(now, |view, setting| claim(view, &thread, one, setting));
         (found.claimed.first().expect("something to claim").claim(), from)
     }
 
     fn settle(&mut self, now: u64, held: &ClaimRef, settlement: &Settlement) -> Option<u64> {
-        self.at(now, |view, setting| settle(view, held, settlement, setting)).1
+        self.decide_at(now, |view, setting| settle(view, held, settlement, setting)).1
     }
 
-    fn interrupted(&mut self, now: u64, request: &Interrupt) -> Interrupted {
-        self.at(now, |view, setting| interrupt(view, request, setting)).0
+    fn interrupt_at(&mut self, now: u64, request: &Interrupt) -> Interrupted {
+        self.decide_at(now, |view, setting| interrupt(view, request, setting)).0
     }
 
     fn purge(&mut self, id: &str, before: u64) -> bool {
-        self.at(before, |view, setting| purge(view, &DispatchId::new(id).unwrap(), time(before), setting)).0
+        self.decide_at(before, |view, setting| purge(view, &DispatchId::new(id).unwrap(), time(before), setting)).0
     }
 
     /// Returns whether a purge with this time does not remove the dispatch.
-    fn keeps(&self, id: &str, before: u64) -> bool {
+    fn is_kept_by_purge(&self, id: &str, before: u64) -> bool {
         let (limits, ids) = (Limits::default(), Uuids);
-        let setting = Setting::new(time(before), &limits, &ids);
+        let setting = DecisionContext::new(time(before), &limits, &ids);
         let change = purge(self, &DispatchId::new(id).unwrap(), time(before), setting).unwrap();
         change.plan.is_none() && !change.answer.unwrap()
     }
 
     /// Returns the epochs whose interrupts are kept, each with the number of dispatches that need the interrupt.
-    fn kept(&self) -> Vec<(u64, u64)> {
+    fn kept_interrupts(&self) -> Vec<(u64, u64)> {
         self.interrupts.values().map(|interrupt| (interrupt.epoch, interrupt.holds)).collect()
     }
 }
 
-fn stop() -> Interrupt {
+fn new_interrupt() -> Interrupt {
     Interrupt::new(ThreadId::new("t").unwrap())
 }
 
@@ -134,7 +137,7 @@ fn a_thread_is_claimable_when_a_dispatch_is_due_or_a_lease_expired() {
     assert_eq!(mailbox.enqueue(600, "c", 50), Some(600));
     for (id, from) in [("c", Some(600)), ("b", None)] {
         let id = DispatchId::new(id).unwrap();
-        assert_eq!(mailbox.at(600, |view, setting| cancel(view, &id, setting)).1, from);
+        assert_eq!(mailbox.decide_at(600, |view, setting| cancel(view, &id, setting)).1, from);
     }
     assert_eq!(mailbox.enqueue(700, "d", 50), Some(750));
 }
@@ -143,9 +146,9 @@ fn a_thread_is_claimable_when_a_dispatch_is_due_or_a_lease_expired() {
 fn a_refusal_names_the_dispatch_and_its_visible_status() {
     let mut mailbox = ThreadView::default();
     mailbox.enqueue(10, "a", 0);
-    mailbox.interrupted(20, &stop());
+    mailbox.interrupt_at(20, &new_interrupt());
     let (limits, ids) = (Limits::default(), Uuids);
-    let setting = Setting::new(time(30), &limits, &ids);
+    let setting = DecisionContext::new(time(30), &limits, &ids);
     let refused = cancel(&mailbox, &DispatchId::new("a").unwrap(), setting).unwrap().answer.unwrap_err();
     assert_eq!(refused.to_string(), "dispatch `a` cannot go from superseded to cancelled");
 }
@@ -155,41 +158,41 @@ fn an_interrupt_is_kept_as_long_as_something_needs_it() {
     let mut mailbox = ThreadView::default();
     mailbox.enqueue(10, "a", 0);
     mailbox.enqueue(10, "b", 0);
-    mailbox.interrupted(20, &stop());
+    mailbox.interrupt_at(20, &new_interrupt());
     mailbox.enqueue(30, "c", 0);
-    mailbox.interrupted(40, &stop());
-    assert_eq!(mailbox.kept(), [(1, 2), (2, 1)]);
+    mailbox.interrupt_at(40, &new_interrupt());
+    assert_eq!(mailbox.kept_interrupts(), [(1, 2), (2, 1)]);
     assert!(mailbox.purge("a", 100));
-    assert_eq!(mailbox.kept(), [(1, 1), (2, 1)]);
+    assert_eq!(mailbox.kept_interrupts(), [(1, 1), (2, 1)]);
     assert!(mailbox.purge("b", 100) && mailbox.purge("c", 100));
-    assert_eq!(mailbox.kept(), [(2, 0)], "the newest one stays");
+    assert_eq!(mailbox.kept_interrupts(), [(2, 0)], "the newest one stays");
     mailbox.enqueue(110, "d", 0);
     let (held, _) = mailbox.claim(120, 1_000);
-    mailbox.interrupted(130, &stop());
-    assert_eq!(mailbox.kept(), [(3, 1)], "the claimed dispatch needs it");
-    mailbox.interrupted(140, &stop().with_key("k".parse().unwrap()));
-    assert_eq!(mailbox.kept(), [(3, 1), (4, 0)]);
-    let refused = mailbox.at(150, |view, setting| {
+    mailbox.interrupt_at(130, &new_interrupt());
+    assert_eq!(mailbox.kept_interrupts(), [(3, 1)], "the claimed dispatch needs it");
+    mailbox.interrupt_at(140, &new_interrupt().with_key("k".parse().unwrap()));
+    assert_eq!(mailbox.kept_interrupts(), [(3, 1), (4, 0)]);
+    let refused = mailbox.decide_at(150, |view, setting| {
         let settled = settle(view, &held, &Settlement::Ack { result: None }, setting)?;
         let refusal = settled.answer.map(drop).map_err(|error| error.kind());
         Ok(MailboxChange { plan: settled.plan, answer: Ok(refusal) })
     });
     assert_eq!(refused.0, Err(ErrorKind::StaleEpoch));
-    mailbox.interrupted(160, &stop());
-    assert_eq!(mailbox.kept(), [(4, 0), (5, 0)], "its key is remembered");
+    mailbox.interrupt_at(160, &new_interrupt());
+    assert_eq!(mailbox.kept_interrupts(), [(4, 0), (5, 0)], "its key is remembered");
 }
 
 #[test]
 fn only_dispatches_that_ended_before_are_purged_mb_49() {
     let mut mailbox = ThreadView::default();
     mailbox.enqueue(10, "a", 0);
-    assert!(mailbox.keeps("a", 100));
+    assert!(mailbox.is_kept_by_purge("a", 100));
     let (held, _) = mailbox.claim(20, 1_000);
-    assert!(mailbox.keeps("a", 100));
+    assert!(mailbox.is_kept_by_purge("a", 100));
     mailbox.settle(30, &held, &Settlement::Ack { result: None });
-    assert!(mailbox.keeps("a", 30));
+    assert!(mailbox.is_kept_by_purge("a", 30));
     assert!(mailbox.purge("a", 31));
-    assert!(mailbox.keeps("a", 31));
+    assert!(mailbox.is_kept_by_purge("a", 31));
 }
 
 #[test]
@@ -197,11 +200,11 @@ fn a_take_over_keeps_the_reason_of_an_earlier_interrupt_mb_53() {
     let mut mailbox = ThreadView::default();
     mailbox.enqueue(10, "a", 0);
     mailbox.claim(20, 1_000);
-    mailbox.interrupted(30, &stop().because("first"));
-    mailbox.interrupted(40, &stop().because("second").taking_over());
-    let row = seen(&mailbox, &mailbox.rows[&DispatchId::new("a").unwrap()]).unwrap();
+    mailbox.interrupt_at(30, &new_interrupt().because("first"));
+    mailbox.interrupt_at(40, &new_interrupt().because("second").taking_over());
+    let row = visible_dispatch(&mailbox, &mailbox.rows[&DispatchId::new("a").unwrap()]).unwrap();
     assert_eq!((row.status, row.reason.as_deref()), (DispatchStatus::Superseded, Some("first")));
-    assert_eq!(mailbox.kept(), [(2, 0)]);
+    assert_eq!(mailbox.kept_interrupts(), [(2, 0)]);
 }
 
 #[test]
@@ -209,7 +212,7 @@ fn the_fence_of_a_take_over_proves_only_its_own_claim_mb_53() {
     let mut mailbox = ThreadView::default();
     mailbox.enqueue(10, "a", 0);
     mailbox.claim(20, 1_000);
-    let fence = mailbox.interrupted(30, &stop().taking_over()).fence.unwrap();
+    let fence = mailbox.interrupt_at(30, &new_interrupt().taking_over()).fence.unwrap();
     let check =
         |fence: &Fence| check_claim(&mailbox, &ThreadId::new("t").unwrap(), fence).map_err(|error| error.kind());
     assert_eq!(check(&fence), Ok(()));
@@ -249,7 +252,7 @@ fn claim_numbers_restart_in_a_later_incarnation_mb_25() {
 fn dispatches_queued_in_an_earlier_epoch_count_as_superseded_mb_12() {
     let mut mailbox = ThreadView::default();
     mailbox.enqueue(10, "a", 0);
-    mailbox.interrupted(20, &stop());
+    mailbox.interrupt_at(20, &new_interrupt());
     let record = mailbox.record.as_ref().unwrap();
     let counts = record.count([(DispatchStatus::Queued, 0, 2), (DispatchStatus::Queued, 1, 3)]);
     assert_eq!((counts.queued, counts.superseded), (3, 2));
@@ -259,13 +262,13 @@ fn dispatches_queued_in_an_earlier_epoch_count_as_superseded_mb_12() {
 fn a_dispatch_is_new_until_it_is_claimed() {
     let mut mailbox = ThreadView::default();
     mailbox.enqueue(10, "a", 0);
-    let stands = |mailbox: &ThreadView| {
+    let flags = |mailbox: &ThreadView| {
         let row = &mailbox.rows[&DispatchId::new("a").unwrap()];
         (row.is_new(), row.is_claimed())
     };
-    assert_eq!(stands(&mailbox), (true, false));
+    assert_eq!(flags(&mailbox), (true, false));
     mailbox.claim(20, 1_000);
-    assert_eq!(stands(&mailbox), (false, true));
+    assert_eq!(flags(&mailbox), (false, true));
 }
 
 #[test]
@@ -273,7 +276,7 @@ fn the_claim_number_of_a_take_over_proves_nothing_without_its_token_mb_53() {
     let mut mailbox = ThreadView::default();
     mailbox.enqueue(10, "a", 0);
     mailbox.claim(20, 1_000);
-    let fence = mailbox.interrupted(30, &stop().taking_over()).fence.unwrap();
+    let fence = mailbox.interrupt_at(30, &new_interrupt().taking_over()).fence.unwrap();
     let forged = Fence { token: ClaimToken::new("forged"), ..fence };
     assert!(check_claim(&mailbox, &ThreadId::new("t").unwrap(), &forged).is_err());
 }

@@ -12,16 +12,16 @@ use store_nats::{NatsConfig, NatsStore};
 use test_servers::{Disk, Nats};
 use tokio::time::{Instant, sleep};
 
-use super::given::open;
-use crate::given::{all, enqueue, mailbox, work};
+use super::helpers::open;
+use crate::helpers::{all_dispatches, enqueue, mailbox, new_dispatch};
 
 /// The ids of the dispatches that were acknowledged. The writers add ids until they are aborted.
-type Acknowledged = Arc<Mutex<Vec<String>>>;
+type AcknowledgedIds = Arc<Mutex<Vec<String>>>;
 
-async fn write(mailbox: Arc<dyn MailboxStore>, name: String, acknowledged: Acknowledged) {
+async fn enqueue_until_aborted(mailbox: Arc<dyn MailboxStore>, name: String, acknowledged: AcknowledgedIds) {
     for at in 0.. {
         let id = format!("{name}-{at}");
-        match enqueue(&*mailbox, work(&format!("t-{}", at % 3)).with_id(id.parse().unwrap())).await {
+        match enqueue(&*mailbox, new_dispatch(&format!("t-{}", at % 3)).with_id(id.parse().unwrap())).await {
             Ok(_) => acknowledged.lock().unwrap().push(id),
             Err(_) => sleep(Duration::from_millis(5)).await,
         }
@@ -43,23 +43,23 @@ fn cut_power(server: &mut Nats, disk: &Disk) {
     server.restart().unwrap();
 }
 
-async fn found(store: &dyn Store) -> Vec<String> {
-    all(&*mailbox(store)).await.into_iter().map(|found| found.id.to_string()).collect()
+async fn all_ids(store: &dyn Store) -> Vec<String> {
+    all_dispatches(&*mailbox(store)).await.into_iter().map(|found| found.id.to_string()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledged_data_survives_power_cuts() {
-    let Some(disk) = Disk::for_a_test("nats-power", 512) else { return };
+    let Some(disk) = Disk::new_or_skip("nats-power", 512) else { return };
     let mut server = start(&disk, "jetstream { sync_interval: always }");
     let mut config = NatsConfig::new(&server.url()).unwrap();
     config.assume_sync = true;
     let (cycles, mut random, mut known) = (Length::choose(1, 3, 20), Random::new(2), Vec::new());
     for cycle in 0..cycles {
         let store = NatsStore::open(config.clone()).await.unwrap();
-        let acknowledged = Acknowledged::default();
+        let acknowledged = AcknowledgedIds::default();
         let begin = |writer| {
             let name = format!("{cycle}-{writer}");
-            tokio::spawn(write(mailbox(&store), name, Arc::clone(&acknowledged)))
+            tokio::spawn(enqueue_until_aborted(mailbox(&store), name, Arc::clone(&acknowledged)))
         };
         let writers: Vec<_> = (0..8).map(begin).collect();
         let (enough, begun) = (10 + random.below(60), Instant::now());
@@ -74,7 +74,7 @@ async fn acknowledged_data_survives_power_cuts() {
         writers.iter().for_each(|writer| writer.abort());
         drop(store);
         let store = open(&server.url(), 1).await;
-        let found = found(&*store).await;
+        let found = all_ids(&*store).await;
         let lost: Vec<_> = known.iter().filter(|id| !found.contains(*id)).collect();
         assert!(lost.is_empty(), "cycle {cycle}: {} of {} were lost: {lost:?}", lost.len(), known.len());
     }
@@ -85,35 +85,35 @@ async fn acknowledged_data_survives_power_cuts() {
 /// refuses such a server unless its configuration allows it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_syncs_only_periodically_loses_work() {
-    let Some(disk) = Disk::for_a_test("nats-control", 512) else { return };
+    let Some(disk) = Disk::new_or_skip("nats-control", 512) else { return };
     let mut server = start(&disk, "");
     let refused = NatsStore::open(NatsConfig::new(&server.url()).unwrap()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::UnsafeDurability);
     let store = open(&server.url(), 1).await;
     // The power cut must not lose the streams.
-    enqueue(&*mailbox(&*store), work("t")).await.unwrap();
+    enqueue(&*mailbox(&*store), new_dispatch("t")).await.unwrap();
     disk.sync().unwrap();
     for _ in 0..50 {
-        enqueue(&*mailbox(&*store), work("t")).await.unwrap();
+        enqueue(&*mailbox(&*store), new_dispatch("t")).await.unwrap();
     }
     drop(store);
     cut_power(&mut server, &disk);
-    let found = found(&*open(&server.url(), 1).await).await.len();
+    let found = all_ids(&*open(&server.url(), 1).await).await.len();
     println!("{found} of 51 acknowledged dispatches are left");
     assert!(found < 51);
 }
 
 /// Returns a dispatch with a payload of half a megabyte. Its random digits cannot be compressed much.
-fn long(number: usize) -> NewDispatch {
+fn large_dispatch(number: usize) -> NewDispatch {
     let mut random = Random::new(number as u64);
     let text: String = (0..62_500).map(|_| format!("{:08x}", random.below(1 << 32))).collect();
     let id = format!("d-{number}").parse().unwrap();
-    work("t").with_id(id).with_payload(Json::parse(&format!("\"{text}\"")).unwrap())
+    new_dispatch("t").with_id(id).with_payload(Json::parse(&format!("\"{text}\"")).unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_loses_nothing() {
-    let Some(disk) = Disk::for_a_test("nats-full", 200) else { return };
+    let Some(disk) = Disk::new_or_skip("nats-full", 200) else { return };
     // The limit of the server is larger than the disk, so that a write to the full disk fails.
     let settings = "jetstream { sync_interval: always, max_file_store: 10GB }";
     let mut server = start(&disk, settings);
@@ -123,7 +123,7 @@ async fn a_full_disk_loses_nothing() {
         let filler = disk.fill(20).unwrap();
         let refused = loop {
             number += 1;
-            match enqueue(&*mailbox(&*store), long(number)).await {
+            match enqueue(&*mailbox(&*store), large_dispatch(number)).await {
                 Ok(_) => accepted.push(format!("d-{number}")),
                 Err(error) => break error,
             }
@@ -137,11 +137,11 @@ async fn a_full_disk_loses_nothing() {
         server.kill().unwrap();
         server.restart().unwrap();
         let begun = Instant::now();
-        while let Err(error) = enqueue(&*mailbox(&*store), work("goes-on")).await {
+        while let Err(error) = enqueue(&*mailbox(&*store), new_dispatch("goes-on")).await {
             assert!(begun.elapsed() < Duration::from_secs(30), "{error:?}");
             sleep(Duration::from_millis(100)).await;
         }
-        let found = found(&*store).await;
+        let found = all_ids(&*store).await;
         let lost: Vec<_> = accepted.iter().filter(|id| !found.contains(*id)).collect();
         assert!(lost.is_empty(), "{lost:?} were lost");
     }

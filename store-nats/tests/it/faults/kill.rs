@@ -8,8 +8,8 @@ use store_nats::{NatsConfig, NatsStore};
 use test_servers::Nats;
 use tokio::time::sleep;
 
-use super::given::{Ends, check, open, write};
-use crate::given::{ack, all, claim, enqueue, mailbox, stream, work};
+use super::helpers::{EnqueueOutcomes, check_outcomes, enqueue_concurrently, open};
+use crate::helpers::{ack, all_dispatches, claim, enqueue, mailbox, new_dispatch, stream_info};
 
 /// After a server was killed and restarted, handles that were open find everything that was acknowledged, and nothing
 /// that was reported as not applied.
@@ -17,20 +17,20 @@ use crate::given::{ack, all, claim, enqueue, mailbox, stream, work};
 async fn a_killed_server_loses_nothing() {
     let mut server = Nats::start("").unwrap();
     let stores = [open(&server.url(), 1).await, open(&server.url(), 1).await];
-    let mut ends = Ends::default();
+    let mut outcomes = EnqueueOutcomes::default();
     for round in 0..Length::choose(1, 4, 40) {
-        let writing = write(&stores, round, Duration::from_millis(600));
+        let writing = enqueue_concurrently(&stores, round, Duration::from_millis(600));
         let killing = async {
             sleep(Duration::from_millis(250)).await;
             server.kill().unwrap();
             sleep(Duration::from_millis(50)).await;
             server.restart().unwrap();
         };
-        ends.add(tokio::join!(writing, killing).0);
+        outcomes.add(tokio::join!(writing, killing).0);
     }
-    check(&*mailbox(&*stores[0]), &ends).await;
+    check_outcomes(&*mailbox(&*stores[0]), &outcomes).await;
     // The first number is for one round, the others are for several.
-    assert!(ends.accepted.len() > Length::choose(10, 100, 100), "{} accepted", ends.accepted.len());
+    assert!(outcomes.accepted.len() > Length::choose(10, 100, 100), "{} accepted", outcomes.accepted.len());
     for store in stores {
         store.close().await.unwrap();
     }
@@ -42,22 +42,22 @@ async fn a_cluster_loses_nothing_when_a_server_is_killed() {
     let mut servers = Nats::start_cluster("").unwrap();
     let url = Nats::url_of(&servers);
     let stores = [open(&url, 3).await, open(&url, 3).await];
-    let mut ends = Ends::default();
+    let mut outcomes = EnqueueOutcomes::default();
     for round in 0..Length::choose(1, 4, 12) {
-        let writing = write(&stores, round, Duration::from_millis(1_500));
+        let writing = enqueue_concurrently(&stores, round, Duration::from_millis(1_500));
         let killing = async {
             sleep(Duration::from_millis(250)).await;
             servers[round % 3].kill().unwrap();
             sleep(Duration::from_millis(500)).await;
             servers[round % 3].restart().unwrap();
         };
-        ends.add(tokio::join!(writing, killing).0);
+        outcomes.add(tokio::join!(writing, killing).0);
         // Two of three servers must be available before the next one is killed.
         sleep(Duration::from_secs(4)).await;
     }
-    check(&*mailbox(&*stores[1]), &ends).await;
+    check_outcomes(&*mailbox(&*stores[1]), &outcomes).await;
     // The first number is for one round, the others are for several.
-    assert!(ends.accepted.len() > Length::choose(10, 50, 50), "{} accepted", ends.accepted.len());
+    assert!(outcomes.accepted.len() > Length::choose(10, 50, 50), "{} accepted", outcomes.accepted.len());
     for store in stores {
         store.close().await.unwrap();
     }
@@ -70,31 +70,35 @@ async fn a_decision_that_waits_for_a_majority_is_made_once() {
     let servers = Nats::start_cluster("").unwrap();
     let store = open(&Nats::url_of(&servers), 3).await;
     let (mailbox, client) = (mailbox(&*store), async_nats::connect(servers[0].url()).await.unwrap());
-    let mut ends = Ends::default();
+    let mut outcomes = EnqueueOutcomes::default();
     for round in 0..Length::choose(1, 3, 20) {
-        let leader = stream(&client, "agentstore").await["cluster"]["leader"].as_str().map(str::to_owned);
+        let leader = stream_info(&client, "agentstore").await["cluster"]["leader"].as_str().map(str::to_owned);
         let others = (1..).zip(&servers).filter(|(at, _)| Some(format!("n{at}")) != leader).map(|(_, server)| server);
         let others: Vec<_> = others.collect();
         others.iter().for_each(|server| server.pause().unwrap());
         let run = format!("run-{round}");
-        let mut new = work(&format!("t-{}", round % 2));
+        let mut new = new_dispatch(&format!("t-{}", round % 2));
         new.run = run.parse().unwrap();
         // 2.5 s is longer than a request waits, and shorter than a leader waits for the other servers. 6 s is longer
         // than a call may take.
         let paused = if round % 3 == 2 { 6_000 } else { 2_500 };
         let (enqueued, ()) = tokio::join!(enqueue(&*mailbox, new), async {
             sleep(Duration::from_millis(paused)).await;
-            others.iter().for_each(|server| server.go_on().unwrap());
+            others.iter().for_each(|server| server.resume().unwrap());
         });
-        ends.note(run, enqueued);
+        outcomes.note(run, enqueued);
         sleep(Duration::from_secs(3)).await;
     }
-    let found: Vec<_> = all(&*mailbox).await.into_iter().map(|found| found.run.to_string()).collect();
+    let found: Vec<_> = all_dispatches(&*mailbox).await.into_iter().map(|found| found.run.to_string()).collect();
     let times = |run: &String| found.iter().filter(|found| *found == run).count();
-    assert!(ends.accepted.iter().all(|run| times(run) == 1), "{:?} were accepted, {found:?} exist", ends.accepted);
-    assert!(ends.refused.iter().all(|run| times(run) == 0), "{:?} were refused, {found:?} exist", ends.refused);
-    assert!(found.len() <= ends.accepted.len() + ends.unknown, "{found:?}");
-    println!("{} accepted, {} refused, {} unknown", ends.accepted.len(), ends.refused.len(), ends.unknown);
+    assert!(
+        outcomes.accepted.iter().all(|run| times(run) == 1),
+        "{:?} were accepted, {found:?} exist",
+        outcomes.accepted
+    );
+    assert!(outcomes.refused.iter().all(|run| times(run) == 0), "{:?} were refused, {found:?} exist", outcomes.refused);
+    assert!(found.len() <= outcomes.accepted.len() + outcomes.unknown, "{found:?}");
+    println!("{} accepted, {} refused, {} unknown", outcomes.accepted.len(), outcomes.refused.len(), outcomes.unknown);
     store.close().await.unwrap();
 }
 
@@ -104,29 +108,29 @@ async fn a_decision_that_waits_for_a_majority_is_made_once() {
 async fn a_rolled_back_log_is_reported() {
     let mut server = Nats::start("").unwrap();
     let mut config = NatsConfig::new(&server.url()).unwrap();
-    (config.allow_unsafe, config.garbage_kept) = (true, Duration::from_secs(3));
+    (config.allow_unsafe, config.garbage_retention) = (true, Duration::from_secs(3));
     let store = NatsStore::open(config).await.unwrap();
-    enqueue(&*mailbox(&store), work("t")).await.unwrap();
+    enqueue(&*mailbox(&store), new_dispatch("t")).await.unwrap();
     let held = claim(&*mailbox(&store)).await.unwrap().unwrap();
     let (data, copy) = (server.folder().join("data"), server.folder().join("copy"));
-    let put =
+    let copy_folder =
         |from: &Path, to: &Path| assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
     server.kill().unwrap();
-    put(&data, &copy);
+    copy_folder(&data, &copy);
     server.restart().unwrap();
     ack(&*mailbox(&store), &held).await.unwrap();
     server.kill().unwrap();
     fs::remove_dir_all(&data).unwrap();
-    put(&copy, &data);
+    copy_folder(&copy, &data);
     server.restart().unwrap();
-    let refused = enqueue(&*mailbox(&store), work("t")).await.unwrap_err();
+    let refused = enqueue(&*mailbox(&store), new_dispatch("t")).await.unwrap_err();
     assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Corrupt, Outcome::NotApplied), "{refused}");
     // This is enough time for the first store to remove garbage twice.
     sleep(Duration::from_secs(8)).await;
     let anew = open(&server.url(), 1).await;
-    let found = all(&*mailbox(&*anew)).await;
+    let found = all_dispatches(&*mailbox(&*anew)).await;
     assert_eq!(found.iter().map(|found| found.status).collect::<Vec<_>>(), [DispatchStatus::Claimed]);
-    enqueue(&*mailbox(&*anew), work("t")).await.unwrap();
+    enqueue(&*mailbox(&*anew), new_dispatch("t")).await.unwrap();
     store.close().await.unwrap();
     anew.close().await.unwrap();
 }
@@ -137,7 +141,7 @@ async fn a_rolled_back_log_is_reported() {
 async fn a_missing_or_recreated_log_is_reported() {
     let mut server = Nats::start("").unwrap();
     let store = open(&server.url(), 1).await;
-    enqueue(&*mailbox(&*store), work("t")).await.unwrap();
+    enqueue(&*mailbox(&*store), new_dispatch("t")).await.unwrap();
     ack(&*mailbox(&*store), &claim(&*mailbox(&*store)).await.unwrap().unwrap()).await.unwrap();
     server.kill().unwrap();
     fs::remove_dir_all(server.folder().join("data")).unwrap();
@@ -147,13 +151,13 @@ async fn a_missing_or_recreated_log_is_reported() {
     assert!(refused.to_string().contains("no longer exists"), "{refused}");
     let anew = open(&server.url(), 1).await;
     for _ in 0..50 {
-        enqueue(&*mailbox(&*anew), work("t")).await.unwrap();
+        enqueue(&*mailbox(&*anew), new_dispatch("t")).await.unwrap();
     }
-    for refused in [claim(&*mailbox(&*store)).await.err(), enqueue(&*mailbox(&*store), work("t")).await.err()] {
+    for refused in [claim(&*mailbox(&*store)).await.err(), enqueue(&*mailbox(&*store), new_dispatch("t")).await.err()] {
         let refused = refused.unwrap();
         assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Corrupt, Outcome::NotApplied), "{refused}");
     }
-    assert_eq!(all(&*mailbox(&*anew)).await.len(), 50);
+    assert_eq!(all_dispatches(&*mailbox(&*anew)).await.len(), 50);
     assert!(claim(&*mailbox(&*anew)).await.unwrap().is_some());
     store.close().await.unwrap();
     anew.close().await.unwrap();

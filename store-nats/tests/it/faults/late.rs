@@ -14,22 +14,22 @@ use tokio::{
 };
 
 use crate::{
-    fixture::{Place, server},
-    given::{MINUTE, ack, all, claim, enqueue, mailbox, stream, work},
-    together::remove,
+    fixture::{TempPrefix, server_url},
+    helpers::{MINUTE, ack, all_dispatches, claim, enqueue, mailbox, new_dispatch, stream_info},
+    processes::remove_streams,
 };
 
 /// N7, MB-31.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_that_is_late_is_refused() {
-    let place = Place::new(Default::default()).await.unwrap();
-    let (one, other) = (place.store().await.unwrap(), place.store().await.unwrap());
+    let temp_prefix = TempPrefix::new(Default::default()).await.unwrap();
+    let (one, other) = (temp_prefix.open_store().await.unwrap(), temp_prefix.open_store().await.unwrap());
     let (sleeper, taker) = (mailbox(&*one), mailbox(&*other));
     let (rounds, mut refused) = (Length::choose(10, 40, 200), 0);
     for round in 0..rounds {
-        enqueue(&*sleeper, work(&format!("t-{round}"))).await.unwrap();
+        enqueue(&*sleeper, new_dispatch(&format!("t-{round}"))).await.unwrap();
         let held = claim(&*sleeper).await.unwrap().unwrap();
-        place.0.advance(2 * MINUTE).await.unwrap();
+        temp_prefix.0.advance(2 * MINUTE).await.unwrap();
         let taken = claim(&*taker).await.unwrap().unwrap();
         assert!(taken.number > held.number);
         let late = match round % 3 {
@@ -47,7 +47,7 @@ async fn a_holder_that_is_late_is_refused() {
 /// What a proxy does with the data that clients send.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Flow {
-    On,
+    Forwarding,
     /// The proxy forwards this many pieces of data, and becomes `Held` at the next one.
     HeldAfter(usize),
     /// The proxy keeps the data until it forwards data again. Meanwhile it closes its connections to clients.
@@ -56,20 +56,20 @@ enum Flow {
 
 /// A proxy that can hold back data on its way to the server. The data reaches the server when the proxy forwards data
 /// again.
-struct Line {
+struct HoldingProxy {
     port: u16,
     flow: Arc<watch::Sender<Flow>>,
 }
 
-impl Line {
+impl HoldingProxy {
     async fn new(to: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (port, flow) = (listener.local_addr().unwrap().port(), Arc::new(watch::Sender::new(Flow::On)));
+        let (port, flow) = (listener.local_addr().unwrap().port(), Arc::new(watch::Sender::new(Flow::Forwarding)));
         let here = Arc::clone(&flow);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 if *here.borrow() != Flow::Held {
-                    tokio::spawn(carry(client, TcpStream::connect(&to).await.unwrap(), Arc::clone(&here)));
+                    tokio::spawn(forward(client, TcpStream::connect(&to).await.unwrap(), Arc::clone(&here)));
                 }
             }
         });
@@ -77,7 +77,7 @@ impl Line {
     }
 }
 
-async fn carry(mut client: TcpStream, mut server: TcpStream, flow: Arc<watch::Sender<Flow>>) {
+async fn forward(mut client: TcpStream, mut server: TcpStream, flow: Arc<watch::Sender<Flow>>) {
     let (mut up, mut down) = (vec![0; 64 << 10], vec![0; 64 << 10]);
     loop {
         tokio::select! {
@@ -114,36 +114,36 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, flow: Arc<watch::Se
 /// PR-21: a call that ended with an unknown outcome has no effect later, whenever its request reaches the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_arrives_too_late_has_no_effect() {
-    let line = Line::new(server().trim_start_matches("nats://").trim_end_matches('/').to_owned()).await;
+    let proxy = HoldingProxy::new(server_url().trim_start_matches("nats://").trim_end_matches('/').to_owned()).await;
     let prefix = format!("test-{}", Uuids.next_id());
-    let mut config = NatsConfig::new(&format!("{}?prefix={prefix}&allow_unsafe=true", server())).unwrap();
+    let mut config = NatsConfig::new(&format!("{}?prefix={prefix}&allow_unsafe=true", server_url())).unwrap();
     let direct = NatsStore::open(config.clone()).await.unwrap();
-    let remaining = config.clone();
-    config = NatsConfig::new(&format!("nats://127.0.0.1:{}/?prefix={prefix}&allow_unsafe=true", line.port)).unwrap();
+    let direct_config = config.clone();
+    config = NatsConfig::new(&format!("nats://127.0.0.1:{}/?prefix={prefix}&allow_unsafe=true", proxy.port)).unwrap();
     config.deadline = Duration::from_secs(1);
     let far = NatsStore::open(config).await.unwrap();
     let (near, writer) = (mailbox(&direct), mailbox(&far));
-    enqueue(&*near, work("t")).await.unwrap();
-    let client = async_nats::connect(server()).await.unwrap();
-    let length = async || stream(&client, &prefix).await["state"]["last_seq"].as_u64().unwrap();
+    enqueue(&*near, new_dispatch("t")).await.unwrap();
+    let client = async_nats::connect(server_url()).await.unwrap();
+    let length = async || stream_info(&client, &prefix).await["state"]["last_seq"].as_u64().unwrap();
     let (mut unknown, mut arrived) = (0, 0);
     for round in 0..Length::choose(2, 6, 20) {
         // The proxy holds back either the request with which the call reads or the one with which it writes.
-        line.flow.send_replace(Flow::HeldAfter(round % 2));
-        let answer = enqueue(&*writer, work("t")).await;
+        proxy.flow.send_replace(Flow::HeldAfter(round % 2));
+        let answer = enqueue(&*writer, new_dispatch("t")).await;
         let is_unknown = answer.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown);
-        let before = (all(&*near).await.len(), length().await);
+        let before = (all_dispatches(&*near).await.len(), length().await);
         sleep(Duration::from_millis(1_500)).await;
-        line.flow.send_replace(Flow::On);
+        proxy.flow.send_replace(Flow::Forwarding);
         sleep(Duration::from_millis(100)).await;
-        let after = (all(&*near).await.len(), length().await);
+        let after = (all_dispatches(&*near).await.len(), length().await);
         assert_eq!(before.0, after.0, "round {round}: a late enqueue took effect");
         unknown += u32::from(is_unknown);
         arrived += u32::from(is_unknown && after.1 > before.1);
         // After that, both stores can write to the thread, also the one behind the proxy.
-        enqueue(&*near, work("t")).await.unwrap();
+        enqueue(&*near, new_dispatch("t")).await.unwrap();
         let mut tries = 0;
-        while let Err(error) = enqueue(&*writer, work("t")).await {
+        while let Err(error) = enqueue(&*writer, new_dispatch("t")).await {
             tries += 1;
             assert!(tries < 20, "{error}");
         }
@@ -152,5 +152,5 @@ async fn a_request_that_arrives_too_late_has_no_effect() {
     assert!(arrived > 0, "no message arrived late: the test shows nothing");
     far.close().await.unwrap();
     direct.close().await.unwrap();
-    remove(&remaining).await;
+    remove_streams(&direct_config).await;
 }

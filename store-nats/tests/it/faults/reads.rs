@@ -11,8 +11,8 @@ use futures_util::future::join_all;
 use store_core::Store;
 use test_servers::Nats;
 
-use super::given::open;
-use crate::given::{enqueue, mailbox, work};
+use super::helpers::open;
+use crate::helpers::{enqueue, mailbox, new_dispatch};
 
 const TASKS: usize = 8;
 
@@ -21,7 +21,7 @@ async fn context(server: &Nats) -> Context {
 }
 
 /// Creates the stream of raw messages, with a copy on each server.
-async fn make(context: &Context, allow_direct: bool) {
+async fn create_raw_stream(context: &Context, allow_direct: bool) {
     let config = Config {
         name: "raw".to_owned(),
         subjects: vec!["raw.>".to_owned()],
@@ -42,7 +42,7 @@ async fn a_write_through_one_server_is_read_through_another_at_once() {
         let (here, there) = (mailbox(&*here), mailbox(&*there));
         async move {
             for at in 0..pairs / TASKS {
-                let new = enqueue(&*here, work(&format!("t-{task}"))).await.unwrap();
+                let new = enqueue(&*here, new_dispatch(&format!("t-{task}"))).await.unwrap();
                 let read = there.load_dispatch(&new.id).await.unwrap();
                 assert!(read.is_some(), "dispatch {at} of task {task} cannot be read yet");
             }
@@ -50,7 +50,7 @@ async fn a_write_through_one_server_is_read_through_another_at_once() {
     });
     join_all(tasks).await;
     println!("{pairs} pairs, none stale");
-    control(&servers, pairs).await;
+    count_stale_direct_reads(&servers, pairs).await;
     for store in [here, there] {
         store.close().await.unwrap();
     }
@@ -58,9 +58,9 @@ async fn a_write_through_one_server_is_read_through_another_at_once() {
 
 /// The control: any server may answer a direct read, also one that lags behind. This is why a store makes no direct
 /// reads.
-async fn control(servers: &[Nats; 3], pairs: usize) {
+async fn count_stale_direct_reads(servers: &[Nats; 3], pairs: usize) {
     let (here, there) = (context(&servers[0]).await, context(&servers[1]).await);
-    make(&here, true).await;
+    create_raw_stream(&here, true).await;
     let (stream, stale) = (there.get_stream("raw").await.unwrap(), AtomicUsize::default());
     let tasks = (0..TASKS).map(|task| {
         let (here, stream, stale) = (&here, &stream, &stale);
@@ -83,7 +83,7 @@ async fn a_condition_that_holds_is_never_refused() {
     let servers = Nats::start_cluster("").unwrap();
     let _ready = open(&servers[0].url(), 3).await;
     let context = context(&servers[0]).await;
-    make(&context, false).await;
+    create_raw_stream(&context, false).await;
     let messages = Length::choose(300, 1_000, 20_000);
     let tasks = (0..TASKS).map(|task| {
         let context = &context;

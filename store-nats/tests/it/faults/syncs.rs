@@ -8,8 +8,8 @@ use store_core::Store;
 use store_nats::{NatsConfig, NatsStore};
 use test_servers::{Nats, can_fail_syncs};
 
-use super::given::open;
-use crate::given::{all, enqueue, mailbox, work};
+use super::helpers::open;
+use crate::helpers::{all_dispatches, enqueue, mailbox, new_dispatch};
 
 /// One sync fails while dispatches are written. After the server was killed and restarted, everything that was
 /// acknowledged exists. The test counts the calls that failed.
@@ -22,14 +22,14 @@ async fn data_acknowledged_around_a_failed_sync_is_not_lost() {
     for round in 0..rounds {
         let fails = format!("inject=fsync,fdatasync:error=EIO:when={}", 30 + round);
         let trace = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", &fails];
-        let mut server = Nats::start_under(&trace, "jetstream { sync_interval: always }").unwrap();
+        let mut server = Nats::start_with_wrapper(&trace, "jetstream { sync_interval: always }").unwrap();
         let mut config = NatsConfig::new(&server.url()).unwrap();
         (config.assume_sync, config.deadline) = (true, Duration::from_secs(2));
         let store = NatsStore::open(config).await.unwrap();
         let mut accepted = Vec::new();
         for at in 0..60 {
             let id = format!("d-{at}");
-            match enqueue(&*mailbox(&store), work("t").with_id(id.parse().unwrap())).await {
+            match enqueue(&*mailbox(&store), new_dispatch("t").with_id(id.parse().unwrap())).await {
                 Ok(_) => accepted.push(id),
                 Err(_) => {
                     refusals += 1;
@@ -41,7 +41,8 @@ async fn data_acknowledged_around_a_failed_sync_is_not_lost() {
         server.kill().unwrap();
         server.restart().unwrap();
         let store = open(&server.url(), 1).await;
-        let found: Vec<_> = all(&*mailbox(&*store)).await.into_iter().map(|found| found.id.to_string()).collect();
+        let found: Vec<_> =
+            all_dispatches(&*mailbox(&*store)).await.into_iter().map(|found| found.id.to_string()).collect();
         let lost: Vec<_> = accepted.iter().filter(|id| !found.contains(*id)).collect();
         assert!(lost.is_empty(), "round {round}: {lost:?} were lost");
         store.close().await.unwrap();

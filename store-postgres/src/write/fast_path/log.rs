@@ -84,10 +84,10 @@ fn parts(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.names, |row: &NameRow| row.may_have_other)? {
         let rows = rows.column("seq", |row| row.seq)?.column("name", NameRow::bytes)?;
-        let (from, is_it, name) = (rows.written(), rows.conditions(&["seq"]), rows.value("name"));
+        let (from, condition, name) = (rows.written(), rows.conditions(&["seq"]), rows.value("name"));
         let delete = format!(
             "DELETE FROM $schema$.snapshot x USING {from} \
-             WHERE x.log = w.log AND {is_it} AND x.name IS DISTINCT FROM {name}"
+             WHERE x.log = w.log AND {condition} AND x.name IS DISTINCT FROM {name}"
         );
         rows.part("no_names", &delete);
     }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     clock::Moment,
-    db::{Connection, Failed, add, signed},
+    db::{Connection, StatementFailure, add, signed},
 };
 
 /// The first column of tables that belong to a log: its name and its value.
@@ -33,10 +33,10 @@ pub(super) async fn write(
     batches: &[&Batch],
     tenant: &TenantId,
     moment: Moment,
-) -> Result<Vec<PgRow>, Failed> {
+) -> Result<Vec<PgRow>, StatementFailure> {
     let (text, mut arguments) = statement(batches, tenant)?;
     let sent = || {
-        add(&mut arguments, signed(moment.later().as_millis())?)?;
+        add(&mut arguments, signed(moment.current_time().as_millis())?)?;
         Ok(arguments)
     };
     connection.write_text(&text, sent).await
@@ -59,11 +59,11 @@ impl<'q> Batches<'q> {
         &'s self,
         to: &'s mut Statement,
         rows: impl Fn(&'q Batch) -> &'q Vec<R>,
-        counts: impl Fn(&R) -> bool,
+        includes: impl Fn(&R) -> bool,
     ) -> Result<Option<Rows<'s, 'q, R>>> {
         let mut found = Vec::new();
-        for (n, batch) in &self.each {
-            found.extend(rows(batch).iter().filter(|row| counts(row)).map(|row| (*n, row)));
+        for (batch_number, batch) in &self.each {
+            found.extend(rows(batch).iter().filter(|row| includes(row)).map(|row| (*batch_number, row)));
         }
         if found.is_empty() { Ok(None) } else { Rows::new(to, found, self.logs.as_deref()).map(Some) }
     }
@@ -91,8 +91,8 @@ fn guards(batches: &Batches<'_>, to: &mut Statement) -> Result<String> {
     let count: usize = batches.each.iter().map(|(_, batch)| batch.mailboxes.len()).sum();
     let Some(rows) = batches.rows(to, |batch| &batch.mailboxes, |_| true)? else { return Ok(String::new()) };
     let rows = rows.column("thread", |row| row.thread.as_str())?.column("revision", |row| number(row.before))?;
-    let is_it = rows.conditions(&["thread", "revision"]);
-    let guard = format!("SELECT FROM $schema$.mailbox x WHERE x.tenant = $1 AND {is_it} FOR NO KEY UPDATE");
+    let condition = rows.conditions(&["thread", "revision"]);
+    let guard = format!("SELECT FROM $schema$.mailbox x WHERE x.tenant = $1 AND {condition} FOR NO KEY UPDATE");
     let guards = match rows.rows() {
         Some(rows) => format!("SELECT FROM {rows} CROSS JOIN LATERAL ({guard}) x"),
         None => guard,

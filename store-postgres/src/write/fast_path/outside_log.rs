@@ -44,8 +44,8 @@ fn scopes(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
         let rows = rows.column("old_floor", |row| number(row.before.floor))?;
         let key = format!("x.tenant = $1 AND {}", rows.conditions(&["kind", "id"]));
         let changes = format!("SET {} FROM", rows.assignments(&["count", "floor", "record"]));
-        let as_it_was = [("count", "old_count"), ("floor", "old_floor")];
-        let update = rows.each(("UPDATE", "scope", &changes), &rows.written(), &key, &as_it_was);
+        let unchanged_columns = [("count", "old_count"), ("floor", "old_floor")];
+        let update = rows.each(("UPDATE", "scope", &changes), &rows.written(), &key, &unchanged_columns);
         rows.part_all("scopes", &update);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.scopes, is_new)? {

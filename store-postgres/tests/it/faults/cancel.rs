@@ -6,8 +6,8 @@ use conformance_tests::Length;
 use store_core::{ClaimRequest, DeleteRequest, Limits, NewDispatch, Result, Store, TenantStores};
 use store_postgres::PostgresStore;
 
-use super::given::{saying, stores, thread};
-use crate::fixture::Place;
+use super::given::{commit_with_message, stores, thread};
+use crate::fixture::SchemaGuard;
 
 type Call = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
@@ -17,7 +17,7 @@ fn call(stores: &TenantStores, kind: usize, number: usize) -> Call {
     match kind {
         0 => {
             let commits = Arc::clone(stores.commits.as_ref().unwrap());
-            Box::pin(async move { commits.commit(saying(&id, &number.to_string())).await.map(drop) })
+            Box::pin(async move { commits.commit(commit_with_message(&id, &number.to_string())).await.map(drop) })
         }
         1 => {
             let mailbox = Arc::clone(stores.mailbox.as_ref().unwrap());
@@ -51,8 +51,8 @@ async fn drop_after(mut call: Call, polls: usize) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_call_leaves_its_connection_clean() {
-    let place = Place::new(Limits::default()).await.unwrap();
-    let mut config = place.0.config().clone();
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let mut config = test_schema.0.config().clone();
     config.connections = 1;
     let store = PostgresStore::open(config).await.unwrap();
     let stores = stores(&store);
@@ -64,7 +64,7 @@ async fn a_dropped_call_leaves_its_connection_clean() {
         dropped += usize::from(!drop_after(call(&stores, number % 3, number), number / 3 % 12).await);
         // The only connection must be free, and in no transaction of the dropped call.
         let commits = stores.commits.as_ref().unwrap();
-        let next = commits.commit(saying(&thread("next"), &number.to_string()));
+        let next = commits.commit(commit_with_message(&thread("next"), &number.to_string()));
         let next = tokio::time::timeout(Duration::from_secs(1), next).await;
         let _receipt = next.expect("the connection was not returned").unwrap();
     }

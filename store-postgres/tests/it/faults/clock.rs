@@ -9,7 +9,7 @@ use store_postgres::{PostgresConfig, PostgresStore};
 use test_servers::Postgres;
 use tokio::time::{Instant, sleep};
 
-use super::given::{saying, stores, thread};
+use super::given::{commit_with_message, stores, thread};
 
 const HOUR: i64 = 3_600;
 
@@ -57,7 +57,7 @@ impl Worker {
     }
 
     async fn commit(&self, to: &ThreadId, claim: &ClaimedDispatch, key: &str) -> Result<(), ErrorKind> {
-        let commit = saying(to, key);
+        let commit = commit_with_message(to, key);
         let answer = stores(&*self.store).commits.unwrap().commit(commit.fenced(claim.fence())).await;
         answer.map(|_| ()).map_err(|error| error.kind())
     }

@@ -12,13 +12,13 @@ use test_servers::{Disk, Postgres};
 use tokio::time::sleep;
 
 use super::{
-    given::{commits, saying, stores, thread, whole},
-    kill::{WRITERS, write_through},
+    given::{commit_with_all_parts, commit_with_message, commits, stores, thread},
+    kill::{WRITERS, write_during},
 };
 
 /// Returns a disk with a server on it, or `None` if no disk can be mounted.
-fn disk(name: &str, mib: u64, settings: &[&str]) -> Option<(Postgres, Disk)> {
-    let disk = Disk::for_a_test(name, mib)?;
+fn server_on_disk(name: &str, mib: u64, settings: &[&str]) -> Option<(Postgres, Disk)> {
+    let disk = Disk::new_or_skip(name, mib)?;
     let server = Postgres::start_in(disk.folder().join("server"), settings).unwrap();
     disk.sync().unwrap();
     Some((server, disk))
@@ -34,11 +34,11 @@ fn cut_power(server: &mut Postgres, disk: &Disk) {
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledged_data_survives_power_cuts() {
     let cycles = Length::choose(1, 3, 20);
-    let Some((mut server, disk)) = disk("power", 2_048, &[]) else { return };
+    let Some((mut server, disk)) = server_on_disk("power", 2_048, &[]) else { return };
     let store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
     let (mut random, mut numbers) = (Random::new(11), [0; WRITERS]);
     for _ in 0..cycles {
-        write_through(&store, &mut random, &mut numbers, || cut_power(&mut server, &disk)).await;
+        write_during(&store, &mut random, &mut numbers, || cut_power(&mut server, &disk)).await;
     }
     let all: u64 = numbers.iter().sum();
     println!("{cycles} power cuts, {all} commits: none lost, none partial");
@@ -52,7 +52,9 @@ async fn acknowledged_data_survives_power_cuts() {
 /// server unless `allow_unsafe` is set.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_acknowledges_too_early_loses_commits() {
-    let Some((mut server, disk)) = disk("control", 2_048, &["synchronous_commit=off", "wal_writer_delay=10s"]) else {
+    let Some((mut server, disk)) =
+        server_on_disk("control", 2_048, &["synchronous_commit=off", "wal_writer_delay=10s"])
+    else {
         return;
     };
     let mut config = PostgresConfig::new(&server.url()).unwrap();
@@ -66,7 +68,8 @@ async fn a_server_that_acknowledges_too_early_loses_commits() {
     disk.sync().unwrap();
     let mut acknowledged = 0;
     for number in 1..50 {
-        acknowledged = commits(&store).commit(whole(&thread("t"), number)).await.unwrap().version.number();
+        acknowledged =
+            commits(&store).commit(commit_with_all_parts(&thread("t"), number)).await.unwrap().version.number();
     }
     cut_power(&mut server, &disk);
     let mut tries = 0;
@@ -86,15 +89,15 @@ async fn a_server_that_acknowledges_too_early_loses_commits() {
 }
 
 /// Returns a commit of half a megabyte. Its random digits cannot be compressed much.
-fn long(number: u64) -> Commit {
+fn large_commit(number: u64) -> Commit {
     let mut random = Random::new(number);
     let text: String = (0..62_500).map(|_| format!("{:08x}", random.below(1 << 32))).collect();
-    saying(&thread("t"), &number.to_string()).entry(NewEntry::new(Message::user(text)))
+    commit_with_message(&thread("t"), &number.to_string()).entry(NewEntry::new(Message::user(text)))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_loses_nothing() {
-    let Some((mut server, disk)) = disk("full", 300, &[]) else { return };
+    let Some((mut server, disk)) = server_on_disk("full", 300, &[]) else { return };
     let store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
     let mut number = 0;
     for round in 0..2 {
@@ -102,7 +105,7 @@ async fn a_full_disk_loses_nothing() {
         // The server stops when it has no space for its log.
         let refused = loop {
             number += 1;
-            if let Err(error) = commits(&store).commit(long(number)).await {
+            if let Err(error) = commits(&store).commit(large_commit(number)).await {
                 break error;
             }
             assert!(number < 200, "the disk is never full");
@@ -114,7 +117,7 @@ async fn a_full_disk_loses_nothing() {
         server.restart().unwrap();
         // The commit is repeated with its key. It then exists once, whatever happened to it before.
         let mut tries = 0;
-        while let Err(error) = commits(&store).commit(long(number)).await {
+        while let Err(error) = commits(&store).commit(large_commit(number)).await {
             tries += 1;
             assert!(tries < 500, "{round}: {error:?}");
             sleep(Duration::from_millis(10)).await;

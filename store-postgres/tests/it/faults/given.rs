@@ -21,17 +21,17 @@ pub(crate) fn thread(name: impl std::fmt::Display) -> ThreadId {
 }
 
 /// Returns a commit with a key and one entry.
-pub(crate) fn saying(to: &ThreadId, key: &str) -> Commit {
+pub(crate) fn commit_with_message(to: &ThreadId, key: &str) -> Commit {
     Commit::new(to.clone()).with_key(CommitKey::new(key).unwrap()).entry(NewEntry::new(Message::user(key)))
 }
 
 /// Returns the commit with this number, from 1. It writes one record of each kind.
-pub(crate) fn whole(to: &ThreadId, number: u64) -> Commit {
+pub(crate) fn commit_with_all_parts(to: &ThreadId, number: u64) -> Commit {
     let run = RunId::new(format!("run of {to}")).unwrap();
     let change = RunChange::new(run, RunStatus::Running).with_agent(AgentId::new("a").unwrap());
     let event = NewEvent::new(format!("n-{number}").parse().unwrap(), [Scope::Thread(to.clone())]);
     let row = NewOutboxRow::new("l".parse().unwrap(), "x".parse().unwrap(), Json::parse(&number.to_string()).unwrap());
-    saying(to, &number.to_string())
+    commit_with_message(to, &number.to_string())
         .with_run(change)
         .with_state(StateChange::new().set("n", Json::parse(&number.to_string()).unwrap()))
         .with_events(AppendEvents::new([event]))
@@ -39,6 +39,6 @@ pub(crate) fn whole(to: &ThreadId, number: u64) -> Commit {
 }
 
 /// Returns whether the answer says that the call had no effect.
-pub(crate) fn was_denied(answer: &Result<impl Sized, Error>) -> bool {
+pub(crate) fn was_not_applied(answer: &Result<impl Sized, Error>) -> bool {
     answer.as_ref().is_err_and(|error| error.outcome() == Outcome::NotApplied)
 }

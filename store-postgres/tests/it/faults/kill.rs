@@ -16,7 +16,7 @@ use store_postgres::{PostgresConfig, PostgresStore};
 use test_servers::Postgres;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::given::{commits, stores, thread, was_denied, whole};
+use super::given::{commit_with_all_parts, commits, stores, thread, was_not_applied};
 
 pub(super) const WRITERS: usize = 16;
 
@@ -26,44 +26,44 @@ async fn write(
     commits: Arc<dyn CommitCoordinator>,
     id: ThreadId,
     mut number: u64,
-    back: Arc<OnceLock<Instant>>,
+    back_since: Arc<OnceLock<Instant>>,
 ) -> u64 {
     let mut was_never_applied = loop {
         number += 1;
-        let answer = commits.commit(whole(&id, number)).await;
+        let answer = commits.commit(commit_with_all_parts(&id, number)).await;
         if answer.is_err() {
-            break was_denied(&answer);
+            break was_not_applied(&answer);
         }
     };
     loop {
-        let answer = commits.commit(whole(&id, number)).await;
+        let answer = commits.commit(commit_with_all_parts(&id, number)).await;
         if let Ok(receipt) = &answer {
             assert!(!(was_never_applied && receipt.deduplicated), "{id}: a commit that was `NotApplied` exists");
             return number;
         }
-        was_never_applied &= was_denied(&answer);
-        let waited = back.get().map(Instant::elapsed).unwrap_or_default();
+        was_never_applied &= was_not_applied(&answer);
+        let waited = back_since.get().map(Instant::elapsed).unwrap_or_default();
         assert!(waited < Duration::from_secs(10), "the store does not recover: {answer:?}");
         sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Lets all writers write, and calls `befall`, which causes a fault of the server. Each writer continues until a
+/// Lets all writers write, and calls `cause_fault`, which causes a fault of the server. Each writer continues until a
 /// commit succeeds after the fault. Then checks what was written.
-pub(super) async fn write_through(
+pub(super) async fn write_during(
     store: &PostgresStore,
     random: &mut Random,
     numbers: &mut [u64],
-    befall: impl FnOnce(),
+    cause_fault: impl FnOnce(),
 ) {
-    let back = Arc::new(OnceLock::new());
+    let back_since = Arc::new(OnceLock::new());
     let begin = |(writer, number): (usize, &u64)| {
-        tokio::spawn(write(commits(store), thread(format!("t-{writer}")), *number, Arc::clone(&back)))
+        tokio::spawn(write(commits(store), thread(format!("t-{writer}")), *number, Arc::clone(&back_since)))
     };
     let writing: Vec<_> = numbers.iter().enumerate().map(begin).collect();
     sleep(Duration::from_millis(50 + random.below(250) as u64)).await;
-    befall();
-    back.set(Instant::now()).unwrap();
+    cause_fault();
+    back_since.set(Instant::now()).unwrap();
     for (number, writer) in numbers.iter_mut().zip(writing) {
         *number = writer.await.unwrap();
     }
@@ -77,7 +77,7 @@ async fn acknowledged_data_survives_kills() {
     let store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
     let (mut random, mut numbers) = (Random::new(7), [0; WRITERS]);
     for _ in 0..cycles {
-        write_through(&store, &mut random, &mut numbers, || {
+        write_during(&store, &mut random, &mut numbers, || {
             server.kill().unwrap();
             server.restart().unwrap();
         })
@@ -107,8 +107,8 @@ async fn subscriptions_continue_after_kills() {
         let began = Instant::now();
         loop {
             let key = EventKey::new(number.to_string()).unwrap();
-            let fact = NewEvent::new(format!("n-{number}").parse().unwrap(), [scope.clone()]);
-            let append = AppendEvents::new([fact]).with_key(WriterId::new("w").unwrap(), key);
+            let event = NewEvent::new(format!("n-{number}").parse().unwrap(), [scope.clone()]);
+            let append = AppendEvents::new([event]).with_key(WriterId::new("w").unwrap(), key);
             match stores(&other).events.unwrap().append_events(append).await {
                 Ok(_) => break,
                 Err(error) => assert!(began.elapsed() < Duration::from_secs(10), "{error:?}"),

@@ -5,7 +5,7 @@ use store_core::{IdSource, Uuids};
 use store_postgres::{PostgresConfig, PostgresStore, TestSchema};
 
 use super::{
-    given::{commits, saying, thread},
+    given::{commit_with_message, commits, thread},
     proxy::{Cut, Proxy},
     unknown::socket,
 };
@@ -27,7 +27,7 @@ async fn many_concurrent_openings_create_one_schema() {
         let opening: Vec<_> = (0..PROCESSES).map(|_| tokio::spawn(PostgresStore::open(config.clone()))).collect();
         for (number, opened) in opening.into_iter().enumerate() {
             let store = opened.await.unwrap().unwrap();
-            let receipt = commits(&store).commit(saying(&thread("t"), &number.to_string())).await.unwrap();
+            let receipt = commits(&store).commit(commit_with_message(&thread("t"), &number.to_string())).await.unwrap();
             assert_eq!(receipt.version.number(), number as u64 + 1);
         }
         assert_eq!(PostgresStore::migrate(&config).await.unwrap().from, 1);
@@ -46,10 +46,10 @@ async fn a_schema_is_created_completely_or_not_at_all() {
             let through = config(&proxy.url());
             proxy.cut(make(at));
             let opened = PostgresStore::open(through.clone()).await;
-            let was_cut = proxy.was_cut();
+            let was_cut = proxy.end_cut();
             let direct = config(&server()).with_schema(through.schema()).unwrap();
             let store = PostgresStore::open(direct.clone()).await.unwrap();
-            let _works = commits(&store).commit(saying(&thread("t"), "k")).await.unwrap();
+            let _works = commits(&store).commit(commit_with_message(&thread("t"), "k")).await.unwrap();
             TestSchema::named(direct).remove().await.unwrap();
             if !was_cut {
                 break;

@@ -61,7 +61,7 @@ impl Shared {
     }
 
     /// Counts a message of one side. Returns how many of its bytes are forwarded, and whether the connection continues.
-    fn pass(&self, of_client: bool, length: usize) -> (usize, bool) {
+    fn count_message(&self, of_client: bool, length: usize) -> (usize, bool) {
         let mut state = self.state();
         let number = if of_client { state.client } else { state.server };
         if of_client {
@@ -105,8 +105,8 @@ impl Proxy {
                         (client.into_split(), server.into_split());
                     // If one direction ends, both end.
                     tokio::select! {
-                        () = carry(&shared, true, from_client, to_server) => {}
-                        () = carry(&shared, false, from_server, to_client) => {}
+                        () = forward(&shared, true, from_client, to_server) => {}
+                        () = forward(&shared, false, from_server, to_client) => {}
                     }
                 });
             }
@@ -126,7 +126,7 @@ impl Proxy {
     }
 
     /// Ends the request for a cut. Returns whether a connection was cut.
-    pub(crate) fn was_cut(&self) -> bool {
+    pub(crate) fn end_cut(&self) -> bool {
         let mut state = self.shared.state();
         state.cut = None;
         state.was_cut
@@ -138,7 +138,7 @@ impl Proxy {
     }
 
     /// Stops forwarding, without closing connections, or starts it again.
-    pub(crate) fn be_silent(&self, is_silent: bool) {
+    pub(crate) fn set_silent(&self, is_silent: bool) {
         self.shared.state().is_silent = is_silent;
         self.shared.changed.notify_waiters();
     }
@@ -151,7 +151,7 @@ impl Drop for Proxy {
 }
 
 /// Forwards message by message. The first message of a client has no byte for its kind in front of its length.
-async fn carry(shared: &Shared, of_client: bool, mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
+async fn forward(shared: &Shared, of_client: bool, mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
     let (mut is_first, mut buffer) = (of_client, Vec::new());
     loop {
         let head = if is_first { 4 } else { 5 };
@@ -167,7 +167,7 @@ async fn carry(shared: &Shared, of_client: bool, mut from: impl AsyncRead + Unpi
             // Notifications are not counted, because they may come at any time.
             let counts = !is_first && buffer[0] != b'A';
             count(shared, of_client && !is_first, buffer[0]);
-            let (share, goes_on) = if counts { shared.pass(of_client, length) } else { (length, true) };
+            let (share, goes_on) = if counts { shared.count_message(of_client, length) } else { (length, true) };
             if to.write_all(&buffer[..share]).await.is_err() || to.flush().await.is_err() || !goes_on {
                 return;
             }

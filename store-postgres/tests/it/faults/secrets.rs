@@ -9,29 +9,29 @@ use tokio::net::TcpListener;
 
 const PASSWORD: &str = "canary-7f3a";
 
-fn check(said: &str) {
+fn check_no_password(said: &str) {
     assert!(!said.contains("canary"), "{said}");
 }
 
 /// Returns all texts of an error and of its sources.
-fn told(error: &store_core::Error) -> String {
-    let mut told = format!("{error} {error:?} {error:#?}");
+fn all_texts(error: &store_core::Error) -> String {
+    let mut all_texts = format!("{error} {error:?} {error:#?}");
     let mut source = error.source();
     while let Some(cause) = source {
-        told += &format!(" {cause} {cause:?}");
+        all_texts += &format!(" {cause} {cause:?}");
         source = cause.source();
     }
-    told
+    all_texts
 }
 
-async fn refused(url: &str) {
+async fn check_refusal(url: &str) {
     let mut config = match PostgresConfig::new(url) {
         Ok(config) => config,
-        Err(error) => return check(&told(&error)),
+        Err(error) => return check_no_password(&all_texts(&error)),
     };
     config.acquire = Duration::from_millis(500);
-    check(&format!("{config:?} {config:#?}"));
-    check(&told(&PostgresStore::open(config).await.unwrap_err()));
+    check_no_password(&format!("{config:?} {config:#?}"));
+    check_no_password(&all_texts(&PostgresStore::open(config).await.unwrap_err()));
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn no_error_shows_the_password() {
         format!("postgres:{user}@localhost"),
         format!("mysql://{user}@localhost/postgres"),
     ] {
-        refused(&url).await;
+        check_refusal(&url).await;
     }
 }
 
@@ -71,8 +71,8 @@ async fn no_store_shows_the_password() {
     let server = Postgres::start(&[]).unwrap();
     let url = format!("postgres://postgres:{PASSWORD}@localhost/postgres?host={}", server.folder().display());
     let store = PostgresStore::open(PostgresConfig::new(&url).unwrap()).await.unwrap();
-    check(&format!("{store:?} {store:#?}"));
-    check(&format!("{:?}", store.tenant(&TenantId::default_tenant()).unwrap()));
+    check_no_password(&format!("{store:?} {store:#?}"));
+    check_no_password(&format!("{:?}", store.tenant(&TenantId::default_tenant()).unwrap()));
     store.close().await.unwrap();
-    check(&told(&store.tenant(&TenantId::default_tenant()).unwrap_err()));
+    check_no_password(&all_texts(&store.tenant(&TenantId::default_tenant()).unwrap_err()));
 }

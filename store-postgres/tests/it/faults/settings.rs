@@ -28,7 +28,7 @@ async fn unsafe_settings_are_refused_by_name() {
 async fn a_standby_is_refused() {
     let mut server = Postgres::start(&[]).unwrap();
     let _store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
-    server.end().unwrap();
+    server.shut_down().unwrap();
     std::fs::write(server.data().join("standby.signal"), "").unwrap();
     server.restart().unwrap();
     assert_eq!(refusal(&server).await.0, "a standby");

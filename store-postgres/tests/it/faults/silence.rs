@@ -8,16 +8,19 @@ use store_postgres::{PostgresConfig, PostgresStore};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    given::{commits, saying, stores, thread},
+    given::{commit_with_message, commits, stores, thread},
     proxy::Proxy,
     unknown::socket,
 };
-use crate::fixture::Place;
+use crate::fixture::SchemaGuard;
 
 /// Opens a store that is connected through a proxy.
-async fn through(place: &Place, change: impl FnOnce(&mut PostgresConfig)) -> (Proxy, PostgresStore) {
+async fn open_through_proxy(
+    test_schema: &SchemaGuard,
+    change: impl FnOnce(&mut PostgresConfig),
+) -> (Proxy, PostgresStore) {
     let proxy = Proxy::start(socket()).await;
-    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(place.0.config().schema()).unwrap();
+    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(test_schema.0.config().schema()).unwrap();
     config.clock_is_fixed = true;
     change(&mut config);
     let store = PostgresStore::open(config).await.unwrap();
@@ -26,28 +29,29 @@ async fn through(place: &Place, change: impl FnOnce(&mut PostgresConfig)) -> (Pr
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_without_a_connection_fails_in_time() {
-    let place = Place::new(Limits::default()).await.unwrap();
-    let (proxy, store) = through(&place, |config| {
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let (proxy, store) = open_through_proxy(&test_schema, |config| {
         (config.connections, config.acquire) = (1, Duration::from_millis(200));
     })
     .await;
     let commits = commits(&store);
-    let _warm = commits.commit(saying(&thread("warm"), "k")).await.unwrap();
+    let _warm = commits.commit(commit_with_message(&thread("warm"), "k")).await.unwrap();
     // Writes to these threads wait for each other. Writes to new threads wait for the connection only.
     for number in 0..50 {
-        let _there = commits.commit(saying(&thread(format!("t-{number}")), "before")).await.unwrap();
+        let _there = commits.commit(commit_with_message(&thread(format!("t-{number}")), "before")).await.unwrap();
     }
-    proxy.be_silent(true);
+    proxy.set_silent(true);
     let holding = {
         let commits = std::sync::Arc::clone(&commits);
-        tokio::spawn(async move { commits.commit(saying(&thread("held"), "k")).await })
+        tokio::spawn(async move { commits.commit(commit_with_message(&thread("held"), "k")).await })
     };
     sleep(Duration::from_millis(50)).await;
     let calls = (0..100).map(|number| {
         let commits = std::sync::Arc::clone(&commits);
         tokio::spawn(async move {
             let began = Instant::now();
-            let error = commits.commit(saying(&thread(format!("t-{number}")), "refused")).await.unwrap_err();
+            let error =
+                commits.commit(commit_with_message(&thread(format!("t-{number}")), "refused")).await.unwrap_err();
             (began.elapsed(), error.kind(), error.outcome())
         })
     });
@@ -56,7 +60,7 @@ async fn a_call_without_a_connection_fails_in_time() {
         assert_eq!((kind, outcome), (ErrorKind::Unavailable, Outcome::NotApplied));
         assert!(took <= Duration::from_millis(400), "{took:?}");
     }
-    proxy.be_silent(false);
+    proxy.set_silent(false);
     // The store itself may have used the connection, to look for notifications. Then this call failed, too.
     let held = holding.await.unwrap();
     assert!(held.as_ref().err().is_none_or(|error| error.outcome() == Outcome::NotApplied));
@@ -67,15 +71,15 @@ async fn a_call_without_a_connection_fails_in_time() {
 /// Enqueues to one thread wait for each other, and for a connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_enqueue_without_a_connection_fails_in_time() {
-    let place = Place::new(Limits::default()).await.unwrap();
-    let (proxy, store) = through(&place, |config| {
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let (proxy, store) = open_through_proxy(&test_schema, |config| {
         (config.connections, config.acquire) = (1, Duration::from_millis(200));
     })
     .await;
     let mailbox = stores(&store).mailbox.unwrap();
     let work = |of| NewDispatch::new(thread(of), "r".parse().unwrap());
     mailbox.enqueue(vec![work("t")]).await.unwrap().remove(0).unwrap();
-    proxy.be_silent(true);
+    proxy.set_silent(true);
     let enqueue = || {
         let (mailbox, works) = (std::sync::Arc::clone(&mailbox), vec![work("t"), work("u")]);
         tokio::spawn(async move {
@@ -91,7 +95,7 @@ async fn an_enqueue_without_a_connection_fails_in_time() {
         assert_eq!(answer.unwrap_err(), (ErrorKind::Unavailable, Outcome::NotApplied));
         assert!(took <= Duration::from_millis(400), "{took:?}");
     }
-    proxy.be_silent(false);
+    proxy.set_silent(false);
     // The store itself may have used the connection, to look for notifications. Then this call failed, too.
     let (_, held) = holding.await.unwrap();
     assert!(held.as_ref().err().is_none_or(|(_, outcome)| *outcome == Outcome::NotApplied));
@@ -103,19 +107,19 @@ async fn an_enqueue_without_a_connection_fails_in_time() {
 async fn calls_end_though_the_server_is_silent() {
     const DEADLINE: Duration = Duration::from_millis(500);
     const SLACK: Duration = Duration::from_millis(500);
-    let place = Place::new(Limits::default()).await.unwrap();
-    let (proxy, store) = through(&place, |config| {
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let (proxy, store) = open_through_proxy(&test_schema, |config| {
         (config.deadline, config.acquire) = (DEADLINE, DEADLINE);
     })
     .await;
     let (commits, stores) = (commits(&store), stores(&store));
     let (threads, mailbox) = (stores.threads.unwrap(), stores.mailbox.unwrap());
-    let _warm = commits.commit(saying(&thread("t"), "a")).await.unwrap();
-    proxy.be_silent(true);
+    let _warm = commits.commit(commit_with_message(&thread("t"), "a")).await.unwrap();
+    proxy.set_silent(true);
     // In the second round, no connection is left that looks usable.
     for round in 0..2 {
         let began = Instant::now();
-        let commit = commits.commit(saying(&thread("t"), "b")).await.unwrap_err();
+        let commit = commits.commit(commit_with_message(&thread("t"), "b")).await.unwrap_err();
         assert!(began.elapsed() <= DEADLINE + SLACK, "a commit took {:?}", began.elapsed());
         assert!(matches!(commit.kind(), ErrorKind::CommitUnknown | ErrorKind::Unavailable), "{round}: {commit:?}");
         let began = Instant::now();
@@ -126,10 +130,10 @@ async fn calls_end_though_the_server_is_silent() {
         assert!(mailbox.claim(claim).await.is_err());
         assert!(began.elapsed() <= DEADLINE + SLACK, "a claim took {:?}", began.elapsed());
     }
-    proxy.be_silent(false);
+    proxy.set_silent(false);
     let again = timeout(Duration::from_secs(10), async {
         loop {
-            if let Ok(receipt) = commits.commit(saying(&thread("t"), "b")).await {
+            if let Ok(receipt) = commits.commit(commit_with_message(&thread("t"), "b")).await {
                 return receipt;
             }
         }

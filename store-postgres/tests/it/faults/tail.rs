@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use store_core::{AppendEvents, Commit, Limits, NewEvent, Scope, Start, Subscribe, TenantId};
 
 use super::given::{stores, thread};
-use crate::fixture::{Place, server};
+use crate::fixture::{SchemaGuard, server};
 
 const WRITERS: usize = 32;
 
@@ -20,8 +20,8 @@ fn delay(random: &mut Random) -> Duration {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follower_of_slow_writers_misses_nothing() {
     let each = Length::choose(20, 40, 1_563);
-    let place = Place::new(Limits::default()).await.unwrap();
-    let (store, reader) = (place.0.open().await.unwrap(), place.0.open().await.unwrap());
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let (store, reader) = (test_schema.0.open().await.unwrap(), test_schema.0.open().await.unwrap());
     let of = |number: usize| thread(format!("t-{}", number % 8));
     let mut writing = Vec::new();
     for writer in 0..WRITERS {
@@ -30,8 +30,8 @@ async fn a_follower_of_slow_writers_misses_nothing() {
             let mut connection = PgConnection::connect(&server()).await.unwrap();
             for number in 0..each {
                 let mut transaction = connection.begin().await.unwrap();
-                let fact = NewEvent::new(format!("{writer}-{number}").parse().unwrap(), [Scope::Thread(of(writer))]);
-                let commit = Commit::new(of(writer)).with_events(AppendEvents::new([fact]));
+                let event = NewEvent::new(format!("{writer}-{number}").parse().unwrap(), [Scope::Thread(of(writer))]);
+                let commit = Commit::new(of(writer)).with_events(AppendEvents::new([event]));
                 let tenant = TenantId::default_tenant();
                 let _receipt = store.commit_in(&tenant, &mut transaction, commit).await.unwrap();
                 tokio::time::sleep(delay(&mut random)).await;
@@ -73,8 +73,8 @@ async fn a_follower_of_slow_writers_misses_nothing() {
 /// The control: a reader that relies on the numbers of a sequence misses some rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_of_a_sequence_are_not_in_the_order_of_commits() {
-    let place = Place::new(Limits::default()).await.unwrap();
-    let table = format!("{}.naive", place.0.config().schema());
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let table = format!("{}.naive", test_schema.0.config().schema());
     let mut reader = PgConnection::connect(&server()).await.unwrap();
     let made = format!("CREATE TABLE {table} (position bigserial PRIMARY KEY)");
     sqlx::raw_sql(AssertSqlSafe(made)).execute(&mut reader).await.unwrap();

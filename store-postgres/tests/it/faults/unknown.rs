@@ -6,18 +6,18 @@ use store_core::{EntryQuery, Limits};
 use store_postgres::{PostgresConfig, PostgresStore};
 
 use super::{
-    given::{commits, saying, stores, thread, was_denied},
+    given::{commit_with_message, commits, stores, thread, was_not_applied},
     proxy::{Cut, Proxy},
 };
-use crate::fixture::{Place, server};
+use crate::fixture::{SchemaGuard, server};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_whose_connection_is_cut_has_one_effect() {
-    let place = Place::new(Limits::default()).await.unwrap();
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let proxy = Proxy::start(socket()).await;
-    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(place.0.config().schema()).unwrap();
+    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(test_schema.0.config().schema()).unwrap();
     (config.connections, config.clock_is_fixed) = (1, true);
-    let (direct, cut) = (place.0.open().await.unwrap(), PostgresStore::open(config).await.unwrap());
+    let (direct, cut) = (test_schema.0.open().await.unwrap(), PostgresStore::open(config).await.unwrap());
     let (direct, cut, entries) = (commits(&direct), commits(&cut), stores(&direct).threads.unwrap());
     let (mut runs, mut lost, mut unknown) = (0, 0, 0);
     while runs < Length::choose(30, 100, 1_000) {
@@ -25,18 +25,18 @@ async fn a_commit_whose_connection_is_cut_has_one_effect() {
             for at in 0.. {
                 let id = thread(format!("t-{runs}"));
                 // The first commit prepares the statement, so the second one usually finds it prepared.
-                let _first = cut.commit(saying(&id, "first")).await.unwrap();
+                let _first = cut.commit(commit_with_message(&id, "first")).await.unwrap();
                 proxy.cut(make(at));
-                let answer = cut.commit(saying(&id, "second")).await;
-                if !proxy.was_cut() {
+                let answer = cut.commit(commit_with_message(&id, "second")).await;
+                if !proxy.end_cut() {
                     let _well = answer.unwrap();
                     break;
                 }
                 runs += 1;
-                let again = direct.commit(saying(&id, "second")).await.unwrap();
+                let again = direct.commit(commit_with_message(&id, "second")).await.unwrap();
                 assert!(answer.is_err() || again.deduplicated, "{:?}: an acknowledged commit is gone", make(at));
                 assert!(
-                    !was_denied(&answer) || !again.deduplicated,
+                    !was_not_applied(&answer) || !again.deduplicated,
                     "{:?}: a commit that was `NotApplied` exists",
                     make(at)
                 );

@@ -5,20 +5,20 @@ use std::sync::Arc;
 use conformance_tests::Length;
 use store_core::{ErrorKind, Expect, Limits};
 
-use super::given::{commits, saying, thread};
-use crate::fixture::Place;
+use super::given::{commit_with_message, commits, thread};
+use crate::fixture::SchemaGuard;
 
 const WRITERS: usize = 64;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_version_has_one_winner() {
-    let place = Place::new(Limits::default()).await.unwrap();
-    let stores = [place.store().await.unwrap(), place.store().await.unwrap()];
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let stores = [test_schema.store().await.unwrap(), test_schema.store().await.unwrap()];
     let mut expect = Expect::Absent;
     for round in 0..Length::choose(4, 10, 100) {
         let write = |writer: usize| {
             let commits = commits(&*stores[writer % 2]);
-            let commit = saying(&thread("t"), &format!("{round}-{writer}")).expecting(expect);
+            let commit = commit_with_message(&thread("t"), &format!("{round}-{writer}")).expecting(expect);
             tokio::spawn(async move { Arc::clone(&commits).commit(commit).await })
         };
         let writing: Vec<_> = (0..WRITERS).map(write).collect();

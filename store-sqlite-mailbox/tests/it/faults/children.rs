@@ -4,9 +4,9 @@ use std::{fmt::Display, path::Path, sync::Arc, time::Duration};
 
 use store_core::{Interrupt, MailboxStore, NewDispatch, Store};
 use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox, Synchronous};
-use test_servers::{Process, listen, say};
+use test_servers::{Process, send_line, wait_for_parent};
 
-use super::given::{ack, mailbox, open, put, request, settle, stores, thread, work};
+use super::helpers::{ack, claim_request, enqueue, mailbox, new_dispatch, open, settle, stores, thread};
 
 const TASK: &str = "AGENTSTORE_TEST_CHILD";
 const FILE: &str = "AGENTSTORE_TEST_FILE";
@@ -17,13 +17,19 @@ const NUMBER: &str = "AGENTSTORE_TEST_NUMBER";
 const TASKS: usize = 8;
 
 /// Starts a child. `before` is put in front of the child's command, for example `strace`.
-pub(super) fn begin_under(before: &[&str], task: &str, file: &Path, name: impl Display, number: usize) -> Process {
+pub(super) fn start_child_under(
+    before: &[&str],
+    task: &str,
+    file: &Path,
+    name: impl Display,
+    number: usize,
+) -> Process {
     let told = [(TASK, task), (FILE, file.to_str().unwrap()), (NAME, &name.to_string()), (NUMBER, &number.to_string())];
     Process::begin(before, "faults::children::a_child_process_performs_its_task", &told)
 }
 
-pub(super) fn begin(task: &str, file: &Path, name: impl Display, number: usize) -> Process {
-    begin_under(&[], task, file, name, number)
+pub(super) fn start_child(task: &str, file: &Path, name: impl Display, number: usize) -> Process {
+    start_child_under(&[], task, file, name, number)
 }
 
 /// Performs the task that the environment variable names. In a process that is no child the variable is not set, and
@@ -37,7 +43,7 @@ fn a_child_process_performs_its_task() {
     runtime.block_on(async {
         match task.as_str() {
             "write" => write(open(file).await, &name, number).await,
-            "write unsafely" => write(unsafely(file).await, &name, number).await,
+            "write unsafely" => write(open_unsafely(file).await, &name, number).await,
             "write until it fails" => write_until_it_fails(file, &name).await,
             "interrupt" => interrupt(file, number).await,
             "work" => work_off(file).await,
@@ -51,33 +57,33 @@ fn a_child_process_performs_its_task() {
     });
 }
 
-async fn unsafely(file: &Path) -> SqliteMailbox {
+async fn open_unsafely(file: &Path) -> SqliteMailbox {
     let mut config = SqliteConfig::new(file);
     (config.synchronous, config.allow_unsafe) = (Synchronous::Normal, true);
     SqliteMailbox::open(config).await.unwrap()
 }
 
 /// Enqueues, claims and acknowledges a dispatch. Prints each change that the store acknowledged.
-async fn pass(mailbox: &dyn MailboxStore, id: &str) -> store_core::Result<()> {
-    mailbox.enqueue(vec![work(id, id)]).await?.remove(0)?;
-    say(format_args!("put {id}"));
-    let held = mailbox.claim(request().of_dispatch(id.parse().unwrap())).await?.claimed.remove(0);
+async fn enqueue_and_ack(mailbox: &dyn MailboxStore, id: &str) -> store_core::Result<()> {
+    mailbox.enqueue(vec![new_dispatch(id, id)]).await?.remove(0)?;
+    send_line(format_args!("put {id}"));
+    let held = mailbox.claim(claim_request().of_dispatch(id.parse().unwrap())).await?.claimed.remove(0);
     mailbox.settle(vec![(held.claim(), ack(id))]).await?.remove(0)?;
-    say(format_args!("ack {id}"));
+    send_line(format_args!("ack {id}"));
     Ok(())
 }
 
 /// Writes `number` dispatches in each concurrent task, and waits. The process may be killed earlier.
 async fn write(store: SqliteMailbox, name: &str, number: usize) {
     let mailbox = mailbox(&store);
-    say("open");
+    send_line("open");
     let tasks: Vec<_> = (0..TASKS)
         .map(|task| {
             let (mailbox, name) = (Arc::clone(&mailbox), name.to_owned());
             tokio::spawn(async move {
                 for at in 0..number {
-                    if let Err(error) = pass(&*mailbox, &format!("{name}-{task}-{at}")).await {
-                        say(format_args!("error {}", error.kind().name()));
+                    if let Err(error) = enqueue_and_ack(&*mailbox, &format!("{name}-{task}-{at}")).await {
+                        send_line(format_args!("error {}", error.kind().name()));
                         return;
                     }
                 }
@@ -87,31 +93,31 @@ async fn write(store: SqliteMailbox, name: &str, number: usize) {
     for task in tasks {
         task.await.unwrap();
     }
-    listen();
+    wait_for_parent();
     store.close().await.unwrap();
 }
 
 /// Writes without syncs, then makes everything durable, and waits.
 async fn sync(file: &Path, number: usize) {
-    let store = unsafely(file).await;
-    fill(&store, "s", number).await;
+    let store = open_unsafely(file).await;
+    enqueue_many(&store, "s", number).await;
     store.sync().await.unwrap();
-    say("synced");
-    listen();
+    send_line("synced");
+    wait_for_parent();
 }
 
 /// Writes until a call fails, tries once more, and opens the mailbox again.
 async fn write_until_it_fails(file: &Path, name: &str) {
     let store = match SqliteMailbox::open(SqliteConfig::new(file)).await {
         Ok(store) => store,
-        Err(error) => return say(format_args!("refused {}", error.kind().name())),
+        Err(error) => return send_line(format_args!("refused {}", error.kind().name())),
     };
     let held = mailbox(&store);
     for at in 0..1_000 {
-        let Err(error) = pass(&*held, &format!("{name}-a-{at}")).await else { continue };
-        say(format_args!("first {}", error.kind().name()));
-        let again = held.enqueue(vec![work("again", &format!("{name}-again"))]).await;
-        say(format_args!("then {}", again.map_or_else(|error| error.kind().name(), |_| "ok")));
+        let Err(error) = enqueue_and_ack(&*held, &format!("{name}-a-{at}")).await else { continue };
+        send_line(format_args!("first {}", error.kind().name()));
+        let again = held.enqueue(vec![new_dispatch("again", &format!("{name}-again"))]).await;
+        send_line(format_args!("then {}", again.map_or_else(|error| error.kind().name(), |_| "ok")));
         // Reads still work.
         held.load_dispatch(&format!("{name}-a-0").parse().unwrap()).await.unwrap();
         break;
@@ -119,20 +125,20 @@ async fn write_until_it_fails(file: &Path, name: &str) {
     store.close().await.unwrap();
     let store = open(file).await;
     let held = mailbox(&store);
-    pass(&*held, &format!("{name}-b")).await.unwrap();
+    enqueue_and_ack(&*held, &format!("{name}-b")).await.unwrap();
     store.close().await.unwrap();
-    say("went on");
+    send_line("went on");
 }
 
 async fn interrupt(file: &Path, number: usize) {
     let store = open(file).await;
-    say("open");
-    listen();
+    send_line("open");
+    wait_for_parent();
     for _ in 0..number {
         let request = Interrupt::new(thread("t"));
         match mailbox(&store).interrupt(request).await {
-            Ok(done) => say(format_args!("epoch {}", done.epoch)),
-            Err(error) => say(format_args!("error {error:?}")),
+            Ok(done) => send_line(format_args!("epoch {}", done.epoch)),
+            Err(error) => send_line(format_args!("error {error:?}")),
         }
     }
     store.close().await.unwrap();
@@ -141,14 +147,14 @@ async fn interrupt(file: &Path, number: usize) {
 /// Claims and settles until no dispatch can be claimed.
 async fn work_off(file: &Path) {
     let store = open(file).await;
-    say("open");
-    listen();
+    send_line("open");
+    wait_for_parent();
     let tasks: Vec<_> = (0..TASKS)
         .map(|_| {
             let mailbox = mailbox(&store);
             tokio::spawn(async move {
-                while let Some(held) = mailbox.claim(request()).await.unwrap().claimed.pop() {
-                    say(format_args!("got {}", held.dispatch.id));
+                while let Some(held) = mailbox.claim(claim_request()).await.unwrap().claimed.pop() {
+                    send_line(format_args!("got {}", held.dispatch.id));
                     settle(&*mailbox, &held, ack(held.dispatch.id.as_str())).await;
                 }
             })
@@ -163,14 +169,14 @@ async fn work_off(file: &Path) {
 /// Enqueues under one dedupe key after the other, while other processes use the same keys.
 async fn take_a_key(file: &Path, name: &str, number: usize) {
     let store = open(file).await;
-    say("open");
-    listen();
+    send_line("open");
+    wait_for_parent();
     for at in 0..number {
         let new = NewDispatch::new(thread("t"), "r".parse().unwrap()).with_id(format!("{name}-{at}").parse().unwrap());
         let new = new.with_dedupe_key(format!("k-{at}").parse().unwrap());
         match mailbox(&store).enqueue(vec![new]).await.unwrap().remove(0) {
-            Ok(_) => say(format_args!("took {at}")),
-            Err(error) => say(format_args!("{} {at}", error.kind().name())),
+            Ok(_) => send_line(format_args!("took {at}")),
+            Err(error) => send_line(format_args!("{} {at}", error.kind().name())),
         }
     }
     store.close().await.unwrap();
@@ -179,24 +185,24 @@ async fn take_a_key(file: &Path, name: &str, number: usize) {
 /// Claims a dispatch with a short lease, and settles it when it is told to.
 async fn hold(file: &Path, id: &str) {
     let store = open(file).await;
-    let mut request = request().of_dispatch(id.parse().unwrap());
+    let mut request = claim_request().of_dispatch(id.parse().unwrap());
     request.lease = Duration::from_millis(100);
     let held = mailbox(&store).claim(request).await.unwrap().claimed.remove(0);
-    say("held");
-    listen();
+    send_line("held");
+    wait_for_parent();
     let end = mailbox(&store).settle(vec![(held.claim(), ack(id))]).await.unwrap().remove(0);
-    say(end.map_or_else(|error| error.kind().name().to_owned(), |end| format!("{:?}", end.status)));
+    send_line(end.map_or_else(|error| error.kind().name().to_owned(), |end| format!("{:?}", end.status)));
 }
 
 /// Waits for work and claims it, until the process is killed.
 async fn wait(file: &Path) {
     let store = open(file).await;
     let wake_ups = stores(&store).wake_ups.unwrap();
-    say("open");
+    send_line("open");
     loop {
         wake_ups.wait(Duration::from_secs(60)).await.unwrap();
-        while let Some(held) = mailbox(&store).claim(request()).await.unwrap().claimed.pop() {
-            say(format_args!("got {}", held.dispatch.id));
+        while let Some(held) = mailbox(&store).claim(claim_request()).await.unwrap().claimed.pop() {
+            send_line(format_args!("got {}", held.dispatch.id));
             settle(&*mailbox(&store), &held, ack(held.dispatch.id.as_str())).await;
         }
     }
@@ -206,7 +212,7 @@ async fn wait(file: &Path) {
 fn checkpoint(file: &Path) {
     let conn = rusqlite::Connection::open(file).unwrap();
     conn.busy_timeout(Duration::from_millis(50)).unwrap();
-    say("open");
+    send_line("open");
     for mode in ["PASSIVE", "FULL", "RESTART", "TRUNCATE"].into_iter().cycle() {
         let _busy = conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()));
         std::thread::sleep(Duration::from_millis(1));
@@ -214,8 +220,8 @@ fn checkpoint(file: &Path) {
 }
 
 /// Enqueues `number` dispatches whose ids begin with `name`.
-pub(super) async fn fill(store: &SqliteMailbox, name: &str, number: usize) {
+pub(super) async fn enqueue_many(store: &SqliteMailbox, name: &str, number: usize) {
     for at in 0..number {
-        put(&*mailbox(store), work(format!("{name}-{}", at % 50), &format!("{name}-{at}"))).await;
+        enqueue(&*mailbox(store), new_dispatch(format!("{name}-{}", at % 50), &format!("{name}-{at}"))).await;
     }
 }

@@ -9,14 +9,14 @@ use store_core::{DispatchQuery, DispatchStatus, ErrorKind, PageRequest, Silent, 
 use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox};
 
 use super::{
-    children::fill,
-    given::{Folder, ack, mailbox, open, put, request, settle, verify, work},
+    children::enqueue_many,
+    helpers::{Folder, ack, claim_request, enqueue, expect_no_findings, mailbox, new_dispatch, open, settle},
 };
 
 const DISPATCHES: usize = 60;
 
 /// Reads every dispatch, and checks that it is as expected or cannot be read. Returns how many could be read.
-async fn read(store: &SqliteMailbox, wanted: &[(String, String)]) -> usize {
+async fn count_readable(store: &SqliteMailbox, wanted: &[(String, String)]) -> usize {
     let mut right = 0;
     for (id, shown) in wanted {
         match mailbox(store).load_dispatch(&id.parse().unwrap()).await {
@@ -35,15 +35,15 @@ async fn read(store: &SqliteMailbox, wanted: &[(String, String)]) -> usize {
 async fn no_changed_bit_changes_the_data_that_is_read() {
     let (folder, flips) = (Folder::new(), Length::choose(60, 300, 10_000));
     let store = open(&folder.file()).await;
-    fill(&store, "d", DISPATCHES).await;
+    enqueue_many(&store, "d", DISPATCHES).await;
     for _ in 0..10 {
-        let held = mailbox(&store).claim(request()).await.unwrap().claimed.remove(0);
+        let held = mailbox(&store).claim(claim_request()).await.unwrap().claimed.remove(0);
         settle(&*mailbox(&store), &held, ack(held.dispatch.id.as_str())).await;
     }
     let all = DispatchQuery::default().with_page(PageRequest::first(1_000));
     let all = mailbox(&store).list_dispatches(all).await.unwrap().items;
     let wanted: Vec<_> = all.iter().map(|found| (found.id.to_string(), format!("{found:?}"))).collect();
-    assert_eq!(read(&store, &wanted).await, DISPATCHES);
+    assert_eq!(count_readable(&store, &wanted).await, DISPATCHES);
     store.close().await.unwrap();
     let bytes = fs::read(folder.file()).unwrap();
     let (mut random, mut refused, mut unread) = (Random::new(7), 0, 0);
@@ -54,7 +54,7 @@ async fn no_changed_bit_changes_the_data_that_is_read() {
         fs::write(folder.file(), changed).unwrap();
         match SqliteMailbox::open(SqliteConfig::new(folder.file())).await {
             Ok(store) => {
-                unread += DISPATCHES - read(&store, &wanted).await;
+                unread += DISPATCHES - count_readable(&store, &wanted).await;
                 store.close().await.unwrap();
             }
             Err(_) => refused += 1,
@@ -65,12 +65,12 @@ async fn no_changed_bit_changes_the_data_that_is_read() {
 }
 
 /// Changes the file while no store has it open.
-fn change(folder: &Folder, sql: &str) {
+fn change_file(folder: &Folder, sql: &str) {
     let conn = Connection::open(folder.file()).unwrap();
     assert!(conn.execute(sql, []).unwrap() > 0);
 }
 
-async fn kind_of(store: &SqliteMailbox, id: &str) -> Option<ErrorKind> {
+async fn load_error_kind(store: &SqliteMailbox, id: &str) -> Option<ErrorKind> {
     mailbox(store).load_dispatch(&id.parse().unwrap()).await.err().map(|error| error.kind())
 }
 
@@ -81,21 +81,21 @@ async fn a_damaged_payload_affects_only_its_dispatch() {
     let folder = Folder::new();
     let store = open(&folder.file()).await;
     for (thread, id) in [("t", "bad"), ("t", "next"), ("u", "other")] {
-        put(&*mailbox(&store), work(thread, id)).await;
+        enqueue(&*mailbox(&store), new_dispatch(thread, id)).await;
     }
     store.close().await.unwrap();
-    change(&folder, "UPDATE payloads SET payload = replace(payload, 'of bad', 'of baD')");
+    change_file(&folder, "UPDATE payloads SET payload = replace(payload, 'of bad', 'of baD')");
     let store = open(&folder.file()).await;
-    assert_eq!(kind_of(&store, "bad").await, Some(ErrorKind::Corrupt));
-    assert_eq!((kind_of(&store, "next").await, kind_of(&store, "other").await), (None, None));
+    assert_eq!(load_error_kind(&store, "bad").await, Some(ErrorKind::Corrupt));
+    assert_eq!((load_error_kind(&store, "next").await, load_error_kind(&store, "other").await), (None, None));
     let found = store.verify(&Silent).await.unwrap().findings;
     assert_eq!(found.iter().map(|finding| finding.place.as_str()).collect::<Vec<_>>(), ["dispatch `bad`"]);
-    let claims = mailbox(&store).claim(request().up_to(10)).await.unwrap();
+    let claims = mailbox(&store).claim(claim_request().up_to(10)).await.unwrap();
     assert_eq!(claims.claimed.iter().map(|held| held.dispatch.id.as_str()).collect::<Vec<_>>(), ["other"]);
     assert_eq!(claims.unreadable.iter().map(|found| found.thread.as_str()).collect::<Vec<_>>(), ["t"]);
     let cancelled = mailbox(&store).cancel(&"bad".parse().unwrap()).await.unwrap();
     assert_eq!((cancelled.status, cancelled.payload), (DispatchStatus::Cancelled, None));
-    let claims = mailbox(&store).claim(request().up_to(10)).await.unwrap();
+    let claims = mailbox(&store).claim(claim_request().up_to(10)).await.unwrap();
     assert_eq!(claims.claimed.iter().map(|held| held.dispatch.id.as_str()).collect::<Vec<_>>(), ["next"]);
     store.close().await.unwrap();
 }
@@ -111,16 +111,16 @@ async fn data_of_another_dispatch_or_tenant_is_not_read() {
     ] {
         let folder = Folder::new();
         let store = open(&folder.file()).await;
-        fill(&store, "d", 2).await;
+        enqueue_many(&store, "d", 2).await;
         store.close().await.unwrap();
-        change(&folder, &sql);
+        change_file(&folder, &sql);
         if sql.ends_with('7') {
-            change(&folder, "UPDATE mailboxes SET tenant = 7");
-            change(&folder, "UPDATE tenants SET no = 7");
+            change_file(&folder, "UPDATE mailboxes SET tenant = 7");
+            change_file(&folder, "UPDATE tenants SET no = 7");
         }
         let store = open(&folder.file()).await;
         for id in damaged {
-            assert_eq!(kind_of(&store, id).await, Some(ErrorKind::Corrupt), "{sql}");
+            assert_eq!(load_error_kind(&store, id).await, Some(ErrorKind::Corrupt), "{sql}");
         }
         store.close().await.unwrap();
     }
@@ -133,25 +133,25 @@ async fn a_repair_sets_unreadable_records_aside() {
     for is_claimed in [false, true] {
         let folder = Folder::new();
         let store = open(&folder.file()).await;
-        put(&*mailbox(&store), work("t", "bad")).await;
+        enqueue(&*mailbox(&store), new_dispatch("t", "bad")).await;
         if is_claimed {
-            assert_eq!(mailbox(&store).claim(request()).await.unwrap().claimed.len(), 1);
+            assert_eq!(mailbox(&store).claim(claim_request()).await.unwrap().claimed.len(), 1);
         }
-        put(&*mailbox(&store), work("t", "next")).await;
-        put(&*mailbox(&store), work("u", "other")).await;
+        enqueue(&*mailbox(&store), new_dispatch("t", "next")).await;
+        enqueue(&*mailbox(&store), new_dispatch("u", "other")).await;
         store.close().await.unwrap();
-        change(&folder, "UPDATE dispatches SET body = replace(body, '\"r\"', '\"q\"') WHERE id = 'bad'");
+        change_file(&folder, "UPDATE dispatches SET body = replace(body, '\"r\"', '\"q\"') WHERE id = 'bad'");
         let store = open(&folder.file()).await;
-        assert_eq!(kind_of(&store, "bad").await, Some(ErrorKind::Corrupt));
-        let claims = mailbox(&store).claim(request().up_to(10)).await.unwrap();
+        assert_eq!(load_error_kind(&store, "bad").await, Some(ErrorKind::Corrupt));
+        let claims = mailbox(&store).claim(claim_request().up_to(10)).await.unwrap();
         assert_eq!(claims.claimed.iter().map(|held| held.dispatch.id.as_str()).collect::<Vec<_>>(), ["other"]);
         let found = store.repair(true, &Silent).await.unwrap().findings;
         assert!(!found.is_empty());
-        assert_eq!(mailbox(&store).claim(request()).await.unwrap().claimed.len(), 0, "a dry run changes nothing");
+        assert_eq!(mailbox(&store).claim(claim_request()).await.unwrap().claimed.len(), 0, "a dry run changes nothing");
         store.repair(false, &Silent).await.unwrap();
-        let claims = mailbox(&store).claim(request().up_to(10)).await.unwrap();
+        let claims = mailbox(&store).claim(claim_request().up_to(10)).await.unwrap();
         assert_eq!(claims.claimed.iter().map(|held| held.dispatch.id.as_str()).collect::<Vec<_>>(), ["next"]);
-        assert_eq!(kind_of(&store, "bad").await, Some(ErrorKind::Corrupt), "accepted data does not change");
+        assert_eq!(load_error_kind(&store, "bad").await, Some(ErrorKind::Corrupt), "accepted data does not change");
         store.close().await.unwrap();
     }
 }
@@ -168,14 +168,14 @@ async fn data_derived_from_records_is_rebuilt() {
     ] {
         let folder = Folder::new();
         let store = open(&folder.file()).await;
-        fill(&store, "d", 5).await;
+        enqueue_many(&store, "d", 5).await;
         store.close().await.unwrap();
-        change(&folder, sql);
+        change_file(&folder, sql);
         let store = open(&folder.file()).await;
         assert!(!store.verify(&Silent).await.unwrap().findings.is_empty(), "{sql}");
         store.repair(false, &Silent).await.unwrap();
-        verify(&store).await;
-        assert_eq!(mailbox(&store).claim(request().up_to(10)).await.unwrap().claimed.len(), 5, "{sql}");
+        expect_no_findings(&store).await;
+        assert_eq!(mailbox(&store).claim(claim_request().up_to(10)).await.unwrap().claimed.len(), 5, "{sql}");
         store.close().await.unwrap();
     }
 }

@@ -8,20 +8,20 @@ use store_core::{ErrorKind, Json, Outcome, Store};
 use test_servers::Disk;
 
 use super::{
-    children::begin,
-    given::{is_there, mailbox, open, put, verify, work},
-    kill::check,
+    children::start_child,
+    helpers::{enqueue, expect_no_findings, is_there, mailbox, new_dispatch, open},
+    kill::check_changes,
 };
 
 /// Lets a process write until the power is cut. Returns the changes that the process had printed when the cut began.
 /// Later changes are ignored: a sync that is in progress when the file system is stopped may report success without
 /// having done its work, which no real power cut does. SQLite without this library shows the same behaviour.
-fn cut_off(disk: &Disk, task: &str, name: impl std::fmt::Display, after: Duration) -> Vec<String> {
-    let mut writer = begin(task, &disk.folder().join("mailbox.db"), name, usize::MAX);
-    assert_eq!(writer.hear().unwrap(), "open");
-    let writer = writer.heard();
+fn write_until_power_cut(disk: &Disk, task: &str, name: impl std::fmt::Display, after: Duration) -> Vec<String> {
+    let mut writer = start_child(task, &disk.folder().join("mailbox.db"), name, usize::MAX);
+    assert_eq!(writer.next_line().unwrap(), "open");
+    let writer = writer.with_reader();
     std::thread::sleep(after);
-    let said = writer.said();
+    let said = writer.lines_so_far();
     disk.cut_power().unwrap();
     writer.kill();
     disk.power_on().unwrap();
@@ -30,12 +30,12 @@ fn cut_off(disk: &Disk, task: &str, name: impl std::fmt::Display, after: Duratio
 
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledged_data_survives_power_cuts() {
-    let Some(disk) = Disk::for_a_test("sqlite-power", 256) else { return };
+    let Some(disk) = Disk::new_or_skip("sqlite-power", 256) else { return };
     let (cycles, file) = (Length::choose(2, 6, 200), disk.folder().join("mailbox.db"));
     let (mut random, mut acknowledged) = (Random::new(6), 0);
     for cycle in 0..cycles {
-        let said = cut_off(&disk, "write", cycle, Duration::from_millis(5 + random.below(100) as u64));
-        acknowledged += check(&file, &said).await;
+        let said = write_until_power_cut(&disk, "write", cycle, Duration::from_millis(5 + random.below(100) as u64));
+        acknowledged += check_changes(&file, &said).await;
     }
     println!("{cycles} power cuts, {acknowledged} acknowledged changes: none lost, none partial");
     assert!(acknowledged > cycles);
@@ -44,15 +44,15 @@ async fn acknowledged_data_survives_power_cuts() {
 /// The control: with `synchronous=NORMAL`, which must be allowed explicitly, acknowledged work is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mailbox_with_relaxed_syncs_loses_work() {
-    let Some(disk) = Disk::for_a_test("sqlite-control", 256) else { return };
+    let Some(disk) = Disk::new_or_skip("sqlite-control", 256) else { return };
     let file = disk.folder().join("mailbox.db");
     open(&file).await.close().await.unwrap();
     // The writes are so few that the log does not become long enough to be synced.
     let (each, all) = (20, 8 * 20 * 2);
     for cycle in 0..20 {
-        let mut writer = begin("write unsafely", &file, cycle, each);
-        assert_eq!(writer.hear().unwrap(), "open");
-        let said: Vec<_> = (0..all).map(|_| writer.hear().unwrap()).collect();
+        let mut writer = start_child("write unsafely", &file, cycle, each);
+        assert_eq!(writer.next_line().unwrap(), "open");
+        let said: Vec<_> = (0..all).map(|_| writer.next_line().unwrap()).collect();
         disk.cut_power().unwrap();
         writer.kill();
         disk.power_on().unwrap();
@@ -73,21 +73,21 @@ async fn a_mailbox_with_relaxed_syncs_loses_work() {
 /// PR-19: a sync makes all earlier commits durable, also if the mailbox is opened with `synchronous=NORMAL`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sync_makes_earlier_writes_durable() {
-    let Some(disk) = Disk::for_a_test("sqlite-sync", 256) else { return };
+    let Some(disk) = Disk::new_or_skip("sqlite-sync", 256) else { return };
     let (number, file) = (100, disk.folder().join("mailbox.db"));
-    let mut writer = begin("sync", &file, "s", number);
-    assert_eq!(writer.hear().unwrap(), "synced");
+    let mut writer = start_child("sync", &file, "s", number);
+    assert_eq!(writer.next_line().unwrap(), "synced");
     disk.cut_power().unwrap();
     writer.kill();
     disk.power_on().unwrap();
     let said: Vec<_> = (0..number).map(|at| format!("put s-{at}")).collect();
-    assert_eq!(check(&file, &said).await, number);
+    assert_eq!(check_changes(&file, &said).await, number);
 }
 
 /// S6: on a full disk nothing is lost and reads work. When there is space again, writes work, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_loses_nothing() {
-    let Some(disk) = Disk::for_a_test("sqlite-full", 40) else { return };
+    let Some(disk) = Disk::new_or_skip("sqlite-full", 40) else { return };
     let file = disk.folder().join("mailbox.db");
     let store = open(&file).await;
     let (mut acknowledged, held) = (Vec::new(), mailbox(&store));
@@ -95,7 +95,7 @@ async fn a_full_disk_loses_nothing() {
         let filler = disk.fill(2).unwrap();
         let refused = loop {
             let id = format!("{round}-{}", acknowledged.len());
-            let long = work(&id, &id).with_dedupe_key(id.parse().unwrap());
+            let long = new_dispatch(&id, &id).with_dedupe_key(id.parse().unwrap());
             let long = long.with_payload(Json::of(&"x".repeat(100_000)).unwrap());
             match held.enqueue(vec![long]).await.and_then(|mut answers| answers.remove(0)) {
                 Ok(_) => acknowledged.push(id),
@@ -108,9 +108,9 @@ async fn a_full_disk_loses_nothing() {
             assert!(held.load_dispatch(&id.parse().unwrap()).await.unwrap().is_some(), "{id} is lost");
         }
         fs::remove_file(filler).unwrap();
-        put(&*held, work("t", &format!("space {round}"))).await;
+        enqueue(&*held, new_dispatch("t", &format!("space {round}"))).await;
     }
-    verify(&store).await;
+    expect_no_findings(&store).await;
     store.close().await.unwrap();
     let store = open(&file).await;
     for id in &acknowledged {

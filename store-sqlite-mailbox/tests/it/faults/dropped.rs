@@ -4,12 +4,12 @@ use std::{future::Future, pin::pin, task::Poll};
 
 use store_core::DispatchFilter;
 
-use super::given::{Folder, mailbox, open, put, thread, verify, work};
+use super::helpers::{Folder, enqueue, expect_no_findings, mailbox, new_dispatch, open, thread};
 
 const CALLS: usize = 200;
 
 /// Polls a call at most `polls` times, and drops it.
-async fn cut<F: Future>(call: F, polls: usize) {
+async fn poll_and_drop<F: Future>(call: F, polls: usize) {
     let mut call = pin!(call);
     let mut left = polls;
     std::future::poll_fn(|context| {
@@ -26,8 +26,8 @@ async fn a_dropped_enqueue_that_is_repeated_has_one_effect() {
     let held = mailbox(&store);
     for at in 0..CALLS {
         let id = format!("d-{at}");
-        cut(held.enqueue(vec![work("t", &id)]), 1 + at % 3).await;
-        put(&*held, work("t", &id)).await;
+        poll_and_drop(held.enqueue(vec![new_dispatch("t", &id)]), 1 + at % 3).await;
+        enqueue(&*held, new_dispatch("t", &id)).await;
         let counts = held.count_dispatches(Some(&thread("t"))).await.unwrap();
         assert_eq!(counts.total(), at as u64 + 1);
     }
@@ -38,6 +38,6 @@ async fn a_dropped_enqueue_that_is_repeated_has_one_effect() {
     let mut numbers: Vec<_> = listed.items.iter().map(|found| found.number).collect();
     numbers.sort_unstable();
     assert!(numbers.into_iter().eq(1..=CALLS as u64), "a number is missing");
-    verify(&store).await;
+    expect_no_findings(&store).await;
     store_core::Store::close(&store).await.unwrap();
 }

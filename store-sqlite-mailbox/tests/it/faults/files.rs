@@ -7,11 +7,11 @@ use store_core::{Capabilities, Error, ErrorKind, ManualClock, Processes, Store, 
 use store_sqlite_mailbox::{Create, SqliteConfig, SqliteMailbox, Synchronous};
 
 use super::{
-    children::begin,
-    given::{Folder, mailbox, open, put, work},
+    children::start_child,
+    helpers::{Folder, enqueue, mailbox, new_dispatch, open},
 };
 
-async fn refusal(config: SqliteConfig) -> Error {
+async fn open_error(config: SqliteConfig) -> Error {
     SqliteMailbox::open(config).await.unwrap_err()
 }
 
@@ -27,14 +27,14 @@ async fn a_mailbox_that_may_lose_work_is_refused_unless_that_is_allowed() {
     let folder = Folder::new();
     let mut config = SqliteConfig::new(folder.file());
     config.synchronous = Synchronous::Normal;
-    let error = refusal(config.clone()).await;
+    let error = open_error(config.clone()).await;
     assert_eq!(error.kind(), ErrorKind::UnsafeDurability);
     assert_eq!(error.to_string(), "`synchronous=NORMAL` may lose acknowledged data; allow it with allow_unsafe");
     assert!(!folder.file().exists());
     config.allow_unsafe = true;
     let store = SqliteMailbox::open(config).await.unwrap();
     assert_eq!(store.capabilities().survives, Survives::Process);
-    put(&*mailbox(&store), work("t", "a")).await;
+    enqueue(&*mailbox(&store), new_dispatch("t", "a")).await;
     store.sync().await.unwrap();
     store.close().await.unwrap();
     let store = open(&folder.file()).await;
@@ -59,17 +59,17 @@ async fn a_mailbox_file_identifies_itself() {
 }
 
 #[tokio::test]
-async fn a_missing_file_is_made_or_refused() {
+async fn a_missing_file_is_created_or_refused() {
     let folder = Folder::new();
     let mut config = SqliteConfig::new(folder.file());
     config.create = Create::Never;
-    assert_eq!(refusal(config.clone()).await.kind(), ErrorKind::SchemaMismatch);
+    assert_eq!(open_error(config.clone()).await.kind(), ErrorKind::SchemaMismatch);
     assert_eq!(fs::read_dir(folder.file().parent().unwrap()).unwrap().count(), 0, "a file was created");
     open(&folder.file()).await.close().await.unwrap();
     SqliteMailbox::open(config).await.unwrap().close().await.unwrap();
     let nowhere = SqliteConfig::new(folder.file().with_file_name("no folder").join("mailbox.db"));
-    assert_eq!(refusal(nowhere).await.kind(), ErrorKind::Unavailable);
-    assert_eq!(refusal(SqliteConfig::new(folder.file().parent().unwrap())).await.kind(), ErrorKind::Unavailable);
+    assert_eq!(open_error(nowhere).await.kind(), ErrorKind::Unavailable);
+    assert_eq!(open_error(SqliteConfig::new(folder.file().parent().unwrap())).await.kind(), ErrorKind::Unavailable);
 }
 
 /// A file of another program or of a later release is refused, and no byte of it changes.
@@ -85,7 +85,7 @@ async fn a_foreign_file_is_refused_and_left_unchanged() {
         let folder = Folder::new();
         Connection::open(folder.file()).unwrap().execute_batch(sql).unwrap();
         let before = fs::read(folder.file()).unwrap();
-        let error = refusal(SqliteConfig::new(folder.file())).await;
+        let error = open_error(SqliteConfig::new(folder.file())).await;
         assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{what}: {error}");
         assert_eq!(fs::read(folder.file()).unwrap(), before, "{what}");
         assert_eq!(pragma(&folder.file(), "user_version") == "Integer(2)", what == "a later release");
@@ -96,7 +96,7 @@ async fn a_foreign_file_is_refused_and_left_unchanged() {
     ] {
         let folder = Folder::new();
         fs::write(folder.file(), bytes).unwrap();
-        let error = refusal(SqliteConfig::new(folder.file())).await;
+        let error = open_error(SqliteConfig::new(folder.file())).await;
         assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
         assert!(error.to_string().contains("not an SQLite database"), "{error}");
         assert_eq!(fs::read(folder.file()).unwrap(), bytes);
@@ -112,12 +112,12 @@ async fn a_store_with_an_injected_clock_has_the_file_to_itself() {
     let alone = SqliteConfig::new(folder.file()).with_clock(clock);
     let store = SqliteMailbox::open(alone.clone()).await.unwrap();
     assert_eq!(store.capabilities().processes, Processes::One);
-    let other = begin("write until it fails", &folder.file(), "x", 0).end();
+    let other = start_child("write until it fails", &folder.file(), "x", 0).end();
     assert_eq!(other, ["refused unavailable"]);
     store.close().await.unwrap();
-    let mut other = begin("write", &folder.file(), "x", usize::MAX);
-    assert_eq!(other.hear().unwrap(), "open");
-    assert_eq!(refusal(alone.clone()).await.kind(), ErrorKind::Unavailable);
+    let mut other = start_child("write", &folder.file(), "x", usize::MAX);
+    assert_eq!(other.next_line().unwrap(), "open");
+    assert_eq!(open_error(alone.clone()).await.kind(), ErrorKind::Unavailable);
     other.kill();
     SqliteMailbox::open(alone).await.unwrap().close().await.unwrap();
     tokio::time::sleep(Duration::from_millis(1)).await;

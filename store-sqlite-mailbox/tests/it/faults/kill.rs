@@ -7,12 +7,12 @@ use conformance_tests::{Length, Random};
 use store_core::Store;
 
 use super::{
-    children::begin,
-    given::{Folder, is_there, mailbox, open, verify},
+    children::start_child,
+    helpers::{Folder, expect_no_findings, is_there, mailbox, open},
 };
 
 /// Checks that the mailbox contains all changes that the process printed. Returns the number of these changes.
-pub(super) async fn check(file: &Path, said: &[String]) -> usize {
+pub(super) async fn check_changes(file: &Path, said: &[String]) -> usize {
     let store = open(file).await;
     let mut checked = 0;
     for line in said {
@@ -22,7 +22,7 @@ pub(super) async fn check(file: &Path, said: &[String]) -> usize {
             checked += 1;
         }
     }
-    verify(&store).await;
+    expect_no_findings(&store).await;
     store.close().await.unwrap();
     checked
 }
@@ -32,10 +32,10 @@ async fn acknowledged_data_survives_kills() {
     let (folder, cycles) = (Folder::new(), Length::choose(4, 12, 300));
     let (mut random, mut acknowledged) = (Random::new(5), 0);
     for cycle in 0..cycles {
-        let mut writer = begin("write", &folder.file(), cycle, usize::MAX);
-        assert_eq!(writer.hear().unwrap(), "open");
+        let mut writer = start_child("write", &folder.file(), cycle, usize::MAX);
+        assert_eq!(writer.next_line().unwrap(), "open");
         std::thread::sleep(Duration::from_millis(1 + random.below(80) as u64));
-        acknowledged += check(&folder.file(), &writer.kill()).await;
+        acknowledged += check_changes(&folder.file(), &writer.kill()).await;
     }
     println!("{cycles} kills, {acknowledged} acknowledged changes: none lost, none partial");
     assert!(acknowledged > cycles);

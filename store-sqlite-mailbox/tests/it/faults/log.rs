@@ -13,7 +13,7 @@ use conformance_tests::Length;
 use rusqlite::Connection;
 use store_core::{Json, Store};
 
-use super::given::{Folder, mailbox, open, put, verify, work};
+use super::helpers::{Folder, enqueue, expect_no_findings, mailbox, new_dispatch, open};
 
 /// The log stays below this size in bytes if no other program reads for a long time. At 24 MiB no further read begins.
 /// The rest is more than what is written until the running reads have ended.
@@ -23,7 +23,7 @@ const BOUND: u64 = 96 << 20;
 async fn a_long_read_by_another_program_blocks_no_call() {
     let (folder, seconds) = (Folder::new(), Length::choose(2, 4, 60));
     let store = open(&folder.file()).await;
-    put(&*mailbox(&store), work("t", "first")).await;
+    enqueue(&*mailbox(&store), new_dispatch("t", "first")).await;
     let log = || fs::metadata(folder.file().with_file_name("mailbox.db-wal")).map_or(0, |log| log.len());
     let reader = Connection::open(folder.file()).unwrap();
     reader.execute_batch("BEGIN; SELECT * FROM meta").unwrap();
@@ -37,7 +37,7 @@ async fn a_long_read_by_another_program_blocks_no_call() {
                 while Instant::now() < until || at < 250 {
                     let began = Instant::now();
                     let id = format!("{task}-{at}");
-                    put(&*mailbox, work(format!("t-{task}"), &id).with_payload(long.clone())).await;
+                    enqueue(&*mailbox, new_dispatch(format!("t-{task}"), &id).with_payload(long.clone())).await;
                     slowest = slowest.max(began.elapsed());
                     at += 1;
                     // The first writes have no pauses, so that the log becomes long. Later writes have pauses, so that
@@ -66,14 +66,14 @@ async fn a_long_read_by_another_program_blocks_no_call() {
     }
     reader.execute_batch("COMMIT").unwrap();
     for at in 0..3 {
-        put(&*mailbox(&store), work("t", &format!("after-{at}"))).await;
+        enqueue(&*mailbox(&store), new_dispatch("t", &format!("after-{at}"))).await;
     }
     let (after, told) = (log(), store.held_log_bytes());
     println!(
         "{written} dispatches beside a read of {seconds} s: the slowest took {slowest:?}, the log had {held} bytes, then {after}"
     );
     assert!(after <= BOUND && told == 0, "{after} bytes, {told} reported");
-    verify(&store).await;
+    expect_no_findings(&store).await;
     store.close().await.unwrap();
 }
 
@@ -95,7 +95,7 @@ async fn the_log_stays_short_under_load() {
     let (held, long) = (Arc::new(mailbox(&store)), Json::of(&"x".repeat(500_000)).unwrap());
     let mut longest = 0;
     for at in 0..Length::choose(100, 300, 2_000) {
-        put(&**held, work("t", &format!("{at}")).with_payload(long.clone())).await;
+        enqueue(&**held, new_dispatch("t", &format!("{at}")).with_payload(long.clone())).await;
         longest = longest.max(fs::metadata(folder.file().with_file_name("mailbox.db-wal")).unwrap().len());
     }
     println!("the log had {longest} bytes at most");

@@ -2,14 +2,14 @@
 
 mod checkpoints;
 mod children;
+mod concurrent_calls;
 mod damage;
 mod disks;
 mod dropped;
 mod files;
-mod given;
+mod helpers;
 mod kill;
 mod log;
 mod processes;
 mod syncs;
-mod together;
 mod wake;

@@ -14,17 +14,17 @@ use store_core::{ErrorKind, PageRequest, Store, TenantId};
 use test_servers::Process;
 
 use super::{
-    children::{begin, fill},
-    given::{Folder, ack, mailbox, open, put, request, settle, thread, verify, work},
+    children::{enqueue_many, start_child},
+    helpers::{Folder, ack, claim_request, enqueue, expect_no_findings, mailbox, new_dispatch, open, settle, thread},
 };
 
 /// Starts several processes. When all of them are ready, lets them begin their task at the same time.
-fn together(task: &str, folder: &Folder, many: usize, number: usize) -> Vec<Process> {
-    let mut all: Vec<_> = (0..many).map(|at| begin(task, &folder.file(), at, number)).collect();
+fn start_children_together(task: &str, folder: &Folder, many: usize, number: usize) -> Vec<Process> {
+    let mut all: Vec<_> = (0..many).map(|at| start_child(task, &folder.file(), at, number)).collect();
     for process in &mut all {
-        assert_eq!(process.hear().unwrap(), "open");
+        assert_eq!(process.next_line().unwrap(), "open");
     }
-    all.iter_mut().for_each(Process::tell);
+    all.iter_mut().for_each(Process::let_continue);
     all
 }
 
@@ -32,13 +32,14 @@ fn together(task: &str, folder: &Folder, many: usize, number: usize) -> Vec<Proc
 #[tokio::test(flavor = "multi_thread")]
 async fn interrupts_of_many_processes_all_count() {
     let (folder, many, each) = (Folder::new(), Length::choose(4, 4, 8), Length::choose(20, 40, 500));
-    let said: Vec<_> = together("interrupt", &folder, many, each).into_iter().flat_map(Process::end).collect();
+    let said: Vec<_> =
+        start_children_together("interrupt", &folder, many, each).into_iter().flat_map(Process::end).collect();
     let wanted: BTreeSet<_> = (1..=many * each).map(|epoch| format!("epoch {epoch}")).collect();
     assert_eq!(said.len(), many * each, "{said:?}");
     assert_eq!(said.into_iter().collect::<BTreeSet<_>>(), wanted);
     let store = open(&folder.file()).await;
     assert_eq!(mailbox(&store).load_epoch(&thread("t")).await.unwrap(), (many * each) as u64);
-    verify(&store).await;
+    expect_no_findings(&store).await;
     store.close().await.unwrap();
 }
 
@@ -64,22 +65,22 @@ async fn a_transaction_that_begins_with_a_read_gets_a_busy_error() {
 async fn each_dispatch_is_claimed_once_among_processes() {
     let (folder, many, number) = (Folder::new(), Length::choose(4, 4, 8), Length::choose(200, 400, 10_000));
     let store = open(&folder.file()).await;
-    fill(&store, "w", number).await;
+    enqueue_many(&store, "w", number).await;
     let mut got = BTreeMap::<String, usize>::new();
-    for process in together("work", &folder, many, 0) {
+    for process in start_children_together("work", &folder, many, 0) {
         for line in process.end() {
             *got.entry(line).or_default() += 1;
         }
     }
     // A process ends when it cannot claim anything. Threads that other processes hold at that moment are not claimable,
     // so some dispatches may be left.
-    while let Some(held) = mailbox(&store).claim(request()).await.unwrap().claimed.pop() {
+    while let Some(held) = mailbox(&store).claim(claim_request()).await.unwrap().claimed.pop() {
         *got.entry(format!("got {}", held.dispatch.id)).or_default() += 1;
         settle(&*mailbox(&store), &held, ack(held.dispatch.id.as_str())).await;
     }
     let wanted: BTreeMap<_, _> = (0..number).map(|at| (format!("got w-{at}"), 1)).collect();
     assert_eq!(got, wanted);
-    verify(&store).await;
+    expect_no_findings(&store).await;
     store.close().await.unwrap();
 }
 
@@ -87,7 +88,8 @@ async fn each_dispatch_is_claimed_once_among_processes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_has_one_owner_among_processes() {
     let (folder, each) = (Folder::new(), Length::choose(20, 40, 500));
-    let said: Vec<_> = together("take a key", &folder, 4, each).into_iter().flat_map(Process::end).collect();
+    let said: Vec<_> =
+        start_children_together("take a key", &folder, 4, each).into_iter().flat_map(Process::end).collect();
     for at in 0..each {
         let answers = |word: &str| said.iter().filter(|line| **line == format!("{word} {at}")).count();
         assert_eq!((answers("took"), answers("already_exists")), (1, 3), "{at}");
@@ -102,12 +104,12 @@ async fn a_process_that_slept_past_its_lease_writes_nothing() {
     let store = open(&folder.file()).await;
     for round in 0..rounds {
         let id = format!("d-{round}");
-        put(&*mailbox(&store), work(&id, &id)).await;
-        let mut holder = begin("hold", &folder.file(), &id, 0);
-        assert_eq!(holder.hear().unwrap(), "held");
+        enqueue(&*mailbox(&store), new_dispatch(&id, &id)).await;
+        let mut holder = start_child("hold", &folder.file(), &id, 0);
+        assert_eq!(holder.next_line().unwrap(), "held");
         let pid = Pid::from_raw(holder.id().cast_signed()).unwrap();
         kill_process(pid, Signal::STOP).unwrap();
-        let wanted = request().of_dispatch(id.parse().unwrap());
+        let wanted = claim_request().of_dispatch(id.parse().unwrap());
         let taken = loop {
             if let Some(taken) = mailbox(&store).claim(wanted.clone()).await.unwrap().claimed.pop() {
                 break taken;
@@ -115,7 +117,7 @@ async fn a_process_that_slept_past_its_lease_writes_nothing() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         };
         kill_process(pid, Signal::CONT).unwrap();
-        holder.tell();
+        holder.let_continue();
         assert_eq!(holder.end(), ["claim_lost"]);
         settle(&*mailbox(&store), &taken, ack(&id)).await;
     }
@@ -131,17 +133,17 @@ async fn a_tenant_deleted_by_another_process_is_closed() {
     let (one, other) = (open(&folder.file()).await, open(&folder.file()).await);
     let name = TenantId::default_tenant();
     let before = mailbox(&one);
-    fill(&one, "a", 5).await;
-    let first = before.claim(request()).await.unwrap().claimed.remove(0);
+    enqueue_many(&one, "a", 5).await;
+    let first = before.claim(claim_request()).await.unwrap().claimed.remove(0);
     other.delete_tenant(&name).await.unwrap();
     assert_eq!(before.count_dispatches(None).await.unwrap_err().kind(), ErrorKind::Closed);
-    assert_eq!(before.enqueue(vec![work("t", "b")]).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(before.enqueue(vec![new_dispatch("t", "b")]).await.unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(one.list_tenants(PageRequest::default()).await.unwrap().items, []);
-    put(&*mailbox(&one), work(first.dispatch.thread.as_str(), "b")).await;
-    let held = mailbox(&other).claim(request()).await.unwrap().claimed.remove(0);
+    enqueue(&*mailbox(&one), new_dispatch(first.dispatch.thread.as_str(), "b")).await;
+    let held = mailbox(&other).claim(claim_request()).await.unwrap().claimed.remove(0);
     assert_eq!(held.dispatch.id.as_str(), "b");
     assert!(held.number > first.number, "{:?} follows {:?}", held.number, first.number);
-    verify(&one).await;
+    expect_no_findings(&one).await;
     one.close().await.unwrap();
     other.close().await.unwrap();
 }

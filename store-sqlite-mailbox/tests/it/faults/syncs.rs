@@ -6,9 +6,9 @@ use store_core::Store;
 use test_servers::can_fail_syncs;
 
 use super::{
-    children::begin_under,
-    given::{Folder, open},
-    kill::check,
+    children::start_child_under,
+    helpers::{Folder, open},
+    kill::check_changes,
 };
 
 /// A call whose sync failed has an unknown outcome, and nothing is written after it. When the mailbox is opened again,
@@ -24,7 +24,7 @@ async fn a_failed_sync_stops_writes_until_the_mailbox_is_reopened() {
         // The sync with this number fails in each thread. An opening makes fewer syncs than that.
         let fails = format!("inject=fsync,fdatasync:error=EIO:when={}", 8 + round);
         let trace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", &fails];
-        let said = begin_under(&trace, "write until it fails", &folder.file(), round, 0).end();
+        let said = start_child_under(&trace, "write until it fails", &folder.file(), round, 0).end();
         let first = said.iter().find(|line| line.starts_with("first") || line.starts_with("refused"));
         match first.map(String::as_str) {
             Some("first commit_unknown" | "first poisoned") => {
@@ -35,7 +35,7 @@ async fn a_failed_sync_stops_writes_until_the_mailbox_is_reopened() {
             other => panic!("round {round}: {other:?} in {said:?}"),
         }
         assert!(!folder.file().with_file_name("mailbox.db-poisoned").exists());
-        check(&folder.file(), &said).await;
+        check_changes(&folder.file(), &said).await;
     }
     println!("{rounds} failed syncs: {poisoned} stopped all writes, no acknowledged data was lost");
     assert_eq!(poisoned, rounds);
@@ -49,7 +49,7 @@ async fn a_mailbox_left_by_a_failed_sync_is_copied_to_new_files() {
     let folder = Folder::new();
     let file = folder.file();
     let store = open(&file).await;
-    super::children::fill(&store, "x", 10).await;
+    super::children::enqueue_many(&store, "x", 10).await;
     store.close().await.unwrap();
     let before = std::fs::metadata(&file).unwrap().ino();
     open(&file).await.close().await.unwrap();
@@ -60,5 +60,5 @@ async fn a_mailbox_left_by_a_failed_sync_is_copied_to_new_files() {
     assert!(!file.with_file_name("mailbox.db-poisoned").exists());
     let said: Vec<_> = (0..10).map(|at| format!("put x-{at}")).collect();
     store.close().await.unwrap();
-    assert_eq!(check(&file, &said).await, 10);
+    assert_eq!(check_changes(&file, &said).await, 10);
 }

@@ -12,8 +12,8 @@ use conformance_tests::Length;
 use store_core::Store;
 
 use super::{
-    children::begin,
-    given::{Folder, mailbox, open, put, work},
+    children::start_child,
+    helpers::{Folder, enqueue, mailbox, new_dispatch, open},
 };
 
 /// Returns the processor time of a process, in hundredths of a second.
@@ -27,15 +27,15 @@ fn processor_time(pid: u32) -> u64 {
 async fn work_of_one_process_wakes_another() {
     let (folder, rounds) = (Folder::new(), Length::choose(10, 30, 200));
     let store = open(&folder.file()).await;
-    let mut waiter = begin("wait", &folder.file(), "w", 0);
-    assert_eq!(waiter.hear().unwrap(), "open");
+    let mut waiter = start_child("wait", &folder.file(), "w", 0);
+    assert_eq!(waiter.next_line().unwrap(), "open");
     let mut took = Vec::new();
     for round in 0..rounds {
         tokio::time::sleep(Duration::from_millis(30)).await;
         let began = Instant::now();
-        put(&*mailbox(&store), work("t", &format!("{round}"))).await;
+        enqueue(&*mailbox(&store), new_dispatch("t", &format!("{round}"))).await;
         let enqueued = began.elapsed();
-        assert_eq!(waiter.hear().unwrap(), format!("got {round}"));
+        assert_eq!(waiter.next_line().unwrap(), format!("got {round}"));
         took.push(began.elapsed().saturating_sub(enqueued));
     }
     took.sort_unstable();

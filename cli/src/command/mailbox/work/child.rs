@@ -20,7 +20,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{KILLED_AFTER, report::DRAINED_AFTER};
+use super::{KILL_DELAY, report::DRAIN_TIMEOUT};
 
 /// How many bytes of the standard output of a command are kept, from its beginning.
 pub(super) const OUTPUT_BYTES: usize = 64 << 10;
@@ -30,7 +30,7 @@ const ERROR_BYTES: usize = 900;
 /// How a command ended, and what it printed.
 #[derive(Debug)]
 pub(super) struct Exit {
-    pub(super) ended: Ended,
+    pub(super) ended: EndReason,
     pub(super) output: String,
     /// The number of bytes of the whole output, of which `output` may be only the beginning.
     pub(super) printed: u64,
@@ -39,7 +39,7 @@ pub(super) struct Exit {
 
 /// How a command ended.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum EndReason {
     /// The command ended with this exit code.
     Code(i32),
     /// This signal, which the worker did not send, ended the command.
@@ -52,7 +52,7 @@ pub(super) enum Ended {
 
 /// The command that is run for each attempt.
 #[derive(Debug)]
-pub(super) struct Exec {
+pub(super) struct CommandSpec {
     /// The text of the command, which is run by `sh -c`.
     pub(super) command: String,
     /// The variables from which the command learns the store of its worker. They contain passwords and must not be
@@ -70,36 +70,38 @@ impl fmt::Debug for Environment {
 }
 
 /// Runs the command for one attempt. Dropping the future kills the command.
-pub(super) async fn run(exec: &Exec, work: &Work) -> Exit {
-    match Group::spawn(exec, work) {
+pub(super) async fn run(exec: &CommandSpec, work: &Work) -> Exit {
+    match ProcessGroup::spawn(exec, work) {
         Ok(group) => group.watch(work).await,
-        Err(error) => Exit { ended: Ended::NotRun(error), output: String::new(), printed: 0, errors: String::new() },
+        Err(error) => {
+            Exit { ended: EndReason::NotRun(error), output: String::new(), printed: 0, errors: String::new() }
+        }
     }
 }
 
 /// A command with its process group.
-struct Group {
+struct ProcessGroup {
     child: Child,
     /// The id of the group. It is absent after the first process of the group has been waited for, because the system
     /// may then give the id to another process.
     id: Option<Pid>,
-    output: Reader,
-    errors: Reader,
-    feeder: JoinHandle<()>,
+    output: OutputReader,
+    errors: OutputReader,
+    input_writer: JoinHandle<()>,
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.kill(Signal::KILL);
-        self.feeder.abort();
+        self.input_writer.abort();
     }
 }
 
-impl Group {
-    fn spawn(exec: &Exec, work: &Work) -> io::Result<Self> {
+impl ProcessGroup {
+    fn spawn(exec: &CommandSpec, work: &Work) -> io::Result<Self> {
         let dispatch = work.dispatch();
         let document = serde_json::to_vec(dispatch)?;
-        let number = work.number();
+        let number = work.claim_number();
         let mut command = Command::new(this_program()?);
         for (name, value) in &exec.environment.0 {
             match value {
@@ -122,15 +124,15 @@ impl Group {
             .spawn()?;
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let stdin = child.stdin.take();
-        let feeder = tokio::spawn(async move {
+        let input_writer = tokio::spawn(async move {
             // A command that does not read its input has not failed.
             if let Some(mut stdin) = stdin {
                 let _ = stdin.write_all(&document).await;
             }
         });
-        let output = Reader::new(child.stdout.take(), Keep::Beginning(OUTPUT_BYTES));
-        let errors = Reader::new(child.stderr.take(), Keep::End(ERROR_BYTES));
-        Ok(Self { child, id, output, errors, feeder })
+        let output = OutputReader::new(child.stdout.take(), KeptPart::Beginning(OUTPUT_BYTES));
+        let errors = OutputReader::new(child.stderr.take(), KeptPart::End(ERROR_BYTES));
+        Ok(Self { child, id, output, errors, input_writer })
     }
 
     /// Waits for the end of the command. If the claim is lost, the command is killed at once, because another worker
@@ -138,17 +140,17 @@ impl Group {
     async fn watch(mut self, work: &Work) -> Exit {
         let ended = tokio::select! {
             biased;
-            status = self.child.wait() => ended(status),
+            status = self.child.wait() => end_reason(status),
             why = work.cancellation().cancelled() => {
                 if matches!(why, Cancelled::Deadline | Cancelled::Stopping) {
                     self.kill(Signal::TERM);
-                    let _in_time = timeout(KILLED_AFTER, self.child.wait()).await;
+                    let _in_time = timeout(KILL_DELAY, self.child.wait()).await;
                 }
                 // This also kills processes that outlived the first one. The id of a group is not given to another
                 // process while the group has members.
                 self.kill(Signal::KILL);
                 let _status = self.child.wait().await;
-                Ended::Cancelled(why)
+                EndReason::Cancelled(why)
             }
         };
         // Without the id, dropping the group kills nothing: if the command ended by itself, the processes that it left
@@ -172,31 +174,31 @@ fn this_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok(PathBuf::from("/proc/self/exe")) } else { std::env::current_exe() }
 }
 
-fn ended(status: io::Result<ExitStatus>) -> Ended {
+fn end_reason(status: io::Result<ExitStatus>) -> EndReason {
     match status {
         Ok(status) => match (status.code(), status.signal()) {
-            (Some(code), _) => Ended::Code(code),
-            (None, signal) => Ended::Signal(signal.unwrap_or_default()),
+            (Some(code), _) => EndReason::Code(code),
+            (None, signal) => EndReason::Signal(signal.unwrap_or_default()),
         },
-        Err(error) => Ended::NotRun(error),
+        Err(error) => EndReason::NotRun(error),
     }
 }
 
 /// Which part of the printed bytes is kept, and how many bytes it has at most.
 #[derive(Debug, Clone, Copy)]
-enum Keep {
+enum KeptPart {
     Beginning(usize),
     End(usize),
 }
 
 /// Reads everything that a command prints, and keeps a part of it.
-struct Reader {
+struct OutputReader {
     kept: Arc<Mutex<(Vec<u8>, u64)>>,
     task: JoinHandle<()>,
 }
 
-impl Reader {
-    fn new(from: Option<impl AsyncRead + Unpin + Send + 'static>, keep: Keep) -> Self {
+impl OutputReader {
+    fn new(from: Option<impl AsyncRead + Unpin + Send + 'static>, keep: KeptPart) -> Self {
         let kept = Arc::new(Mutex::new((Vec::new(), 0)));
         let into = Arc::clone(&kept);
         let task = tokio::spawn(async move {
@@ -208,8 +210,8 @@ impl Reader {
                 *printed += length as u64;
                 bytes.extend_from_slice(buffer.get(..length).unwrap_or_default());
                 match keep {
-                    Keep::Beginning(most) => bytes.truncate(most),
-                    Keep::End(most) => drop(bytes.drain(..bytes.len().saturating_sub(most))),
+                    KeptPart::Beginning(most) => bytes.truncate(most),
+                    KeptPart::End(most) => drop(bytes.drain(..bytes.len().saturating_sub(most))),
                 }
             }
         });
@@ -217,9 +219,9 @@ impl Reader {
     }
 
     /// Returns the kept part as text, and the number of all bytes. If a process that the command left in the background
-    /// keeps the output open, the reader stops after `DRAINED_AFTER`.
+    /// keeps the output open, the reader stops after `DRAIN_TIMEOUT`.
     async fn finish(&mut self) -> (String, u64) {
-        let _ended = timeout(DRAINED_AFTER, &mut self.task).await;
+        let _ended = timeout(DRAIN_TIMEOUT, &mut self.task).await;
         self.task.abort();
         let (bytes, printed) = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
         // A character that was cut in the middle becomes a replacement character.

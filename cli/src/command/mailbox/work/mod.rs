@@ -12,16 +12,16 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use self::{
-    child::{Ended, Environment, Exec, Exit},
+    child::{CommandSpec, EndReason, Environment, Exit},
     report::Report,
 };
 use super::Ending;
 use crate::{args, failure::Result, output::Output, session::Session, signals::Signals, text};
 
 /// The exit code with which a command postpones its dispatch (`EX_TEMPFAIL` of `sysexits.h`).
-const LATER: i32 = 75;
+const EXIT_CODE_LATER: i32 = 75;
 /// How long a command that was asked to end may continue before it is killed.
-const KILLED_AFTER: Duration = Duration::from_secs(3);
+const KILL_DELAY: Duration = Duration::from_secs(3);
 
 /// Run a command for each dispatch, until the worker is stopped
 #[derive(Debug, clap::Args)]
@@ -53,7 +53,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "CMD")]
     exec: String,
     /// How long a claim lasts; it is extended while the command runs
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = args::time)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = args::parse_duration)]
     lease: Duration,
     /// The greatest number of commands that run at the same time, each for another thread
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -69,19 +69,19 @@ pub(super) struct Args {
     /// The longest time that a command may run; without a limit if not given
     ///
     /// A command that runs longer is ended, and its attempt has failed.
-    #[arg(long, value_name = "TIME", value_parser = args::time)]
+    #[arg(long, value_name = "TIME", value_parser = args::parse_duration)]
     timeout: Option<Duration>,
     /// How long a dispatch is postponed if its command exits with 75
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = args::time)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = args::parse_duration)]
     later: Duration,
     /// How long commands may continue after Ctrl-C or SIGTERM before they are ended
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = args::time)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = args::parse_duration)]
     stop_after: Duration,
     /// How long claims may fail with an error that waiting does not resolve, before the worker ends with that error
     ///
     /// Such an error comes from a server that lost its storage, for example. For a server that is only unavailable the
     /// worker waits without a limit.
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = args::time)]
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = args::parse_duration)]
     patience: Duration,
 }
 
@@ -91,22 +91,22 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         .with_concurrency(args.concurrency)
         .with_stop_deadline(args.stop_after)
         .with_patience(args.patience)
-        .with_grace(KILLED_AFTER * 2);
+        .with_grace(KILL_DELAY * 2);
     options.deadline = args.timeout;
     if let Some(name) = args.worker {
         options = options.with_name(name);
     }
     let (name, later) = (options.name.clone(), args.later);
-    let most = session.stores().mailbox_capabilities().max_record_bytes;
-    let (ended, mut reports) = mpsc::unbounded_channel();
-    let exec = Arc::new(Exec { command: args.exec, environment: Environment(session.environment()?) });
+    let max_bytes = session.stores().mailbox_capabilities().max_record_bytes;
+    let (report_sender, mut reports) = mpsc::unbounded_channel();
+    let exec = Arc::new(CommandSpec { command: args.exec, environment: Environment(session.child_environment()?) });
     let handler = move |work: Work| {
-        let (exec, ended) = (Arc::clone(&exec), ended.clone());
+        let (exec, report_sender) = (Arc::clone(&exec), report_sender.clone());
         async move {
             let exit = child::run(&exec, &work).await;
             // The receiver is dropped if the output failed. The dispatch is settled nevertheless.
-            let _ = ended.send(Report::new(&work, &exit));
-            answer(exit, later, most)
+            let _ = report_sender.send(Report::new(&work, &exit));
+            handler_result(exit, later, max_bytes)
         }
     };
     let mut signals = Signals::new()?;
@@ -150,16 +150,16 @@ async fn watch(
     }
 }
 
-/// Returns the result of a command as a JSON document of at most `most` bytes, with as much of `output` as fits.
+/// Returns the result of a command as a JSON document of at most `max_bytes` bytes, with as much of `output` as fits.
 /// `printed` is the number of bytes that the command printed; `output` may contain only the first of them.
-fn result(output: &str, printed: u64, most: u64) -> String {
+fn result_document(output: &str, printed: u64, max_bytes: u64) -> String {
     let mut kept = output;
     loop {
         // Bytes that are not UTF-8 become longer as text. So the length of `output` does not tell whether the reader
         // cut it; the number of printed bytes does.
         let is_cut = kept.len() < output.len() || printed > child::OUTPUT_BYTES as u64;
         let document = json!({ "exit": 0, "output": kept, "is_cut": is_cut, "printed_bytes": printed }).to_string();
-        let excess = (document.len() as u64).saturating_sub(most);
+        let excess = (document.len() as u64).saturating_sub(max_bytes);
         if excess == 0 || kept.is_empty() {
             return document;
         }
@@ -170,15 +170,15 @@ fn result(output: &str, printed: u64, most: u64) -> String {
 }
 
 /// Returns how the dispatch is settled if its command ended in this way.
-fn answer(exit: Exit, later: Duration, most: u64) -> Result<Done, WorkFailure> {
+fn handler_result(exit: Exit, later: Duration, max_bytes: u64) -> Result<Done, WorkFailure> {
     let Exit { ended, output, printed, errors } = exit;
     match ended {
-        Ended::Code(0) => Ok(Done::with(Json::parse(&result(&output, printed, most))?)),
-        Ended::Code(LATER) => Ok(Done::Snooze { after: later }),
-        Ended::Code(code) => Err(WorkFailure::new(with_errors(format!("exit code {code}"), &errors))),
-        Ended::Signal(signal) => Err(WorkFailure::new(with_errors(format!("killed by signal {signal}"), &errors))),
-        Ended::Cancelled(why) => Err(WorkFailure::new(format!("stopped: {}", why.name()))),
-        Ended::NotRun(error) => Err(WorkFailure::new(error).with_verdict(Verdict::Retry)),
+        EndReason::Code(0) => Ok(Done::with(Json::parse(&result_document(&output, printed, max_bytes))?)),
+        EndReason::Code(EXIT_CODE_LATER) => Ok(Done::Snooze { after: later }),
+        EndReason::Code(code) => Err(WorkFailure::new(with_errors(format!("exit code {code}"), &errors))),
+        EndReason::Signal(signal) => Err(WorkFailure::new(with_errors(format!("killed by signal {signal}"), &errors))),
+        EndReason::Cancelled(why) => Err(WorkFailure::new(format!("stopped: {}", why.name()))),
+        EndReason::NotRun(error) => Err(WorkFailure::new(error).with_verdict(Verdict::Retry)),
     }
 }
 
@@ -190,7 +190,7 @@ fn with_errors(what: String, errors: &str) -> String {
 fn print(summary: &Summary, out: &mut Output) -> Result<Ending> {
     if out.json() {
         out.document(&json!({ "summary": summary }))?;
-        return Ok(Ending::Good);
+        return Ok(Ending::Success);
     }
     let Summary { acked, retried, snoozed, released, dead_lettered, lost, unknown, .. } = summary;
     let mut parts = vec![format!("{acked} done")];
@@ -204,24 +204,24 @@ fn print(summary: &Summary, out: &mut Output) -> Result<Ending> {
     ];
     parts.extend(others.iter().filter(|(count, _)| **count > 0).map(|(count, what)| format!("{count} {what}")));
     out.line(parts.join(", "))?;
-    Ok(Ending::Good)
+    Ok(Ending::Success)
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
 
-    use super::result;
+    use super::result_document;
 
     #[test]
     fn an_oversized_result_is_cut_and_marked_as_cut() {
-        let check = |output: &str, printed: u64, most: u64, is_cut: bool| {
-            let text = result(output, printed, most);
+        let check = |output: &str, printed: u64, max_bytes: u64, is_cut: bool| {
+            let text = result_document(output, printed, max_bytes);
             let document: Value = serde_json::from_str(&text).unwrap();
             assert_eq!((&document["is_cut"], &document["printed_bytes"]), (&is_cut.into(), &printed.into()), "{text}");
             let kept = document["output"].as_str().unwrap();
-            assert!(text.len() as u64 <= most && output.starts_with(kept), "{text}");
-            (kept.len(), most - text.len() as u64)
+            assert!(text.len() as u64 <= max_bytes && output.starts_with(kept), "{text}");
+            (kept.len(), max_bytes - text.len() as u64)
         };
         assert_eq!(check("short", 5, 1_000, false).0, 5);
         assert_eq!(check(&"x".repeat(65_536), 100_000, 1 << 20, true).0, 65_536);

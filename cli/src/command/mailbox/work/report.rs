@@ -5,7 +5,7 @@ use std::time::Duration;
 use agentstore::{DispatchId, RunId, ThreadId, Work};
 use serde::Serialize;
 
-use super::child::{Ended, Exit};
+use super::child::{EndReason, Exit};
 use crate::{failure::Result, output::Output, text::safe};
 
 /// What the worker prints about a command that ended.
@@ -39,10 +39,10 @@ impl Report {
             error: None,
         };
         match &exit.ended {
-            Ended::Code(code) => report.exit = Some(*code),
-            Ended::Signal(signal) => report.signal = Some(*signal),
-            Ended::Cancelled(why) => report.stopped = Some(why.name()),
-            Ended::NotRun(error) => report.error = Some(error.to_string()),
+            EndReason::Code(code) => report.exit = Some(*code),
+            EndReason::Signal(signal) => report.signal = Some(*signal),
+            EndReason::Cancelled(why) => report.stopped = Some(why.name()),
+            EndReason::NotRun(error) => report.error = Some(error.to_string()),
         }
         report
     }
@@ -66,4 +66,4 @@ impl Report {
 }
 
 /// How long the worker waits for the end of an output that a background process of the command keeps open.
-pub(super) const DRAINED_AFTER: Duration = Duration::from_secs(1);
+pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);

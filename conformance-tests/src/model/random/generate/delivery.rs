@@ -4,7 +4,7 @@ use proptest::{collection::vec, prelude::*, sample::select, strategy::BoxedStrat
 
 use super::{
     super::{
-        ops::{CommitOp, Guard, MailOp, Op, RowOp, RowsFilterOp, RowsOp, SettleOp},
+        ops::{CommitOp, Guard, MailboxOp, Op, OutboxFilterOp, OutboxOp, RowOp, SettleOp},
         outbox::STATUSES,
     },
     few, rarely, thread,
@@ -12,7 +12,7 @@ use super::{
 
 /// A commit of outbox rows, sometimes with a fence. It has no other parts, so that it is mostly refused because of its
 /// rows.
-pub(super) fn delivering() -> BoxedStrategy<Op> {
+pub(super) fn commit_with_rows() -> BoxedStrategy<Op> {
     (thread(), rarely(4, few()), vec(row(), 1..4))
         .prop_map(|(thread, fence, outbox)| {
             Op::Commit(CommitOp {
@@ -40,27 +40,27 @@ pub(super) fn mail() -> BoxedStrategy<Op> {
     let claim = (1_u8..4, rarely(4, thread()), rarely(6, dispatch()), select(vec![2_u16, 1_000, 30_000]));
     let which = any::<u8>;
     prop_oneof![
-        10 => work.prop_map(|(dispatch, thread, priority, key, delay, attempts)| MailOp::Enqueue {
+        10 => work.prop_map(|(dispatch, thread, priority, key, delay, attempts)| MailboxOp::Enqueue {
             dispatch, thread, priority, key, delay, attempts,
         }),
-        8 => claim.prop_map(|(limit, thread, dispatch, lease)| MailOp::Claim { limit, thread, dispatch, lease }),
-        8 => (which(), settlement()).prop_map(|(which, settlement)| MailOp::Settle { which, settlement }),
+        8 => claim.prop_map(|(limit, thread, dispatch, lease)| MailboxOp::Claim { limit, thread, dispatch, lease }),
+        8 => (which(), settlement()).prop_map(|(which, settlement)| MailboxOp::Settle { which, settlement }),
         4 => (which(), 0_u8..3, rarely(3, Just(())), rarely(2, settlement())).prop_map(
-            |(which, number, absent, settlement)| MailOp::Write { which, number, absent: absent.is_some(), settlement }
+            |(which, number, absent, settlement)| MailboxOp::Write { which, number, absent: absent.is_some(), settlement }
         ),
-        2 => (thread(), rarely(3, 0_u8..2), rarely(3, Just(()))).prop_map(|(thread, key, over)| MailOp::Interrupt {
+        2 => (thread(), rarely(3, 0_u8..2), rarely(3, Just(()))).prop_map(|(thread, key, over)| MailboxOp::Interrupt {
             thread, key, take_over: over.is_some(),
         }),
-        4 => (which(), select(vec![0_u16, 2, 1_000])).prop_map(|(which, lease)| MailOp::Extend { which, lease }),
-        1 => (which(), 0_u8..2).prop_map(|(which, instance)| MailOp::Start { which, instance }),
-        1 => dispatch().prop_map(|dispatch| MailOp::Cancel { dispatch }),
-        1 => (0_u8..3).prop_map(|limit| MailOp::Reclaim { limit }),
+        4 => (which(), select(vec![0_u16, 2, 1_000])).prop_map(|(which, lease)| MailboxOp::Extend { which, lease }),
+        1 => (which(), 0_u8..2).prop_map(|(which, instance)| MailboxOp::Start { which, instance }),
+        1 => dispatch().prop_map(|dispatch| MailboxOp::Cancel { dispatch }),
+        1 => (0_u8..3).prop_map(|limit| MailboxOp::Reclaim { limit }),
         2 => (prop_oneof![Just(0_u16), 0_u16..2000], 1_u8..4, any::<bool>())
-            .prop_map(|(older, limit, dry_run)| MailOp::Purge { older, limit, dry_run }),
-        1 => dispatch().prop_map(|dispatch| MailOp::Requeue { dispatch }),
-        2 => (thread(), dispatch()).prop_map(|(thread, dispatch)| MailOp::Look { thread, dispatch }),
+            .prop_map(|(older, limit, dry_run)| MailboxOp::Purge { older, limit, dry_run }),
+        1 => dispatch().prop_map(|dispatch| MailboxOp::Requeue { dispatch }),
+        2 => (thread(), dispatch()).prop_map(|(thread, dispatch)| MailboxOp::Look { thread, dispatch }),
     ]
-    .prop_map(Op::Mail)
+    .prop_map(Op::Mailbox)
     .boxed()
 }
 
@@ -81,16 +81,16 @@ pub(super) fn outbox() -> BoxedStrategy<Op> {
     let limit = || prop_oneof![12 => 1_u8..4, 1 => Just(0)];
     prop_oneof![
         8 => (0_u8..2, rarely(3, 0_u8..2), limit(), lease())
-            .prop_map(|(lane, target, limit, lease)| RowsOp::Claim { lane, target, limit, lease }),
-        8 => (newest(), 0_u8..6, 0_u16..1500).prop_map(|(which, how, millis)| RowsOp::Settle { which, how, millis }),
-        2 => (newest(), lease()).prop_map(|(which, lease)| RowsOp::Extend { which, lease }),
+            .prop_map(|(lane, target, limit, lease)| OutboxOp::Claim { lane, target, limit, lease }),
+        8 => (newest(), 0_u8..6, 0_u16..1500).prop_map(|(which, how, millis)| OutboxOp::Settle { which, how, millis }),
+        2 => (newest(), lease()).prop_map(|(which, lease)| OutboxOp::Extend { which, lease }),
         3 => (rarely(2, newest()), rarely(2, 0_u8..2), limit())
-            .prop_map(|(which, lane, limit)| RowsOp::Requeue { which, lane, limit }),
+            .prop_map(|(which, lane, limit)| OutboxOp::Requeue { which, lane, limit }),
         2 => (0_u16..1500, limit(), any::<bool>())
-            .prop_map(|(older, limit, dry_run)| RowsOp::Purge { older, limit, dry_run }),
-        1 => rows().prop_map(RowsOp::Count),
+            .prop_map(|(older, limit, dry_run)| OutboxOp::Purge { older, limit, dry_run }),
+        1 => rows().prop_map(OutboxOp::Count),
     ]
-    .prop_map(Op::Rows)
+    .prop_map(Op::Outbox)
     .boxed()
 }
 
@@ -100,10 +100,10 @@ fn newest() -> impl Strategy<Value = u8> {
 }
 
 pub(super) fn row() -> impl Strategy<Value = RowOp> {
-    let place = (0_u8..2, prop_oneof![4 => Just(0_u8), 1 => Just(1)]);
+    let lane_and_target = (0_u8..2, prop_oneof![4 => Just(0_u8), 1 => Just(1)]);
     let keys = (rarely(4, 0_u8..3), rarely(2, 0_u8..2));
     let attempts = prop_oneof![12 => 1_u8..4, 1 => Just(0)];
-    (place, few(), keys, rarely(4, 0_u16..1500), attempts).prop_map(
+    (lane_and_target, few(), keys, rarely(4, 0_u16..1500), attempts).prop_map(
         |((lane, target), payload, (key, order), later, attempts)| RowOp {
             lane,
             target,
@@ -116,7 +116,7 @@ pub(super) fn row() -> impl Strategy<Value = RowOp> {
     )
 }
 
-pub(super) fn rows() -> impl Strategy<Value = RowsFilterOp> {
+pub(super) fn rows() -> impl Strategy<Value = OutboxFilterOp> {
     (rarely(2, 0_u8..2), rarely(3, 0_u8..2), rarely(2, vec(select(STATUSES), 0..3)))
-        .prop_map(|(lane, target, statuses)| RowsFilterOp { lane, target, statuses })
+        .prop_map(|(lane, target, statuses)| OutboxFilterOp { lane, target, statuses })
 }

@@ -3,13 +3,13 @@
 
 mod delivery;
 
-use delivery::{delivering, mail, outbox, row, rows};
+use delivery::{commit_with_rows, mail, outbox, row, rows};
 use proptest::{collection::vec, option, prelude::*, sample::select, strategy::BoxedStrategy};
 use store_core::{Boundary, ChildStrategy, Direction, DispatchOrder, DispatchStatus, OpenCalls, RunPhase, ThreadOrder};
 
 use super::ops::{
-    BodyOp, CommitOp, EmitOp, EntriesOp, EntryOp, EventOp, FactsOp, Fields, Guard, InputOp, KeyOp, List, Op, Parent,
-    Patch, RunOp, RunsOp, ScopeOp, StateChangeOp, ThreadsOp, To,
+    AppendEventsOp, BodyOp, CommitOp, EntryFilterOp, EntryOp, EventFilterOp, EventOp, Fields, Guard, InputOp, KeyOp,
+    List, Op, Parent, Patch, RewindTarget, RunFilterOp, RunOp, ScopeOp, StateChangeOp, ThreadFilterOp,
 };
 /// How many different threads, runs, keys, names and values most operations choose from.
 pub(super) const FEW: u8 = 4;
@@ -33,12 +33,13 @@ fn rarely<S: Strategy>(of: u32, strategy: S) -> impl Strategy<Value = Option<S::
 /// One step in a thousand is left out. Because every step can be left out, proptest shortens a history by leaving out
 /// more steps.
 pub(super) fn histories(steps: usize) -> impl Strategy<Value = Vec<Op>> {
-    let delivery = prop_oneof![10 => outbox(), 6 => delivering(), 2 => commits(), 1 => reads(), 5 => world()];
-    let mail = prop_oneof![20 => mail(), 2 => commits(), 2 => reads(), 4 => world()];
-    prop_oneof![4 => of(op(), steps), 1 => of(delivery.boxed(), steps), 1 => of(mail.boxed(), steps)]
+    let delivery =
+        prop_oneof![10 => outbox(), 6 => commit_with_rows(), 2 => commits(), 1 => reads(), 5 => environment()];
+    let mail = prop_oneof![20 => mail(), 2 => commits(), 2 => reads(), 4 => environment()];
+    prop_oneof![4 => history_of(op(), steps), 1 => history_of(delivery.boxed(), steps), 1 => history_of(mail.boxed(), steps)]
 }
 
-fn of(op: BoxedStrategy<Op>, steps: usize) -> impl Strategy<Value = Vec<Op>> {
+fn history_of(op: BoxedStrategy<Op>, steps: usize) -> impl Strategy<Value = Vec<Op>> {
     vec(option::weighted(0.999, op), steps.max(1)).prop_map(|steps| steps.into_iter().flatten().collect())
 }
 
@@ -51,7 +52,7 @@ fn op() -> BoxedStrategy<Op> {
         4 => mail(),
         22 => commits(),
         14 => reads(),
-        6 => world(),
+        6 => environment(),
     ]
     .boxed()
 }
@@ -73,14 +74,14 @@ fn thread_ops() -> BoxedStrategy<Op> {
 
 fn inputs() -> BoxedStrategy<Op> {
     prop_oneof![
-        6 => (thread(), vec(input(), 0..3)).prop_map(|(thread, inputs)| Op::Append { thread, inputs }),
-        4 => (thread(), decision()).prop_map(|(thread, input)| Op::Append { thread, inputs: vec![input] }),
+        6 => (thread(), vec(input(), 0..3)).prop_map(|(thread, inputs)| Op::AppendInputs { thread, inputs }),
+        4 => (thread(), decision()).prop_map(|(thread, input)| Op::AppendInputs { thread, inputs: vec![input] }),
         2 => (thread(), few(), rarely(2, 0_u8..2), rarely(1, few()), rarely(3, boundary())).prop_map(
-            |(thread, place, behind, text, boundary)| Op::ChangeInput { thread, place, behind, text, boundary }
+            |(thread, index, behind, text, boundary)| Op::ChangeInput { thread, index, behind, text, boundary }
         ),
-        2 => (thread(), few()).prop_map(|(thread, place)| Op::Retract { thread, place }),
-        2 => (thread(), few(), rarely(5, Just(1)), rarely(5, any::<bool>())).prop_map(|(thread, turn, behind, wrong)| {
-            Op::Reorder { thread, turn, behind: behind.unwrap_or(0), wrong }
+        2 => (thread(), few()).prop_map(|(thread, index)| Op::Retract { thread, index }),
+        2 => (thread(), few(), rarely(5, Just(1)), rarely(5, any::<bool>())).prop_map(|(thread, rotation, behind, wrong)| {
+            Op::Reorder { thread, rotation, behind: behind.unwrap_or(0), wrong }
         }),
     ]
     .boxed()
@@ -89,11 +90,11 @@ fn inputs() -> BoxedStrategy<Op> {
 fn events() -> BoxedStrategy<Op> {
     let emit = (vec(event(), 0..4), rarely(2, few()), rarely(4, 0_u8..2), rarely(10, few()));
     prop_oneof![
-        6 => emit.prop_map(|(events, key, expect, fence)| Op::Emit(EmitOp { events, key, expect, fence })),
-        2 => any::<u8>().prop_map(|which| Op::EmitAgain { which }),
+        6 => emit.prop_map(|(events, key, expect, fence)| Op::AppendEvents(AppendEventsOp { events, key, expect, fence })),
+        2 => any::<u8>().prop_map(|which| Op::RepeatAppendEvents { which }),
         2 => (scope(), few(), rarely(3, any::<u8>()), any::<bool>())
-            .prop_map(|(scope, place, older, dry_run)| Op::Trim { scope, place, older, dry_run }),
-        2 => (scope(), facts(), few()).prop_map(|(scope, filter, place)| Op::Scope { scope, filter, place }),
+            .prop_map(|(scope, index, older, dry_run)| Op::Trim { scope, index, older, dry_run }),
+        2 => (scope(), event_filter(), few()).prop_map(|(scope, filter, index)| Op::ReadScope { scope, filter, index }),
     ]
     .boxed()
 }
@@ -113,9 +114,9 @@ fn scope() -> impl Strategy<Value = ScopeOp> {
     prop_oneof![thread().prop_map(ScopeOp::Thread), few().prop_map(ScopeOp::Run)]
 }
 
-fn facts() -> impl Strategy<Value = FactsOp> {
+fn event_filter() -> impl Strategy<Value = EventFilterOp> {
     (any::<bool>(), rarely(4, few()), rarely(5, 0_u16..2000), rarely(5, 0_u16..2000))
-        .prop_map(|(public, kind, before, after)| FactsOp { public, kind, before, after })
+        .prop_map(|(public, kind, before, after)| EventFilterOp { public, kind, before, after })
 }
 
 fn commits() -> BoxedStrategy<Op> {
@@ -139,7 +140,7 @@ fn reads() -> BoxedStrategy<Op> {
     .boxed()
 }
 
-fn world() -> BoxedStrategy<Op> {
+fn environment() -> BoxedStrategy<Op> {
     prop_oneof![
         6 => prop_oneof![Just(0_u32), 1_u32..5, 500_u32..3000].prop_map(|millis| Op::Advance { millis }),
         1 => Just(Op::Advance { millis: 16 * 24 * 60 * 60 * 1000 + 7 }),
@@ -286,19 +287,19 @@ fn body() -> impl Strategy<Value = BodyOp> {
         8 => (rarely(6, few()), rarely(2, few())).prop_map(|(number, label)| BodyOp::Checkpoint { number, label }),
         3 => (rarely(2, few()), rarely(2, few())).prop_map(|(spent, size)| BodyOp::Usage { spent, size }),
         3 => (some(), rarely(1, few())).prop_map(|(target, text)| BodyOp::Label { target, text }),
-        6 => to().prop_map(BodyOp::Rewind),
+        6 => rewind_target().prop_map(BodyOp::Rewind),
         2 => some().prop_map(BodyOp::Custom),
         1 => few().prop_map(BodyOp::Unknown),
     ]
 }
 
-fn to() -> impl Strategy<Value = To> {
+fn rewind_target() -> impl Strategy<Value = RewindTarget> {
     prop_oneof![
-        1 => Just(To::Start),
-        6 => any::<u8>().prop_map(To::Entry),
-        2 => (0_u8..2).prop_map(To::Checkpoint),
-        1 => (0_u8..2).prop_map(To::Label),
-        1 => (0_u8..2).prop_map(To::Snapshot),
+        1 => Just(RewindTarget::Start),
+        6 => any::<u8>().prop_map(RewindTarget::Entry),
+        2 => (0_u8..2).prop_map(RewindTarget::Checkpoint),
+        1 => (0_u8..2).prop_map(RewindTarget::Label),
+        1 => (0_u8..2).prop_map(RewindTarget::Snapshot),
     ]
 }
 
@@ -363,7 +364,7 @@ fn list() -> impl Strategy<Value = List> {
         3 => (rarely(2, thread()), rarely(3, vec(select(DispatchStatus::ALL), 0..3)), dispatch_order(), direction())
             .prop_map(|(thread, statuses, order, direction)| List::Dispatches { thread, statuses, order, direction }),
         2 => (rows(), direction()).prop_map(|(filter, direction)| List::Outbox { filter, direction }),
-        3 => (scope(), facts(), direction())
+        3 => (scope(), event_filter(), direction())
             .prop_map(|(scope, filter, direction)| List::Events { scope, filter, direction }),
     ]
 }
@@ -372,10 +373,10 @@ fn dispatch_order() -> impl Strategy<Value = DispatchOrder> {
     select(vec![DispatchOrder::Creation, DispatchOrder::End, DispatchOrder::Claim])
 }
 
-fn threads() -> impl Strategy<Value = ThreadsOp> {
+fn threads() -> impl Strategy<Value = ThreadFilterOp> {
     let times = (rarely(5, 0_u16..2000), rarely(5, 0_u16..2000));
     (rarely(5, few()), rarely(4, rarely(2, few())), rarely(5, any::<bool>()), times, rarely(5, (few(), few())))
-        .prop_map(|(resource, parent, open_runs, (active_after, created_before), metadata)| ThreadsOp {
+        .prop_map(|(resource, parent, open_runs, (active_after, created_before), metadata)| ThreadFilterOp {
             resource,
             parent,
             open_runs,
@@ -385,15 +386,15 @@ fn threads() -> impl Strategy<Value = ThreadsOp> {
         })
 }
 
-fn runs() -> impl Strategy<Value = RunsOp> {
+fn runs() -> impl Strategy<Value = RunFilterOp> {
     (rarely(3, few()), rarely(3, vec(phase(), 0..3)), rarely(5, any::<bool>()), rarely(5, few()))
-        .prop_map(|(thread, statuses, agent, parent)| RunsOp { thread, statuses, agent, parent })
+        .prop_map(|(thread, statuses, agent, parent)| RunFilterOp { thread, statuses, agent, parent })
 }
 
-fn entries() -> impl Strategy<Value = EntriesOp> {
+fn entries() -> impl Strategy<Value = EntryFilterOp> {
     let places = (rarely(5, any::<u8>()), rarely(5, any::<u8>()), rarely(2, any::<u8>()), rarely(6, any::<u8>()));
     (places, rarely(5, any::<bool>()), rarely(6, few()), rarely(6, any::<bool>())).prop_map(
-        |((from, to, path_of, children_of), messages, run, side)| EntriesOp {
+        |((from, to, path_of, children_of), messages, run, side)| EntryFilterOp {
             from,
             to,
             path_of,

@@ -1,0 +1,145 @@
+//! Compares the cost of calls on a scope with many events and on a scope with few events, and of calls on a long and on
+//! a short queue of pending input (PR-15).
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use benches::{AllowedGrowth, Row, Samples, timed};
+use store_core::{
+    AppendEvents, AppendPending, Commit, CommitKey, Direction, EntryId, EventQuery, Json, Message, NewEvent, NewInput,
+    PageRequest, PendingUpdate, Scope, ThreadId,
+};
+
+use crate::{
+    Options,
+    measured_store::{Backend, MeasuredStore, alternating_sizes},
+};
+
+/// The number of events in the short scope, and of inputs in the short queue.
+const SHORT: u64 = 100;
+/// The number of inputs in the long queue. The limit is 10,000.
+const QUEUE: u64 = 9_000;
+/// The number of events or inputs that [`fill_thread`] appends with one call.
+const BATCH: u64 = 500;
+/// The number of records in a page.
+const PAGE: u32 = 50;
+
+/// A thread that has events and a queue of pending input.
+struct ThreadWithInput {
+    id: ThreadId,
+    /// The input that was queued last.
+    last: EntryId,
+}
+
+/// The measured operations. Each sample measures them in this order.
+const STEPS: [&str; 8] = [
+    "append an event",
+    "commit an event",
+    "first page of events",
+    "last page of events",
+    "load a scope",
+    "queue an input",
+    "change an input",
+    "consume an input",
+];
+
+pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<Row>> {
+    let folder = tempfile::tempdir_in(&options.folder)?;
+    let path = folder.path().join("root");
+    let measured_store = MeasuredStore::open_to_fill(backend, &path).await?;
+    let mut threads = [
+        fill_thread(&measured_store, "short", SHORT, SHORT).await?,
+        fill_thread(&measured_store, "long", options.entries, QUEUE).await?,
+    ];
+    let measured_store = measured_store.into_measured(backend, &path).await?;
+    let mut steps: Vec<Samples> = STEPS.iter().map(|_| Samples::default()).collect();
+    for sample in 0..backend.samples(options.samples) {
+        for (step, taken) in steps.iter_mut().enumerate() {
+            for is_large in alternating_sizes(sample) {
+                let [small, large] = &mut threads;
+                let thread = if is_large { large } else { small };
+                taken.add(is_large, measure_step(&measured_store, thread, step, sample).await?);
+            }
+        }
+    }
+    measured_store.store.close().await?;
+    Ok(STEPS.iter().zip(steps).map(|(step, taken)| taken.row(step, backend.name(), AllowedGrowth::Flat)).collect())
+}
+
+async fn fill_thread(measured_store: &MeasuredStore, id: &str, events: u64, inputs: u64) -> Result<ThreadWithInput> {
+    let id = ThreadId::new(id)?;
+    let commits = measured_store.commits()?;
+    for first in (0..events).step_by(usize::try_from(BATCH)?) {
+        let drafts = (first..events.min(first + BATCH)).map(|_| new_event(&id)).collect::<Result<Vec<_>>>()?;
+        commits.events().append_events(AppendEvents::new(drafts)).await?;
+    }
+    let mut last = None;
+    for first in (0..inputs).step_by(usize::try_from(BATCH)?) {
+        let new_input = (first..inputs.min(first + BATCH)).map(|_| new_input());
+        let queued = commits.pending().append_pending(AppendPending::new(id.clone(), new_input)).await?;
+        last = queued.inputs.last().map(|input| input.id.clone());
+    }
+    Ok(ThreadWithInput { id, last: last.context("the queue is empty")? })
+}
+
+fn new_event(id: &ThreadId) -> Result<NewEvent> {
+    let payload = Json::parse(r#"{"tool":"read_file","path":"src/lib.rs","lines":120}"#)?;
+    Ok(NewEvent::new("tool.called".parse()?, [Scope::Thread(id.clone())]).with_payload(payload))
+}
+
+fn new_input() -> NewInput {
+    NewInput::message(Message::user("What was said while the agent was at work, in one sentence."))
+}
+
+async fn measure_step(
+    measured_store: &MeasuredStore,
+    thread: &mut ThreadWithInput,
+    step: usize,
+    sample: usize,
+) -> Result<Duration> {
+    let id = thread.id.clone();
+    let commits = measured_store.commits()?;
+    let (events, pending) = (commits.events(), commits.pending());
+    let scope = Scope::Thread(id.clone());
+    let page = |direction| EventQuery::new(scope.clone()).with_direction(direction).with_page(PageRequest::first(PAGE));
+    match step {
+        0 => {
+            let request = AppendEvents::new([new_event(&id)?]);
+            let (took, done) = timed(events.append_events(request)).await;
+            done.map(|_| took).map_err(Into::into)
+        }
+        1 => {
+            let commit = Commit::new(id.clone()).with_events(AppendEvents::new([new_event(&id)?]));
+            let (took, done) = timed(commits.commit(commit)).await;
+            done.map(|_| took).map_err(Into::into)
+        }
+        2 | 3 => {
+            let direction = if step == 2 { Direction::Forward } else { Direction::Backward };
+            let (took, found) = timed(events.list_events(page(direction))).await;
+            anyhow::ensure!(found?.items.len() == PAGE as usize, "the page is not full");
+            Ok(took)
+        }
+        4 => {
+            let (took, done) = timed(events.load_scope(&scope)).await;
+            done.map(|_| took).map_err(Into::into)
+        }
+        5 => {
+            let (took, done) = timed(pending.append_pending(AppendPending::new(id, [new_input()]))).await;
+            thread.last = done?.inputs.last().context("the append returned no input")?.id.clone();
+            Ok(took)
+        }
+        6 => {
+            let change = PendingUpdate::new(id, thread.last.clone()).with_message(Message::user(format!("{sample}")));
+            let (took, done) = timed(pending.update_pending(change)).await;
+            done.map(|_| took).map_err(Into::into)
+        }
+        _ => {
+            // The commit consumes the input that step 5 queued, so that the queue keeps its length. An update that
+            // changes nothing returns the input with its present revision.
+            let input = pending.update_pending(PendingUpdate::new(id.clone(), thread.last.clone())).await?.as_ref();
+            let commit = Commit::new(id).with_key(CommitKey::new(format!("take-{sample}"))?).consuming([input]);
+            let (took, done) = timed(commits.commit(commit)).await;
+            done.map(|_| took).map_err(Into::into)
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! A temporary store, and functions that run the command on it.
+
+use std::{
+    io::{PipeWriter, Write},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A store in a temporary folder.
+pub(crate) struct Store {
+    folder: TempDir,
+}
+
+/// The exit code and the output of the command.
+#[derive(Debug)]
+pub(crate) struct CommandOutput {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Store {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// Returns a path next to the store.
+    pub(crate) fn sibling_path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Runs the command on the store.
+    pub(crate) fn run(&self, args: &[&str]) -> CommandOutput {
+        self.run_with(args, "")
+    }
+
+    /// Runs the command on the store, with this standard input.
+    pub(crate) fn run_with(&self, args: &[&str], input: &str) -> CommandOutput {
+        run(&[&["--store", &format!("file:{}", self.path().display())], args].concat(), input)
+    }
+
+    /// Runs the command on the store, with `output` as its standard output.
+    pub(crate) fn run_into(&self, args: &[&str], output: impl Into<Stdio>) -> CommandOutput {
+        run_into(&[&["--store", &format!("file:{}", self.path().display())], args].concat(), "", output)
+    }
+
+    /// Runs the command with `--json`. It must succeed. Returns its document.
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        let response = self.run(&[args, &["--json"]].concat()).expect_success();
+        serde_json::from_str(&response.out).unwrap_or_else(|error| panic!("{error}: {}", response.out))
+    }
+
+    /// Appends a message to a thread, and returns the receipt.
+    pub(crate) fn append(&self, thread: &str, text: &str) -> Value {
+        self.json(&["append", thread, "--message", text])
+    }
+}
+
+impl CommandOutput {
+    /// Checks that the command succeeded and printed nothing to standard error.
+    pub(crate) fn expect_success(self) -> Self {
+        assert_eq!((self.code, self.err.as_str()), (0, ""), "{self:?}");
+        self
+    }
+
+    /// Checks the exit code, that standard error contains each text of `says`, and that standard output is empty.
+    pub(crate) fn expect_failure(self, code: i32, says: &[&str]) -> Self {
+        assert_eq!((self.code, self.out.as_str()), (code, ""), "{self:?}");
+        for say in says {
+            assert!(self.err.contains(say), "`{say}` is not in {:?}", self.err);
+        }
+        self
+    }
+
+    /// Returns the error document.
+    pub(crate) fn error(&self) -> Value {
+        serde_json::from_str(&self.err).unwrap_or_else(|error| panic!("{error}: {}", self.err))
+    }
+
+    /// Returns the documents on standard output, one per line.
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+/// Returns the writing end of a pipe whose reading end is closed.
+pub(crate) fn closed_pipe() -> PipeWriter {
+    std::io::pipe().unwrap().1
+}
+
+/// Runs the command in a new folder.
+pub(crate) fn run(args: &[&str], input: &str) -> CommandOutput {
+    run_into(args, input, Stdio::piped())
+}
+
+fn run_into(args: &[&str], input: &str, output: impl Into<Stdio>) -> CommandOutput {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_agentstore"))
+        .args(args)
+        .current_dir(folder.path())
+        .env_remove("AGENTSTORE_URL")
+        .env_remove("AGENTSTORE_MAILBOX")
+        .env_remove("AGENTSTORE_TENANT")
+        .stdin(Stdio::piped())
+        .stdout(output)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that does not read its input may have ended already.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    CommandOutput {
+        code: output.status.code().unwrap(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Returns the path of a session file as another tool writes it.
+pub(crate) fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../sessions/fixtures").join(name)
+}
+
+/// Returns the field of a document at a JSON pointer.
+pub(crate) fn at<'a>(document: &'a Value, pointer: &str) -> &'a Value {
+    document.pointer(pointer).unwrap_or_else(|| panic!("no `{pointer}` in {document}"))
+}

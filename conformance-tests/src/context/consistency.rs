@@ -1,0 +1,93 @@
+//! A context, and the thread, state and runs that are returned with it, show the same moment.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use store_core::{
+    Commit, ContextRequest, RunChange, RunOutcome, RunStatus, StateChange, ThreadContext, ThreadId, ThreadRunStore,
+};
+
+use crate::{
+    check::{Verdict, expect, expect_eq, expect_some},
+    given::{Given, id, race_two},
+    log::draft::{json, user_entry},
+};
+
+const ROUNDS: u64 = 100;
+const READS: u64 = 20;
+
+/// Commit number `round` writes an entry, the state and a run together. An even number starts a run, and an odd number
+/// ends it.
+fn commit_of_round(thread: &ThreadId, round: u64) -> Commit {
+    let name = id(&format!("r{}", round / 2));
+    let mut run = match round % 2 {
+        0 => RunChange::new(name, RunStatus::Running).with_agent(id("agent")),
+        _ => RunChange::new(name, RunStatus::done(RunOutcome::NaturalEnd)),
+    };
+    run.steps = u32::try_from(round).ok();
+    let state = StateChange::new().set("round", json(&round.to_string()));
+    let commit = Commit::new(thread.clone()).with_key(id(&round.to_string()));
+    commit.entry(user_entry(&round.to_string())).with_run(run).with_state(state)
+}
+
+/// Checks that all parts of a context are from the same moment: each must show the same commit as the last one.
+fn expect_one_moment(found: &ThreadContext) -> Verdict {
+    let last = found.thread.version.number() - 1;
+    let name = Some(id(&last.to_string()));
+    expect_eq((&found.thread.head, &found.at), (&name, &name))?;
+    expect_eq(found.context.messages.len() as u64, last + 1)?;
+    expect_eq(found.context.messages.last().map(|message| &message.entry), name.as_ref())?;
+    expect_eq(found.state.get("round"), Some(&json(&last.to_string())))?;
+    let run = expect_some(found.latest_run.as_ref(), "latest run")?;
+    expect_eq(u64::from(run.steps), last)?;
+    expect_eq(run.is_open(), last.is_multiple_of(2))?;
+    let open: Vec<_> = found.open_runs.iter().map(|run| run.id.clone()).collect();
+    expect_eq(&open, &found.thread.open_runs)?;
+    expect_eq(open.len(), usize::from(run.is_open()))
+}
+
+/// While another task commits, each read shows thread, head, version, context, state and runs as of the same moment.
+pub(crate) async fn a_context_is_a_consistent_snapshot(given: &Given) -> Verdict {
+    let (commits, threads) = (given.commits()?, given.threads()?);
+    let thread: ThreadId = id("t");
+    given.expect_accepted(commit_of_round(&thread, 0)).await?;
+    let (reads, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let reading = read(threads, thread.clone(), (Arc::clone(&reads), Arc::clone(&done)));
+    let writing = async move {
+        let mut next = 1;
+        let mut result = Ok(());
+        // The writer continues until the reader has read often enough, but not forever if the reader failed.
+        while result.is_ok() && (next < ROUNDS || (reads.load(Ordering::SeqCst) < READS && next < 20 * ROUNDS)) {
+            result = commits.commit(commit_of_round(&thread, next)).await.map(drop);
+            next += 1;
+            tokio::task::yield_now().await;
+        }
+        done.store(true, Ordering::SeqCst);
+        result.map(|()| next)
+    };
+    let (written, read) = race_two(writing, reading).await;
+    read?;
+    let last = given.threads()?.load_context(&id("t"), ContextRequest::head()).await?;
+    expect_eq(last.thread.version.number(), written?)?;
+    expect_one_moment(&last)
+}
+
+async fn read(
+    threads: Arc<dyn ThreadRunStore>,
+    thread: ThreadId,
+    (reads, done): (Arc<AtomicU64>, Arc<AtomicBool>),
+) -> Verdict {
+    let mut newest = 0;
+    while !done.load(Ordering::SeqCst) {
+        let found = threads.load_context(&thread, ContextRequest::head()).await?;
+        expect_one_moment(&found)?;
+        let version = found.thread.version.number();
+        expect(version >= newest, format!("version {version} was read after version {newest}"))?;
+        newest = version;
+        reads.fetch_add(1, Ordering::SeqCst);
+        tokio::task::yield_now().await;
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! A context as one line of text. A case compares it with the context that it expects.
+
+use store_core::{BlockKind, Context, ContextMessage, Message, Repair, Role, ToolResult, context::NO_RESULT};
+
+use crate::log::writer::join;
+
+/// The messages of a context, separated by spaces: `a` for the message of the entry `a`, `a!c` if that message has a
+/// call with the id `c`, `?c=a` for a result of that call with the text `a`, `?c=none` for a synthetic result, and
+/// `[a]` for a message that the compaction `a` put in place of its interval.
+pub(super) fn short_form(context: &Context) -> String {
+    join(context.messages.iter().map(message_form).collect::<Vec<_>>().iter().map(String::as_str))
+}
+
+fn message_form(message: &ContextMessage) -> String {
+    let kinds = message.message.blocks.iter().map(|block| &block.kind);
+    if message.message.role == Role::Tool {
+        let results = kinds.filter_map(|kind| match kind {
+            BlockKind::ToolResult(result) => Some(result_form(result, message.synthetic)),
+            _ => None,
+        });
+        return results.collect::<Vec<_>>().join(" ");
+    }
+    let calls = kinds.filter_map(|kind| match kind {
+        BlockKind::ToolUse(call) => Some(format!("!{}", call.id)),
+        _ => None,
+    });
+    let name = if message.synthetic { format!("[{}]", message.entry) } else { message.entry.to_string() };
+    name + &calls.collect::<String>()
+}
+
+fn result_form(result: &ToolResult, synthetic: bool) -> String {
+    let said = match text(result.blocks.first().map(|block| &block.kind)) {
+        NO_RESULT if synthetic && result.is_error == Some(true) => "none",
+        other => other,
+    };
+    format!("?{}={said}", result.tool_use_id)
+}
+
+fn text(kind: Option<&BlockKind>) -> &str {
+    match kind {
+        Some(BlockKind::Text(text)) => text,
+        _ => "",
+    }
+}
+
+/// The text blocks of a message, one on each line. A block of another kind becomes an empty line.
+pub(super) fn message_text(message: &Message) -> String {
+    message.blocks.iter().map(|block| text(Some(&block.kind))).collect::<Vec<_>>().join("\n")
+}
+
+/// The repairs of a context, sorted and separated by spaces, for example `a:orphan_result_dropped:c`.
+pub(super) fn repairs(context: &Context) -> String {
+    let mut all: Vec<_> = context.repairs.iter().map(repair).collect();
+    all.sort();
+    all.join(" ")
+}
+
+fn repair(repair: &Repair) -> String {
+    let kind = serde_json::to_string(&repair.kind).unwrap_or_default();
+    let call = repair.tool_use_id.as_ref().map(|call| format!(":{call}")).unwrap_or_default();
+    format!("{}:{}{call}", repair.entry, kind.trim_matches('"'))
+}

@@ -1,0 +1,121 @@
+//! Refusals of requests whose ids and names have the largest length that is allowed.
+
+use store_core::{
+    AppendEvents, AppendPending, ClaimRef, ClaimToken, Commit, DeleteRequest, Error, Expect, InputRef, Json, Message,
+    NewDispatch, NewEvent, NewInput, NewOutboxRow, NewThread, OutboxSettlement, PendingUpdate, RequeueOutbox, Scope,
+    SettleOutbox, Settlement, StateChange, StateOp, TenantStores, ThreadFields, ThreadPatch,
+};
+
+use crate::{
+    case::Contract,
+    given::{id, keyed_commit_with_message, message_entry},
+};
+
+/// Calls that are refused, each with `long` as the id or name that its error is about.
+pub(super) async fn refusals_with_long_ids(
+    contract: Contract,
+    stores: &TenantStores,
+    long: &str,
+) -> Vec<(&'static str, Error)> {
+    let ends = match contract {
+        Contract::ThreadRunStore => refused_thread_calls(stores, long).await,
+        Contract::CommitCoordinator => refused_commit_calls(stores, long).await,
+        Contract::PendingStore => refused_pending_calls(stores, long).await,
+        Contract::EventStore => refused_event_calls(stores, long).await,
+        Contract::MailboxStore | Contract::LiveChannel => refused_mailbox_calls(stores, long).await,
+        Contract::OutboxStore => refused_outbox_calls(stores, long).await,
+    };
+    ends.into_iter().filter_map(|(call, ended)| Some((call, ended.err()?))).collect()
+}
+
+async fn refused_thread_calls(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {
+    let Some(threads) = &stores.threads else { return Vec::new() };
+    let mut below = ThreadFields::default();
+    below.parent_thread_id = Some(id(long));
+    vec![
+        ("long id: delete", threads.delete_thread(&id(long), DeleteRequest::default()).await.map(drop)),
+        ("long id: update", threads.update_thread(&id(long), ThreadPatch::default(), Expect::Any).await.map(drop)),
+        ("long parent", threads.create_thread(NewThread::new(id("new")).with_fields(below)).await.map(drop)),
+    ]
+}
+
+async fn refused_commit_calls(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {
+    let Some(commits) = &stores.commits else { return Vec::new() };
+    let name = long.repeat(100);
+    let state = |change| Commit::new(id("long")).with_state(change);
+    let _kept = commits.commit(state(StateChange::new().set(&name, Json::null()))).await;
+    let _kept = commits.commit(keyed_commit_with_message(&id("long"), long, "x")).await;
+    let mut ends = Vec::new();
+    for (call, commit) in [
+        ("long state key", state(StateChange::new().with(&name, StateOp::Add(1)))),
+        ("long state key twice", state(StateChange::new().set(&name, Json::null()).remove(&name))),
+        ("long commit key", keyed_commit_with_message(&id("long"), long, "y")),
+        (
+            "long entry parent",
+            keyed_commit_with_message(&id("long"), "k", "y").entry(message_entry("x").below(id(long))),
+        ),
+    ] {
+        ends.push((call, commits.commit(commit).await.map(drop)));
+    }
+    ends
+}
+
+async fn refused_pending_calls(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {
+    let (Some(pending), Some(commits)) = (&stores.pending, &stores.commits) else { return Vec::new() };
+    let input = |text: &str| NewInput::message(Message::user(text)).with_id(id(long));
+    let _kept = pending.append_pending(AppendPending::new(id("long"), [input("x")])).await;
+    let append = AppendPending::new(id("long"), [input("y")]);
+    let stale = PendingUpdate::new(id("long"), id(long)).expecting(77).with_message(Message::user("y"));
+    let consume = Commit::new(id("long")).with_key(id("consume")).consuming([InputRef::new(id(long), 77)]);
+    vec![
+        ("long input", pending.append_pending(append).await.map(drop)),
+        ("long input: update", pending.update_pending(stale).await.map(drop)),
+        ("long input: retract", pending.retract_pending(&id("unknown"), &id(long)).await.map(drop)),
+        ("long input: consume", commits.commit(consume).await.map(drop)),
+    ]
+}
+
+async fn refused_event_calls(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {
+    let Some(events) = &stores.events else { return Vec::new() };
+    let new_event = |kind: &str| NewEvent::new(id(kind), [Scope::Thread(id(long))]);
+    let keyed = |kind: &str| AppendEvents::new([new_event(kind)]).with_key(id(long), id(long));
+    let _kept = events.append_events(keyed("x")).await;
+    let other = AppendEvents::new([new_event("x")]).expecting(Scope::Thread(id(long)), 77);
+    vec![
+        ("long event key", events.append_events(keyed("y")).await.map(drop)),
+        ("long scope", events.append_events(other).await.map(drop)),
+    ]
+}
+
+async fn refused_mailbox_calls(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {
+    let Some(mailbox) = &stores.mailbox else { return Vec::new() };
+    let work = || NewDispatch::new(id(long), id(long)).with_id(id(long));
+    let _kept = mailbox.enqueue(vec![work()]).await;
+    let again = mailbox.enqueue(vec![work().with_priority(1)]).await;
+    let claim = ClaimRef::new(id(long), ClaimToken::new(long));
+    let settled = mailbox.settle(vec![(claim.clone(), Settlement::Release)]).await;
+    vec![
+        ("long dispatch", again.and_then(|mut answers| answers.remove(0)).map(drop)),
+        ("long dispatch: cancel", mailbox.cancel(&id(&long.to_uppercase())).await.map(drop)),
+        ("long claim: start", mailbox.start(&claim, id(long)).await.map(drop)),
+        ("long claim: settle", settled.and_then(|mut answers| answers.remove(0)).map(drop)),
+    ]
+}
+
+async fn refused_outbox_calls(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {
+    let (Some(outbox), Some(commits)) = (&stores.outbox, &stores.commits) else { return Vec::new() };
+    let keyed = |attempts| {
+        let row = NewOutboxRow::new(id(long), id(long), Json::null()).with_dedupe_key(id(long));
+        Commit::new(id(long)).with_outbox([row.with_max_attempts(attempts)])
+    };
+    let _kept = commits.commit(keyed(1)).await;
+    let settle = SettleOutbox::new(id(long), ClaimToken::new(long), OutboxSettlement::Delivered);
+    let settled = outbox.settle_outbox(vec![settle]).await.and_then(|answers| answers.into_iter().collect());
+    let requeued = outbox.requeue_outbox(RequeueOutbox::ids([id(long)])).await;
+    let requeued = requeued.and_then(|answers| answers.into_iter().try_for_each(|answer| answer.outcome));
+    vec![
+        ("long key of a row", commits.commit(keyed(2)).await.map(drop)),
+        ("long row: settle", settled.map(|_: Vec<_>| ())),
+        ("long row: requeue", requeued),
+    ]
+}

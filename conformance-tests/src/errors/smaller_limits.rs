@@ -1,0 +1,55 @@
+//! Stores with smaller limits.
+
+use store_core::{Commit, ErrorKind, Expect, Json, RunChange, RunStatus, StateChange, StateOp};
+
+use crate::{
+    Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    given::{id, message_entry},
+};
+
+const RECORD_BYTES: u64 = 2000;
+
+/// If a store is opened with a smaller limit on records, its capabilities say so. It refuses larger entries, runs and
+/// state values with `LimitExceeded`, whatever operation would make them so large. Nothing is cut.
+pub(super) async fn a_record_larger_than_declared_is_refused(given: &Given) -> Verdict {
+    let given = &given.with_limits(|limits| limits.record_bytes = RECORD_BYTES).await?;
+    expect_eq(given.store().capabilities().max_record_bytes, RECORD_BYTES)?;
+    let (commits, long) = (given.commits()?, "x".repeat(1500));
+    let text = Json::of(&long)?;
+    let t = || Commit::new(id("t"));
+    let set = |value: Json| t().with_state(StateChange::new().set("set", value));
+    let append = || t().with_state(StateChange::new().with("list", StateOp::Append(vec![text.clone()])));
+    let merge = |name: &str| {
+        let fields = Json::parse(&format!("{{\"{name}\":{text}}}")).expect("json");
+        t().with_state(StateChange::new().with("map", StateOp::Merge(fields)))
+    };
+    let mut run = RunChange::new(id("r"), RunStatus::Running).with_agent(id("agent"));
+    run.state.insert("k".to_owned(), Some(text.clone()));
+    for fits in [t().with_key(id("k")).entry(message_entry(&long)), set(text.clone()), append(), merge("a")] {
+        given.expect_accepted(fits).await?;
+    }
+    given.expect_accepted(t().with_run(run.clone())).await?;
+    run.state.insert("more".to_owned(), Some(text.clone()));
+    let above = [
+        t().with_key(id("l")).entry(message_entry(&long.repeat(2))),
+        set(Json::of(&long.repeat(2))?),
+        append(),
+        merge("b"),
+    ];
+    for (at, commit) in above.into_iter().chain([t().with_run(run)]).enumerate() {
+        let refused = expect_kind(commits.commit(commit).await, ErrorKind::LimitExceeded);
+        refused.map_err(|failure| failure.about(format!("record {at}")))?;
+    }
+    expect_eq(given.log(&id("t")).await?.len(), 1)
+}
+
+/// A commit that exceeds the limit on the bytes of a commit is refused with `LimitExceeded`, although each of its
+/// records is small enough.
+pub(super) async fn a_commit_larger_than_declared_is_refused(given: &Given) -> Verdict {
+    let given = &given.with_limits(|limits| limits.commit_bytes = 10_000).await?;
+    let many = |count: usize| Commit::new(id("t")).entries((0..count).map(|_| message_entry(&"x".repeat(1500))));
+    expect_kind(given.commits()?.commit(many(7).expecting(Expect::Absent)).await, ErrorKind::LimitExceeded)?;
+    expect(given.threads()?.load_thread(&id("t")).await?.is_none(), "a refused commit created the thread")?;
+    given.expect_accepted(many(5).expecting(Expect::Absent)).await
+}

@@ -1,0 +1,132 @@
+//! Every id works wherever a store accepts an id, and different ids never share a record.
+
+use store_core::{Commit, ThreadFilter};
+
+use super::{
+    corpus::{AMBIGUOUS_PAIRS, hostile_ids},
+    everywhere::{expect_found, use_everywhere, write_records},
+};
+use crate::{
+    Contract, Failure, Given, Verdict,
+    check::{expect, expect_eq},
+    given::{id, message_entry},
+    probe::{first_probe, probes},
+};
+
+/// Ids are kept and compared byte by byte. Each of sixty similar ids has a record of its own. The record is found under
+/// exactly these bytes, and is listed with them.
+pub(super) async fn hostile_ids_are_stored_unchanged(given: &Given) -> Verdict {
+    let mut wanted = hostile_ids();
+    wanted.sort();
+    wanted.dedup();
+    expect_eq(wanted.len(), 60)?;
+    for probe in probes(given.contract()) {
+        let stores = given.tenant(probe.name())?;
+        for (at, text) in hostile_ids().iter().enumerate() {
+            expect(!probe.has(&stores, text).await?, format!("{}: {text:?} exists already", probe.name()))?;
+            probe.write(&stores, text).await.map_err(|e| Failure::from(e).about(format!("{at} {text:?}")))?;
+            expect(probe.has(&stores, text).await?, format!("{}: {text:?} is not found", probe.name()))?;
+        }
+        expect_eq(&probe.ids(&stores).await?, &wanted).map_err(|failure| failure.about(probe.name()))?;
+    }
+    Ok(())
+}
+
+/// After the store is closed and reopened, the record of every hostile id is found.
+pub(super) async fn hostile_ids_survive_a_reopen(given: &Given) -> Verdict {
+    let mut wanted = hostile_ids();
+    wanted.sort();
+    for probe in probes(given.contract()) {
+        probe.write_all(&given.tenant(probe.name())?, &hostile_ids()).await?;
+    }
+    given.reopen().await?;
+    for probe in probes(given.contract()) {
+        let stores = given.tenant(probe.name())?;
+        expect_eq(&probe.ids(&stores).await?, &wanted).map_err(|failure| failure.about(probe.name()))?;
+        for text in &wanted {
+            expect(probe.has(&stores, text).await?, format!("{}: {text:?} is gone", probe.name()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Every hostile id can be the name of a tenant. These tenants share no records.
+pub(super) async fn hostile_ids_work_as_tenant_names(given: &Given) -> Verdict {
+    let probe = first_probe(given.contract());
+    for (at, tenant) in hostile_ids().iter().enumerate() {
+        probe.write_all(&given.tenant(tenant)?, &[format!("own-{at}"), "same".to_owned()]).await?;
+    }
+    for (at, tenant) in hostile_ids().iter().enumerate() {
+        let mut wanted = vec![format!("own-{at}"), "same".to_owned()];
+        wanted.sort();
+        expect_eq(probe.ids(&given.tenant(tenant)?).await?, wanted).map_err(|failure| failure.about(tenant))?;
+    }
+    Ok(())
+}
+
+/// Every hostile id works wherever a contract takes an id, while all of them are in use.
+pub(super) async fn hostile_ids_work_everywhere(given: &Given) -> Verdict {
+    use_everywhere(given.contract(), &given.stores()?, &hostile_ids()).await
+}
+
+/// Two different pairs of a tenant and a record id never refer to the same record, whatever separators the ids contain.
+pub(super) async fn pairs_of_tenant_and_record_never_collide(given: &Given) -> Verdict {
+    for probe in probes(given.contract()) {
+        for (at, [one, two]) in AMBIGUOUS_PAIRS.into_iter().enumerate() {
+            let tenant = |name: &str| given.tenant(&format!("{name}{}{at}", probe.name()));
+            probe.write(&tenant(one.0)?, one.1).await?;
+            expect(!probe.has(&tenant(two.0)?, two.1).await?, format!("{one:?} and {two:?} are the same record"))?;
+            probe.write(&tenant(two.0)?, two.1).await?;
+            expect_eq(probe.ids(&tenant(one.0)?).await?, [one.1])?;
+            expect_eq(probe.ids(&tenant(two.0)?).await?, [two.1])?;
+        }
+    }
+    Ok(())
+}
+
+/// Two different pairs of a thread and an entry id, or of a thread and a commit key, never refer to the same record.
+pub(super) async fn pairs_of_thread_and_entry_never_collide(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    for (at, [one, two]) in AMBIGUOUS_PAIRS.into_iter().enumerate() {
+        let stores = given.tenant(&format!("pairs-{at}"))?;
+        let commits = stores.commits.ok_or_else(|| Failure::new("the store has no commits"))?;
+        for (pair, text) in [(one, "one"), (two, "two")] {
+            let commit = Commit::new(id(pair.0)).with_key(id(pair.1)).entry(message_entry(text).with_id(id(pair.1)));
+            let receipt = commits.commit(commit).await?;
+            expect_eq((receipt.deduplicated, receipt.first_seq), (false, Some(1)))?;
+        }
+        for (pair, text) in [(one, "one"), (two, "two")] {
+            let entry = commits.threads().load_entry(&id(pair.0), &id(pair.1)).await?;
+            let entry = entry.ok_or_else(|| Failure::new(format!("entry {pair:?} is not found")))?;
+            expect_eq(entry.message(), Some(&store_core::Message::user(text)))?;
+        }
+    }
+    expect_eq(threads.count_threads(&ThreadFilter::default()).await?, 0)
+}
+
+/// Ids of different types, and entry ids of different threads, may be equal without affecting each other.
+pub(super) async fn equal_ids_of_different_types_do_not_collide(given: &Given) -> Verdict {
+    let stores = given.tenant("x")?;
+    let commits = stores.commits.clone().ok_or_else(|| Failure::new("the store has no commits"))?;
+    let has = |contract: &&Contract| match contract {
+        Contract::PendingStore => stores.pending.is_some(),
+        Contract::EventStore => stores.events.is_some(),
+        Contract::MailboxStore => stores.mailbox.is_some(),
+        Contract::OutboxStore => stores.outbox.is_some(),
+        Contract::CommitCoordinator => true,
+        Contract::ThreadRunStore | Contract::LiveChannel => false,
+    };
+    let contracts: Vec<_> = Contract::ALL.iter().filter(has).collect();
+    for contract in &contracts {
+        write_records(**contract, &stores, "x").await.map_err(|failure| failure.about(format!("{contract:?}")))?;
+    }
+    let other = Commit::new(id("y")).with_key(id("x")).entry(message_entry("x").with_id(id("x")));
+    expect(!commits.commit(other).await?.deduplicated, "two threads share a commit key")?;
+    commits.threads().delete_thread(&id("y"), store_core::DeleteRequest::default()).await?;
+    for contract in &contracts {
+        expect_found(**contract, &stores, "x").await.map_err(|failure| failure.about(format!("{contract:?}")))?;
+    }
+    let mut filter = ThreadFilter::default();
+    filter.resource_id = Some(id("parent"));
+    expect_eq(commits.threads().count_threads(&filter).await?, 0)
+}

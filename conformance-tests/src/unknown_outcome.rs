@@ -1,0 +1,100 @@
+//! Calls whose outcome is unknown. A caller resolves the outcome as the documentation of the method says. After that,
+//! the call has taken effect exactly once.
+
+use async_trait::async_trait;
+use store_core::ThreadId;
+
+use crate::{
+    check::{Failure, Verdict, expect, expect_eq},
+    given::{Given, id},
+    sweep::SweepTarget,
+};
+
+/// How a caller found out whether a call whose answer was lost took effect.
+pub(crate) enum Resolution {
+    /// A read shows whether the call took effect. If it did not, the test makes the call again.
+    ByRead(bool),
+    /// The call was repeated. Its answer says whether the first call took effect.
+    ByRepeat(bool),
+    /// The call was repeated. The effect is the same whether or not the first call took effect.
+    Idempotent,
+}
+
+/// A target whose calls have a documented way to resolve an unknown outcome.
+#[async_trait]
+pub(crate) trait ResolveOutcome: SweepTarget {
+    /// Resolves the unknown outcome of a call as the documentation of its method says.
+    async fn resolve_outcome(&self, call: &str, t: &ThreadId, prepared: &Self::Prepared)
+    -> Result<Resolution, Failure>;
+}
+
+/// The failure for a call that changes something, but is missing in [`ResolveOutcome::resolve_outcome`].
+pub(crate) fn missing_resolution(call: &str) -> Failure {
+    Failure::new(format!("`resolve_outcome` of the target does not say how to resolve an unknown outcome of `{call}`"))
+}
+
+/// Tests each call that changes something on two threads. On the first, the call is made and its answer is ignored. On
+/// the second, it is not made. In both cases the outcome is then resolved as the documentation says, and the call must
+/// have taken effect exactly once. The calls named in `changing`, and no others, must change something.
+pub(crate) async fn check_unknown_outcomes(given: &Given, target: impl ResolveOutcome, changing: &[&str]) -> Verdict {
+    let mut changed = Vec::new();
+    for at in 0.. {
+        let t: ThreadId = id(&format!("t-{at}-once"));
+        let prepared = target.prepare(given, &t).await?;
+        let before = target.describe(&t).await?;
+        let mut calls = target.calls(&t, &prepared);
+        if at >= calls.len() {
+            break;
+        }
+        let (name, call) = calls.swap_remove(at);
+        let about = |failure: Failure| failure.about(format!("`{name}`"));
+        let ended = call.await;
+        let once = target.describe(&t).await?;
+        if before == once {
+            continue;
+        }
+        ended?;
+        changed.push(name);
+        for applied in [true, false] {
+            let t: ThreadId = id(&format!("t-{at}-{applied}"));
+            let seen = resolve_and_describe(given, &target, (at, applied), &t).await.map_err(about)?;
+            expect_eq(seen, once.clone()).map_err(about)?;
+        }
+    }
+    changed.sort_unstable();
+    changed.dedup();
+    let mut wanted = changing.to_vec();
+    wanted.sort_unstable();
+    expect_eq(changed, wanted)
+}
+
+/// Makes one call if `applied` is set, and resolves its outcome. Returns what [`SweepTarget::describe`] then returns.
+async fn resolve_and_describe(
+    given: &Given,
+    target: &impl ResolveOutcome,
+    (at, applied): (usize, bool),
+    t: &ThreadId,
+) -> Result<String, Failure> {
+    let prepared = target.prepare(given, t).await?;
+    let make = || target.calls(t, &prepared).swap_remove(at);
+    if applied {
+        // The answer is ignored, as if it had been lost.
+        let (_, call) = make();
+        call.await?;
+    }
+    match target.resolve_outcome(make().0, t, &prepared).await? {
+        Resolution::ByRead(took_effect) => {
+            expect_eq(took_effect, applied).map_err(|failure| failure.about("whether the call took effect"))?;
+            if !took_effect {
+                let (_, call) = make();
+                call.await?;
+            }
+        }
+        Resolution::ByRepeat(took_effect) => expect(
+            took_effect == applied,
+            format!("the repeat says that the call took effect: {took_effect}, not {applied}"),
+        )?,
+        Resolution::Idempotent => {}
+    }
+    target.describe(t).await
+}

@@ -1,0 +1,180 @@
+//! The data of a tenant.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use store_core::{
+    DedupeKey, Dispatch, DispatchCounts, DispatchFilter, DispatchId, DispatchOrder, DispatchStatus, Result, ThreadId,
+    Timestamp,
+    mailbox::{
+        self, MailboxChange, MailboxPlan, MailboxView, QueuePosition, QueueSummary, StoredDispatch, StoredInterrupt,
+        StoredMailbox,
+    },
+};
+
+use crate::page::SortKey;
+
+/// The mailbox of a tenant.
+#[derive(Debug, Default)]
+pub(crate) struct TenantData {
+    pub(crate) incarnation: u64,
+    mailboxes: BTreeMap<ThreadId, StoredMailbox>,
+    dispatches: BTreeMap<DispatchId, StoredDispatch>,
+    interrupts: BTreeMap<(ThreadId, u64), StoredInterrupt>,
+    /// The last dispatch that took a dedupe key.
+    keys: BTreeMap<(ThreadId, DedupeKey), DispatchId>,
+    /// The dispatches of each thread that are stored as queued, by epoch, priority and number.
+    queues: BTreeMap<ThreadId, BTreeSet<(QueuePosition, DispatchId)>>,
+}
+
+/// The view that rules read.
+impl MailboxView for TenantData {
+    fn claim_incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
+        Ok(self.mailboxes.get(thread).cloned())
+    }
+
+    fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>> {
+        Ok(self.dispatches.get(id).cloned())
+    }
+
+    fn last_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
+        Ok(self.keys.get(&(thread.clone(), key.clone())).cloned())
+    }
+
+    fn first_available(&self, thread: &ThreadId, epoch: u64, now: Timestamp) -> Result<Option<DispatchId>> {
+        Ok(self.queued(thread, epoch).find(|(at, _)| at.due <= now).map(|(_, id)| id.clone()))
+    }
+
+    fn interrupt(&self, thread: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>> {
+        Ok(self.interrupts.get(&(thread.clone(), epoch)).cloned())
+    }
+}
+
+impl TenantData {
+    /// Makes a decision and writes its plan. A refused call may have a plan, too.
+    pub(crate) fn apply_decision<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<T> {
+        let change = decide(self)?;
+        if let Some(plan) = change.plan {
+            self.write(*plan);
+        }
+        change.answer
+    }
+
+    /// Writes a plan. The caller holds the lock, so no reader sees only a part of the plan.
+    fn write(&mut self, plan: MailboxPlan) {
+        let thread = plan.thread;
+        for stored in plan.dispatches {
+            self.put(&thread, stored);
+        }
+        if let Some(id) = plan.purged {
+            self.remove(&thread, &id);
+        }
+        for (epoch, interrupt) in plan.interrupts {
+            match interrupt {
+                Some(interrupt) => self.interrupts.insert((thread.clone(), epoch), interrupt),
+                None => self.interrupts.remove(&(thread.clone(), epoch)),
+            };
+        }
+        self.mailboxes.insert(thread, plan.mailbox);
+    }
+
+    fn put(&mut self, thread: &ThreadId, stored: StoredDispatch) {
+        let id = stored.id().clone();
+        let queue = self.queues.entry(thread.clone()).or_default();
+        if let Some(position) = self.dispatches.get(&id).and_then(mailbox::queue_position) {
+            queue.remove(&(position, id.clone()));
+        }
+        if let Some(position) = mailbox::queue_position(&stored) {
+            queue.insert((position, id.clone()));
+            if let Some(key) = stored.body.dedupe_key.clone() {
+                self.keys.insert((thread.clone(), key), id.clone());
+            }
+        }
+        self.dispatches.insert(id, stored);
+    }
+
+    fn remove(&mut self, thread: &ThreadId, id: &DispatchId) {
+        let position = self.dispatches.remove(id).as_ref().and_then(mailbox::queue_position);
+        if let (Some(position), Some(queue)) = (position, self.queues.get_mut(thread)) {
+            queue.remove(&(position, id.clone()));
+        }
+        self.keys.retain(|_, holder| holder != id);
+    }
+}
+
+impl TenantData {
+    /// Makes an empty mailbox of this incarnation.
+    pub(crate) fn new(incarnation: u64) -> Self {
+        Self { incarnation, ..Self::default() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.mailboxes.is_empty()
+    }
+
+    pub(crate) fn load(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
+        self.dispatches.get(id).map(|stored| mailbox::visible_dispatch(self, stored)).transpose()
+    }
+
+    pub(crate) fn epoch(&self, thread: &ThreadId) -> u64 {
+        self.mailboxes.get(thread).map_or(0, |mailbox| mailbox.epoch)
+    }
+
+    pub(crate) fn counts(&self, thread: Option<&ThreadId>) -> DispatchCounts {
+        let counted = self.mailboxes.iter().filter(|(id, _)| thread.is_none_or(|thread| thread == *id));
+        counted.fold(DispatchCounts::default(), |sum, (_, mailbox)| sum.plus(&mailbox.counts))
+    }
+
+    /// Returns the dispatches of a thread that are queued under an epoch, in the order in which they are claimed.
+    fn queued(&self, thread: &ThreadId, epoch: u64) -> impl Iterator<Item = &(QueuePosition, DispatchId)> {
+        self.queues.get(thread).into_iter().flatten().filter(move |(at, _)| at.epoch == epoch)
+    }
+
+    /// Returns the threads that are free and have an available dispatch, in the order in which they are claimed.
+    pub(crate) fn ready(&self, now: Timestamp) -> BTreeSet<(u8, Timestamp, ThreadId)> {
+        let ready = self.mailboxes.iter().filter_map(|(thread, record)| {
+            let now = mailbox::decision_time(Some(record), now);
+            let queued = self.queued(thread, record.epoch).map(|(at, _)| *at);
+            let (available, waiting): (Vec<QueuePosition>, Vec<QueuePosition>) = queued.partition(|at| at.due <= now);
+            let first = available.first().map(|at| at.priority);
+            let earliest = available.iter().map(|at| at.due).min();
+            let next = waiting.iter().map(|at| at.due).min();
+            let (priority, since) = mailbox::thread_positions(record, QueueSummary { first, earliest, next }).ready?;
+            Some((priority, since, thread.clone()))
+        });
+        ready.collect()
+    }
+
+    /// Returns the threads whose lease has expired, ordered by the end of the lease.
+    pub(crate) fn expired_leases(&self, now: Timestamp) -> BTreeSet<(Timestamp, ThreadId)> {
+        let leased = self.mailboxes.iter().filter_map(|(thread, record)| Some((record.running.as_ref()?, thread)));
+        let expired = leased.filter(|(running, _)| running.lease_until <= now);
+        expired.map(|(running, thread)| (running.lease_until, thread.clone())).collect()
+    }
+
+    /// Returns the dispatches that a filter admits, by their sort keys in the given order.
+    pub(crate) fn list(&self, filter: &DispatchFilter, order: DispatchOrder) -> Result<BTreeMap<SortKey, Dispatch>> {
+        let mut list = BTreeMap::new();
+        for stored in self.dispatches.values() {
+            let seen = mailbox::visible_dispatch(self, stored)?;
+            if let Some(key) = sort_key(&seen, order).filter(|_| filter.admits(&seen)) {
+                list.insert(key, seen);
+            }
+        }
+        Ok(list)
+    }
+}
+
+/// Returns the sort key of a dispatch in the given order; none if the order does not contain it.
+fn sort_key(dispatch: &Dispatch, order: DispatchOrder) -> Option<SortKey> {
+    let at = |time: Timestamp| (0, time.as_millis(), dispatch.id.to_string());
+    match order {
+        DispatchOrder::Creation => Some(at(dispatch.created_at)),
+        DispatchOrder::End => dispatch.finished_at.map(at),
+        DispatchOrder::Claim => (dispatch.status == DispatchStatus::Queued)
+            .then(|| (u64::from(dispatch.priority), dispatch.number, String::new())),
+    }
+}

@@ -1,0 +1,113 @@
+//! Writes a thread that has not changed since its import: the lines in the order of their file, with its line ends,
+//! blank lines and byte order mark.
+
+use std::collections::BTreeMap;
+
+use sha2::Digest;
+use store_core::{ThreadId, ThreadRunStore};
+
+use super::{FormatAndProvenance, HashedOutput, all, line_of};
+use crate::{
+    error::{Error, Result},
+    lines::LineFormat,
+    provenance::{FileProvenance, LastLine},
+    source::hex,
+};
+
+/// Writes a thread that has not changed since its import.
+pub(super) async fn write<F: LineFormat>(
+    threads: &dyn ThreadRunStore,
+    thread: &ThreadId,
+    format_and_provenance: FormatAndProvenance<'_, F>,
+    out: &mut HashedOutput<'_>,
+) -> Result<()> {
+    let (format, provenance) = format_and_provenance;
+    let Some(file) = provenance.file() else { return Ok(()) };
+    let mut lines = LineQueue::new(file);
+    if file.bom {
+        out.raw(b"\xef\xbb\xbf")?;
+    }
+    let mut query = all();
+    loop {
+        let page = threads.list_entries(thread, query.clone()).await?;
+        for entry in &page.items {
+            let number = entry.origin.as_ref().map_or(0, |origin| origin.line);
+            // An entry that corresponds to no line has line 0.
+            if number > 0 && lines.is_newest(number) {
+                let bytes = line_of(format, entry).ok_or_else(|| missing(thread, number))?;
+                lines.waiting.insert(number, bytes);
+                lines.flush(out)?;
+            }
+        }
+        let Some(next) = page.next else { break };
+        query.page = query.page.after(next);
+    }
+    if lines.next <= file.lines {
+        return Err(missing(thread, lines.next));
+    }
+    if hex(&out.hash.clone().finalize()) != file.sha256 {
+        let place = format!("thread `{thread}`: its lines differ from those that were imported");
+        return Err(store_core::Error::corrupt(place).into());
+    }
+    Ok(())
+}
+
+fn missing(thread: &ThreadId, line: u64) -> Error {
+    store_core::Error::corrupt(format!("thread `{thread}`: line {line} of its import is missing")).into()
+}
+
+/// Holds lines until the lines before them are written.
+struct LineQueue<'a> {
+    file: &'a FileProvenance,
+    /// For each line, how many outdated entries are still to come. Each import of a line that was incomplete left one.
+    older: BTreeMap<u64, u64>,
+    waiting: BTreeMap<u64, Vec<u8>>,
+    next: u64,
+}
+
+impl<'a> LineQueue<'a> {
+    fn new(file: &'a FileProvenance) -> Self {
+        let mut older = BTreeMap::new();
+        for reimported in &file.reimported {
+            *older.entry(reimported.line).or_default() += 1;
+        }
+        let mut lines = Self { file, older, waiting: BTreeMap::new(), next: 1 };
+        lines.queue_blank_lines();
+        lines
+    }
+
+    fn is_newest(&mut self, line: u64) -> bool {
+        match self.older.get_mut(&line) {
+            Some(older) if *older > 0 => {
+                *older -= 1;
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// Adds the blank lines that come next, because no entry represents them.
+    fn queue_blank_lines(&mut self) {
+        let mut line = self.next;
+        while line <= self.file.lines && self.file.blank.contains(line) {
+            self.waiting.insert(line, self.file.spaces_of(line).as_bytes().to_vec());
+            line += 1;
+        }
+    }
+
+    fn flush(&mut self, out: &mut HashedOutput<'_>) -> Result<()> {
+        while let Some(bytes) = self.waiting.remove(&self.next) {
+            let is_unterminated = self.next == self.file.lines && self.file.last != LastLine::Ended;
+            let end: &[u8] = match is_unterminated {
+                true if self.file.crlf.contains(self.next) => b"\r",
+                true => b"",
+                false if self.file.crlf.contains(self.next) => b"\r\n",
+                false => b"\n",
+            };
+            out.line(&bytes, end)?;
+            self.next += 1;
+            self.queue_blank_lines();
+        }
+        Ok(())
+    }
+}

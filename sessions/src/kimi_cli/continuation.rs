@@ -1,0 +1,279 @@
+//! Decides how a file of the history continues the previous file: after a compaction, a revert, or a clear.
+
+use super::{
+    context_line::{ContextLine, Kind},
+    history::{History, Node, StoredDecision, TreePosition},
+};
+
+/// How a file continues the previous file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Continuation {
+    /// It repeats the first lines of the previous file and continues after them. After a clear it repeats none.
+    Rewind {
+        /// How many lines it repeats.
+        shared: usize,
+        /// Whether it has no other lines yet. A later import may then decide otherwise.
+        is_open: bool,
+    },
+    /// It begins with a summary of the previous file.
+    Compaction(Compaction),
+}
+
+/// A file that begins with a summary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Compaction {
+    /// The line of the summary.
+    pub(super) at: usize,
+    /// The lines of the previous file that this file repeats after the summary.
+    pub(super) kept: Vec<usize>,
+    /// The first and the last entry that the summary replaces.
+    pub(super) covers: (usize, usize),
+    /// Whether the lines before the summary differ from the first lines of the previous file. The compaction then
+    /// covers the whole path, and its replacement contains the new instructions.
+    pub(super) has_new_instructions: bool,
+}
+
+/// Decides how a file continues the previous file. The first rule that fits decides: a summary, lines in common, else
+/// a clear. A decision that an earlier import has stored stays as it is.
+pub(super) fn decide(
+    history: &History,
+    before: &[ContextLine],
+    rows: &[ContextLine],
+    is_stored: &dyn Fn(StoredDecision) -> bool,
+) -> Continuation {
+    let file = history.files().len();
+    let shared = before.iter().zip(rows).take_while(|(a, b)| a.bytes == b.bytes).count();
+    let stored = |decision: fn(usize, usize) -> StoredDecision| {
+        (0..=shared).rev().find(|shared| is_stored(decision(file, *shared)))
+    };
+    if let Some(shared) = stored(StoredDecision::Rewind) {
+        return Continuation::Rewind { shared, is_open: false };
+    }
+    let found = FilePair { history, before, rows, shared, file, is_stored };
+    let rewind = || found.rewind(stored(StoredDecision::OpenRewind).unwrap_or_default());
+    let may_have_new_instructions = stored(StoredDecision::OpenRewind).is_none();
+    let compaction =
+        found.compaction().filter(|compaction| may_have_new_instructions || !compaction.has_new_instructions);
+    compaction.map_or_else(rewind, Continuation::Compaction)
+}
+
+/// A file, and the previous file that it continues.
+struct FilePair<'a> {
+    history: &'a History,
+    before: &'a [ContextLine],
+    rows: &'a [ContextLine],
+    /// How many leading lines are equal in both files.
+    shared: usize,
+    file: usize,
+    is_stored: &'a dyn Fn(StoredDecision) -> bool,
+}
+
+impl FilePair<'_> {
+    fn position(&self, row: usize) -> Option<&TreePosition> {
+        self.history.position(self.file.checked_sub(1)?, row)
+    }
+
+    /// The last entry on the path after the first `lines` lines of the previous file.
+    fn next_parent_after(&self, lines: usize) -> Option<usize> {
+        self.position(lines.checked_sub(1)?)?.next_parent
+    }
+
+    /// Continues after the lines in common. If only opening lines are in common and other lines follow, as after a
+    /// clear, the file repeats nothing, except the first `taken` lines, which an earlier import has stored as
+    /// repeated.
+    fn rewind(&self, taken: usize) -> Continuation {
+        let is_exact = |shared: &usize| {
+            shared.checked_sub(1).is_none_or(|row| self.position(row).is_some_and(|position| position.is_exact))
+        };
+        let shared = (0..=self.shared).rev().find(is_exact).unwrap_or_default();
+        let says_something = |row: &ContextLine| row.kind.is_node() && !row.kind.is_opening();
+        let is_revert = self.rows.iter().take(shared).any(says_something);
+        let is_open = shared == self.rows.len();
+        Continuation::Rewind { shared: if is_revert || is_open { shared } else { taken }, is_open }
+    }
+
+    fn compaction(&self) -> Option<Compaction> {
+        let at = self.rows.iter().position(|row| row.kind.is_message())?;
+        // If the previous file also has this summary, a revert copied it.
+        if self.rows.get(at)?.kind != Kind::Summary || self.shared > at {
+            return None;
+        }
+        let last = self.history.head()?;
+        let lead = self.next_parent_after(at).filter(|_| self.shared == at);
+        let lead_depth = self.history.depth(lead);
+        let lead_nodes = self.rows.iter().take(at).filter(|row| row.kind.is_node()).count();
+        if self.shared != at || lead_depth != lead_nodes {
+            let root = self.history.path(Some(last)).last()?;
+            return Some(Compaction { at, kept: Vec::new(), covers: (root, last), has_new_instructions: true });
+        }
+        let from = self.history.path(Some(last)).take(self.history.depth(Some(last)) - lead_depth).last()?;
+        let kept = self.kept(at, lead_depth).unwrap_or_default();
+        let first_kept = kept.first().and_then(|row| self.position(*row)?.node);
+        let to = first_kept.and_then(|kept| self.history.node(kept)?.parent).unwrap_or(last);
+        Some(Compaction { at, kept, covers: (from, to), has_new_instructions: false })
+    }
+
+    /// The lines of the previous file that this file repeats after the summary: its last two messages of the user or
+    /// the assistant, and the messages between and after them.
+    fn kept(&self, at: usize, lead_depth: usize) -> Option<Vec<usize>> {
+        let messages = |rows: &[ContextLine]| -> Vec<usize> {
+            rows.iter().enumerate().filter(|(_, row)| row.kind.is_message()).map(|(row, _)| row).collect()
+        };
+        let mut tail = messages(self.before);
+        let spoken = |row: &&usize| self.before.get(**row).is_some_and(|row| row.kind.is_user_or_assistant());
+        let first = *tail.iter().rev().filter(spoken).nth(1)?;
+        tail.retain(|row| *row >= first);
+        let behind = self.rows.get(at + 1..)?.get(..tail.len())?;
+        let is_equal = |(row, again): (&usize, &ContextLine)| {
+            again.kind.is_message() && self.before.get(*row).is_some_and(|row| row.content_hash == again.content_hash)
+        };
+        if !tail.iter().zip(behind).all(is_equal) || !self.are_entries(&tail, lead_depth) {
+            return None;
+        }
+        let is_free = !(self.is_stored)(StoredDecision::Line(self.file, at))
+            || (self.is_stored)(StoredDecision::Reference(self.file, at + 1));
+        is_free.then_some(tail)
+    }
+
+    /// Whether each of these lines has an entry that is not a compaction, and whether there is an entry before them
+    /// that the summary can replace.
+    fn are_entries(&self, tail: &[usize], lead_depth: usize) -> bool {
+        let node = |row: &usize| -> Option<&Node> { self.history.node(self.position(*row)?.node?) };
+        let has_more = |first: &Node| first.depth > lead_depth + 1;
+        tail.first().and_then(node).is_some_and(has_more)
+            && tail.iter().all(|row| node(row).is_some_and(|node| !node.is_compaction))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Compaction, Continuation};
+    use crate::kimi_cli::{
+        context_line::{ContextLine, Kind, hash},
+        history::{History, StoredDecision},
+    };
+    use store_core::Role;
+
+    /// Makes a line of each character: `s` and `z` are instructions, digits are checkpoints, `=` and `#` summaries,
+    /// other upper case letters messages of the assistant, other lower case letters messages of the user, and `_` is
+    /// usage.
+    fn rows(text: &str) -> Vec<ContextLine> {
+        let row = |char: char| {
+            let kind = match char {
+                's' | 'z' => Kind::Prompt,
+                '0'..='9' => Kind::Checkpoint(u64::from(char as u32 - '0' as u32)),
+                '=' | '#' => Kind::Summary,
+                'A'..='Z' => Kind::Message(Role::Assistant),
+                '_' => Kind::SideEntry,
+                _ => Kind::Message(Role::User),
+            };
+            let hash = hash(&char);
+            ContextLine {
+                kind,
+                bytes: (hash, 1),
+                content_hash: hash,
+                text_hash: None,
+                calls: Vec::new(),
+                answered_call: None,
+            }
+        };
+        text.chars().map(row).collect()
+    }
+
+    fn history(files: &[&str], stored: &[StoredDecision]) -> History {
+        let rows: Vec<_> = files.iter().map(|text| rows(text)).collect();
+        let rows: Vec<_> = rows.iter().map(Vec::as_slice).collect();
+        History::of(&rows, &|decision| stored.contains(&decision))
+    }
+
+    /// Checks the path of the head. `path` names each entry by its character and the number of its file, and gives
+    /// the interval that a summary covers.
+    fn check(files: &[&str], stored: &[StoredDecision], path: &str) {
+        let history = history(files, stored);
+        let name = |at: usize| {
+            let node = history.node(at).unwrap();
+            let char = files[node.file].chars().nth(node.row).unwrap();
+            format!("{char}{}", node.file + 1)
+        };
+        let mut found: Vec<_> = history.path(history.head()).collect();
+        found.reverse();
+        let found: Vec<_> = found
+            .into_iter()
+            .map(|at| {
+                let node = history.node(at).unwrap();
+                match &history.files()[node.file].continuation {
+                    Some(Continuation::Compaction(Compaction { covers: (from, to), .. })) if node.is_compaction => {
+                        format!("{}({}-{})", name(at), name(*from), name(*to))
+                    }
+                    _ => name(at),
+                }
+            })
+            .collect();
+        assert_eq!(found.join(" "), path, "{files:?}");
+    }
+
+    #[test]
+    fn common_lines_mean_a_revert() {
+        check(&["s0ab1cD", "s0ab1e"], &[], "s1 01 a1 b1 11 e2");
+        check(&["s0a1B_2c", "s0a1B_", "s0a1f"], &[], "s1 01 a1 11 f3");
+        check(&["a1B", "a1c"], &[], "a1 11 c2");
+    }
+
+    #[test]
+    fn common_instructions_alone_mean_a_clear() {
+        check(&["s0a1B", "s0c"], &[], "s2 02 c2");
+        check(&["s0a1B", "z0a"], &[], "z2 02 a2");
+        check(&["s0a", "z0"], &[], "z2 02");
+        check(&["s0a", "_"], &[], "");
+    }
+
+    #[test]
+    fn a_summary_replaces_the_messages_that_are_not_kept() {
+        check(&["s0a1B2cD", "s0=cD3e"], &[], "s1 01 a1 11 B1 21 c1 D1 =2(a1-21) 32 e2");
+        check(&["s0a1B2cD", "s0=e"], &[], "s1 01 a1 11 B1 21 c1 D1 =2(a1-D1) e2");
+        check(&["s0a1B2cD", "s0=c"], &[], "s1 01 a1 11 B1 21 c1 D1 =2(a1-D1) c2");
+        check(&["a1B2cD", "=cD"], &[], "a1 11 B1 21 c1 D1 =2(a1-21)");
+    }
+
+    #[test]
+    fn a_second_summary_also_replaces_the_first() {
+        check(&["s0a1B2cD", "s0=cD3eF", "s0#eF4g"], &[], "s1 01 a1 11 B1 21 c1 D1 =2(a1-21) 32 e2 F2 #3(a1-32) 43 g3");
+        // The second summary keeps a line that the first one had kept.
+        check(&["s0aBcD", "s0=cDe", "s0#De"], &[], "s1 01 a1 B1 c1 D1 =2(a1-B1) e2 #3(a1-c1)");
+        // The first summary itself is repeated. It is then a new line, because a kept line must not be a compaction.
+        check(&["s0aB", "s0=e", "s0#=e"], &[], "s1 01 a1 B1 =2(a1-B1) e2 #3(a1-e2) =3 e3");
+    }
+
+    #[test]
+    fn changed_instructions_are_repeated() {
+        check(&["aBcD", "s0=cD"], &[], "a1 B1 c1 D1 s2 02 =2(a1-02) c2 D2");
+        check(&["aBcD", "s0=cD", "s0#cD"], &[], "a1 B1 c1 D1 s2 02 =2(a1-02) c2 D2 s3 03 #3(a1-03) c3 D3");
+    }
+
+    #[test]
+    fn a_revert_copies_the_summary_too() {
+        check(&["s0aBcD", "s0=cD1e2F", "s0=cD1g"], &[], "s1 01 a1 B1 c1 D1 =2(a1-B1) 12 g3");
+        check(&["s0aBcD", "s0=cD1e", "s0=cD1"], &[], "s1 01 a1 B1 c1 D1 =2(a1-B1) 12");
+        // The revert cuts the kept lines. No entry says the same as a summary with only some of them.
+        check(&["s0aBcD", "s0=cD1e", "s0=cx"], &[], "s3 03 =3 c3 x3");
+    }
+
+    #[test]
+    fn earlier_decisions_about_stored_lines_are_kept() {
+        check(&["s0a1B", "s0=a"], &[StoredDecision::Rewind(1, 0)], "s2 02 =2 a2");
+        check(&["s0a1B2cD", "s0=cD"], &[StoredDecision::Line(1, 2)], "s1 01 a1 11 B1 21 c1 D1 =2(a1-D1) c2 D2");
+        let kept = [StoredDecision::Reference(1, 3), StoredDecision::Reference(1, 4), StoredDecision::Line(1, 2)];
+        check(&["s0a1B2cD", "s0=cDe"], &kept, "s1 01 a1 11 B1 21 c1 D1 =2(a1-21) e2");
+        check(&["s0a1B", "s0a1Bc"], &[StoredDecision::Rewind(1, 4)], "s1 01 a1 11 B2 c2");
+    }
+
+    #[test]
+    fn an_undecided_context_can_still_be_decided_either_way() {
+        check(&["s0a1B", "s0"], &[], "s1 01");
+        let empty = [StoredDecision::OpenRewind(1, 2)];
+        check(&["s0a1B", "s0c"], &empty, "s1 01 c2");
+        check(&["s0a1B", "s0a1c"], &empty, "s1 01 a1 11 c2");
+        check(&["s0a1B2cD", "s0=cD"], &empty, "s1 01 a1 11 B1 21 c1 D1 =2(a1-21)");
+        check(&["saB", "s0=aB"], &[StoredDecision::OpenRewind(1, 1)], "s1 02 =2 a2 B2");
+    }
+}

@@ -1,0 +1,211 @@
+//! The threads that a deletion changes, and the threads that a prune deletes.
+//!
+//! The caller must hold the lock of the tenant's families, so that no thread gets or loses a parent meanwhile.
+
+use std::collections::HashMap;
+
+use super::{ChildStrategy, DeleteRequest, Deletion, PruneRequest, Pruned, StoredThread, rules};
+use crate::{
+    error::{Error, Result},
+    id::ThreadId,
+    limits::{Limits, length},
+    time::Timestamp,
+};
+
+/// The threads that a deletion changes: those that are deleted, and those that lose their parent (TH-17 to TH-20).
+///
+/// ```
+/// use store_core::{ChildStrategy, thread::DeletionSet};
+///
+/// # fn main() -> store_core::Result<()> {
+/// let mut deletion = DeletionSet::of("parent".parse()?, vec!["child".parse()?], ChildStrategy::Cascade);
+/// while let Some(thread) = deletion.next_deleted(100) {
+///     // A store adds the children of `thread` that it has stored.
+///     assert_eq!(thread.as_str(), "child");
+///     deletion.add_children(Vec::new());
+/// }
+/// assert_eq!(deletion.deleted().len(), 2);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct DeletionSet {
+    children: u64,
+    deleted: Vec<ThreadId>,
+    detached: Vec<ThreadId>,
+    /// Descendants whose children were not added yet.
+    unexpanded: Vec<ThreadId>,
+}
+
+impl DeletionSet {
+    /// Begins the deletion of a thread that has these children.
+    #[must_use]
+    pub fn of(id: ThreadId, children: Vec<ThreadId>, strategy: ChildStrategy) -> Self {
+        let mut deletion = Self { children: length(children.len()), deleted: vec![id], ..Self::default() };
+        match strategy {
+            ChildStrategy::Reject => {}
+            ChildStrategy::Detach => deletion.detached = children,
+            ChildStrategy::Cascade => deletion.unexpanded = children,
+        }
+        deletion
+    }
+
+    /// Returns the next thread whose children must be added, because they are deleted too.
+    ///
+    /// Returns none if all threads were added, or if there are more than `limit` of them.
+    #[must_use]
+    pub fn next_deleted(&mut self, limit: u64) -> Option<ThreadId> {
+        let thread = self.unexpanded.pop().filter(|_| self.changed() <= limit)?;
+        self.deleted.push(thread.clone());
+        Some(thread)
+    }
+
+    /// Adds the children of the thread that [`next_deleted`](Self::next_deleted) returned.
+    pub fn add_children(&mut self, children: Vec<ThreadId>) {
+        self.unexpanded.extend(children);
+    }
+
+    /// Checks whether the deletion is allowed (TH-17, TH-19, TH-22).
+    ///
+    /// # Errors
+    /// `NotFound`, `Conflict`, `HasChildren`, `LimitExceeded`.
+    pub fn check(
+        &self,
+        id: &ThreadId,
+        stored: Option<&StoredThread>,
+        request: DeleteRequest,
+        limits: &Limits,
+    ) -> Result<()> {
+        rules::check_deletion(id, stored, request, (self.children, self.changed()), limits)
+    }
+
+    /// Returns the threads that are deleted.
+    #[must_use]
+    pub fn deleted(&self) -> &[ThreadId] {
+        &self.deleted
+    }
+
+    /// Returns the threads that lose their parent.
+    #[must_use]
+    pub fn detached(&self) -> &[ThreadId] {
+        &self.detached
+    }
+
+    /// Returns all threads that the deletion changes.
+    pub fn all(&self) -> impl Iterator<Item = &ThreadId> {
+        self.deleted.iter().chain(&self.detached)
+    }
+
+    fn changed(&self) -> u64 {
+        length(self.deleted.len() + self.detached.len())
+    }
+}
+
+impl From<DeletionSet> for Deletion {
+    fn from(deletion: DeletionSet) -> Self {
+        Self::new(deletion.deleted, deletion.detached)
+    }
+}
+
+impl PruneRequest {
+    /// Refuses a request that no store can carry out.
+    ///
+    /// # Errors
+    /// `Invalid` for a limit outside of 1 to 1,000.
+    pub fn check(&self) -> Result<()> {
+        match self.limit {
+            1..=1_000 => Ok(()),
+            _ => Err(Error::invalid("prune limit", "it must be from 1 to 1000")),
+        }
+    }
+}
+
+/// Selects the threads to prune: idle threads, children before their parents, the longest idle first (TH-26, TH-28).
+///
+/// The caller offers threads in the order of their last activity. After each thread that is chosen,
+/// [`offer`](Self::offer) may ask for its parent.
+#[derive(Debug)]
+pub struct PruneSelection {
+    request: PruneRequest,
+    now: Timestamp,
+    chosen: Vec<ThreadId>,
+    more: bool,
+    /// For each thread of which a child was chosen: the number of its children that were not chosen.
+    remaining_children: HashMap<ThreadId, u64>,
+}
+
+impl PruneSelection {
+    /// Begins a selection at the time `now`.
+    ///
+    /// # Errors
+    /// `Invalid` for a limit outside of 1 to 1,000.
+    pub fn new(request: PruneRequest, now: Timestamp) -> Result<Self> {
+        request.check()?;
+        Ok(Self { request, now, chosen: Vec::new(), more: false, remaining_children: HashMap::new() })
+    }
+
+    /// Returns the end of the time range of idle threads.
+    ///
+    /// Threads with activity at this time or later are not idle.
+    #[must_use]
+    pub fn idle_before(&self) -> Timestamp {
+        self.now.saturating_sub(self.request.idle)
+    }
+
+    /// Returns whether a thread may be pruned as far as its own record tells. Its children are not considered.
+    #[must_use]
+    pub fn is_idle(&self, stored: &StoredThread) -> bool {
+        rules::is_idle(stored, self.request.idle, self.now)
+    }
+
+    /// Offers a thread that has no children besides chosen ones.
+    ///
+    /// If the thread is chosen and has a parent, the parent is returned. The caller then passes the number of the
+    /// parent's children to [`count_chosen_child`](Self::count_chosen_child).
+    pub fn offer(&mut self, stored: &StoredThread) -> Option<ThreadId> {
+        if !self.is_idle(stored) {
+            return None;
+        }
+        if length(self.chosen.len()) == u64::from(self.request.limit) {
+            self.more = true;
+            return None;
+        }
+        self.chosen.push(stored.thread.id.clone());
+        stored.thread.parent_thread_id.clone()
+    }
+
+    /// Counts one more chosen child of `parent`. Returns whether all of its children are now chosen.
+    ///
+    /// If they are, the caller offers the parent next. A parent is therefore chosen directly after the last of its
+    /// children, whether it was active before that child or after it. `children` is the number of children of `parent`.
+    /// It is used only if that number is not known yet ([`has_child_count`](Self::has_child_count)).
+    pub fn count_chosen_child(&mut self, parent: &ThreadId, children: u64) -> bool {
+        let left = self.remaining_children.entry(parent.clone()).or_insert(children);
+        *left = left.saturating_sub(1);
+        *left == 0
+    }
+
+    /// Returns whether the number of the children of `parent` is known. If it is, the caller need not count them.
+    #[must_use]
+    pub fn has_child_count(&self, parent: &ThreadId) -> bool {
+        self.remaining_children.contains_key(parent)
+    }
+
+    /// Returns whether no more threads can be chosen.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        self.more
+    }
+
+    /// Returns the chosen threads, each after its children.
+    #[must_use]
+    pub fn chosen(&self) -> &[ThreadId] {
+        &self.chosen
+    }
+
+    /// Returns the result of the prune. `threads` are those chosen threads that were deleted.
+    #[must_use]
+    pub fn pruned(&self, threads: Vec<ThreadId>) -> Pruned {
+        Pruned::new(threads, self.more)
+    }
+}

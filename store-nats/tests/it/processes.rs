@@ -1,0 +1,204 @@
+//! Several processes that use one store, with the server's own time.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use store_core::{
+    ClaimNumber, ClaimRequest, DeliverLive, ErrorKind, IdSource, LiveCommand, LiveDelivery, LiveTarget, PageRequest,
+    Store, Uuids, Waited, WorkerId,
+};
+use store_nats::{NatsConfig, NatsStore};
+use tokio::{
+    runtime::Runtime,
+    time::{Instant, sleep, timeout},
+};
+
+use crate::{
+    fixture::server_url,
+    helpers::{ack, claim, enqueue, mailbox, new_dispatch, stores},
+};
+
+/// Opens a store twice. Returns both, and their configuration.
+pub(crate) async fn open_twice() -> (Arc<dyn Store>, Arc<dyn Store>, NatsConfig) {
+    let mut config = NatsConfig::new(&server_url()).unwrap().with_prefix(&format!("test-{}", Uuids.next_id())).unwrap();
+    config.allow_unsafe = true;
+    let one = NatsStore::open(config.clone()).await.unwrap();
+    let other = NatsStore::open(config.clone()).await.unwrap();
+    (Arc::new(one), Arc::new(other), config)
+}
+
+pub(crate) async fn remove_streams(config: &NatsConfig) {
+    let client = async_nats::connect(server_url()).await.unwrap();
+    for suffix in ["", "-data"] {
+        let delete = format!("$JS.API.STREAM.DELETE.{}{suffix}", config.prefix());
+        client.request(delete, "".into()).await.unwrap();
+    }
+}
+
+/// LV-9.
+#[tokio::test(flavor = "multi_thread")]
+async fn new_work_wakes_waiting_workers_of_another_process() {
+    let (one, other, config) = open_twice().await;
+    let (waiter, producer) = (stores(&*one), mailbox(&*other));
+    let mut slowest = Duration::ZERO;
+    for round in 0..20 {
+        let wake_ups = Arc::clone(waiter.wake_ups.as_ref().unwrap());
+        let waiting = tokio::spawn(async move { wake_ups.wait(Duration::from_mins(1)).await });
+        sleep(Duration::from_millis(30)).await;
+        enqueue(&*producer, new_dispatch(&format!("t-{round}"))).await.unwrap();
+        let begun = Instant::now();
+        assert_eq!(waiting.await.unwrap().unwrap(), Waited::Woken);
+        slowest = slowest.max(begun.elapsed());
+        let mailbox = waiter.mailbox.as_ref().unwrap();
+        let held = claim(&**mailbox).await.unwrap().unwrap();
+        ack(&**mailbox, &held).await.unwrap();
+    }
+    assert!(slowest < Duration::from_millis(900), "a dispatch was found by polling: {slowest:?}");
+    remove_streams(&config).await;
+}
+
+/// NA-4: if the server loses the consumer of a process, the process gets no more notifications, but still finds work.
+#[tokio::test(flavor = "multi_thread")]
+async fn work_is_found_soon_after_a_lost_notification() {
+    let (one, other, config) = open_twice().await;
+    let (waiter, producer) = (stores(&*one), mailbox(&*other));
+    let client = async_nats::connect(server_url()).await.unwrap();
+    for round in 0..3 {
+        let names = client.request(format!("$JS.API.CONSUMER.NAMES.{}", config.prefix()), "".into()).await.unwrap();
+        let names: serde_json::Value = serde_json::from_slice(&names.payload).unwrap();
+        let consumers = names["consumers"].as_array().unwrap();
+        assert_eq!(consumers.len(), 2, "{consumers:?}");
+        let wake_ups = Arc::clone(waiter.wake_ups.as_ref().unwrap());
+        let waiting = tokio::spawn(async move { wake_ups.wait(Duration::from_mins(1)).await });
+        sleep(Duration::from_millis(100)).await;
+        for consumer in consumers {
+            let delete = format!("$JS.API.CONSUMER.DELETE.{}.{}", config.prefix(), consumer.as_str().unwrap());
+            client.request(delete, "".into()).await.unwrap();
+        }
+        let begun = Instant::now();
+        enqueue(&*producer, new_dispatch(&format!("t-{round}"))).await.unwrap();
+        assert_eq!(waiting.await.unwrap().unwrap(), Waited::Woken);
+        let mailbox = waiter.mailbox.as_ref().unwrap();
+        let held = claim(&**mailbox).await.unwrap().unwrap();
+        let took = begun.elapsed();
+        println!("found after {took:?}");
+        assert!(took < Duration::from_secs(10), "the dispatch was found after {took:?}");
+        ack(&**mailbox, &held).await.unwrap();
+    }
+    remove_streams(&config).await;
+}
+
+/// PR-8: calls do not hang after the runtime of a store has ended.
+#[test]
+fn a_store_whose_runtime_ended_still_answers() {
+    let (first, second) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+    let (store, _, config) = first.block_on(open_twice());
+    drop(first);
+    let asked = async { timeout(Duration::from_secs(30), store.list_tenants(PageRequest::default())).await };
+    assert_eq!(second.block_on(asked).unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+    second.block_on(remove_streams(&config));
+}
+
+/// NA-1, MB-18, MB-19: if two processes decide about a thread at the same time, the server accepts one decision.
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_of_two_processes_never_collide() {
+    let (one, other, config) = open_twice().await;
+    let mailboxes = [mailbox(&*one), mailbox(&*other)];
+    let new = (0..120).map(|at| new_dispatch(&format!("t-{}", at % 6))).collect();
+    mailboxes[0].enqueue(new).await.unwrap();
+    let held = Arc::new(Mutex::new(HashSet::new()));
+    let workers = (0..8).map(|worker| {
+        let (mailbox, held) = (Arc::clone(&mailboxes[worker % 2]), Arc::clone(&held));
+        tokio::spawn(async move {
+            let (mut done, begun) = (Vec::new(), Instant::now());
+            while mailbox.count_dispatches(None).await.unwrap().acked < 120 {
+                assert!(begun.elapsed() < Duration::from_secs(50), "some dispatches are left");
+                let Some(claimed) = claim(&*mailbox).await.unwrap() else { continue };
+                let thread = claimed.dispatch.thread.clone();
+                assert!(held.lock().unwrap().insert(thread.clone()), "{thread} is claimed twice");
+                done.push((claimed.dispatch.id.clone(), claimed.dispatch.attempts));
+                tokio::task::yield_now().await;
+                assert!(held.lock().unwrap().remove(&thread));
+                ack(&*mailbox, &claimed).await.unwrap();
+            }
+            done
+        })
+    });
+    let mut done = Vec::new();
+    for worker in workers.collect::<Vec<_>>() {
+        done.extend(worker.await.unwrap());
+    }
+    assert!(done.iter().all(|(_, attempts)| *attempts == 0));
+    assert_eq!((done.len(), done.into_iter().collect::<HashSet<_>>().len()), (120, 120));
+    remove_streams(&config).await;
+}
+
+/// MB-29, MB-34: leases expire by the leader's clock.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expired_lease_goes_to_another_process() {
+    let (one, other, config) = open_twice().await;
+    let (first, second) = (mailbox(&*one), mailbox(&*other));
+    enqueue(&*first, new_dispatch("t")).await.unwrap();
+    let lease = Duration::from_millis(700);
+    let request = ClaimRequest::new(WorkerId::new("w").unwrap(), lease);
+    let begun = Instant::now();
+    let held = first.claim(request).await.unwrap().claimed.pop().unwrap();
+    let taken = loop {
+        match claim(&*second).await.unwrap() {
+            Some(taken) => break taken,
+            None => sleep(Duration::from_millis(10)).await,
+        }
+    };
+    assert!(begun.elapsed() >= lease, "it was claimed again after {:?}", begun.elapsed());
+    assert!(begun.elapsed() < lease * 4, "it was claimed again after {:?}", begun.elapsed());
+    assert_eq!((taken.dispatch.id.clone(), taken.dispatch.attempts), (held.dispatch.id.clone(), 1));
+    assert!(taken.number > held.number);
+    let late = first.extend(&held.claim(), lease).await.unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::ClaimLost);
+    ack(&*second, &taken).await.unwrap();
+    remove_streams(&config).await;
+}
+
+/// LV-2, LV-3.
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_reach_receivers_of_another_process() {
+    let (one, other, config) = open_twice().await;
+    let (here, there) = (stores(&*one).live.unwrap(), stores(&*other).live.unwrap());
+    let claim = ClaimNumber { incarnation: 1, counter: 7 };
+    let target = LiveTarget::new("t".parse().unwrap(), "r".parse().unwrap(), "d".parse().unwrap(), claim);
+    let cancel = || DeliverLive::new(target.clone(), LiveCommand::Cancel);
+    assert_eq!(there.deliver(cancel()).await.unwrap(), LiveDelivery::NoReceiver);
+    let mut receiver = here.open_live(target.clone()).await.unwrap();
+    for _ in 0..20 {
+        let (delivered, received) =
+            tokio::join!(there.deliver(cancel()), async { receiver.next().await.unwrap().unwrap().accept() });
+        assert_eq!((delivered.unwrap(), received), (LiveDelivery::Delivered, Some(LiveCommand::Cancel)));
+    }
+    // The receiver that was opened last gets the commands, in whichever process it is.
+    let mut later = there.open_live(target.clone()).await.unwrap();
+    assert!(receiver.next().await.unwrap().is_none());
+    let (delivered, ()) = tokio::join!(here.deliver(cancel()), async { drop(later.next().await) });
+    assert_eq!(delivered.unwrap(), LiveDelivery::NoReceiver);
+    drop(later);
+    assert_eq!(here.deliver(cancel()).await.unwrap(), LiveDelivery::NoReceiver);
+    remove_streams(&config).await;
+}
+
+/// TN-8: the handles of other processes are closed, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_is_deleted_for_every_process() {
+    let (one, other, config) = open_twice().await;
+    let (old, new) = (mailbox(&*one), mailbox(&*other));
+    enqueue(&*old, new_dispatch("t")).await.unwrap();
+    assert_eq!(new.count_dispatches(None).await.unwrap().queued, 1);
+    other.delete_tenant(&"default".parse().unwrap()).await.unwrap();
+    assert_eq!(enqueue(&*old, new_dispatch("t")).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(new.count_dispatches(None).await.unwrap_err().kind(), ErrorKind::Closed);
+    for store in [&one, &other] {
+        assert_eq!(mailbox(&**store).count_dispatches(None).await.unwrap().queued, 0);
+    }
+    remove_streams(&config).await;
+}

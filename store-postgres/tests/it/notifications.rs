@@ -1,0 +1,73 @@
+//! A process is notified of the writes of another process, also if both keep only handles of a tenant (EV-14, LV-8,
+//! PO-13, PR-8).
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use store_core::{
+    AppendEvents, ClaimNumber, DeliverLive, Limits, LiveCommand, LiveDelivery, LiveTarget, NewDispatch, NewEvent,
+    Scope, Start, Subscribe, TenantStores, ThreadId, Waited,
+};
+use tokio::time::Instant;
+
+use crate::{faults::given::stores, fixture::SchemaGuard};
+
+/// Opens a store twice. Returns the schema, and the handles of both stores.
+async fn open_twice() -> (SchemaGuard, [TenantStores; 2]) {
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let (one, other) = (test_schema.store().await.unwrap(), test_schema.store().await.unwrap());
+    let handles = [stores(&*one), stores(&*other)];
+    (test_schema, handles)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_reach_subscribers_of_another_process() {
+    let (_test_schema, [one, other]) = open_twice().await;
+    let scope = Scope::Thread(ThreadId::new("t").unwrap());
+    let mut events = one.events.unwrap().subscribe(Subscribe::new(scope.clone(), Start::First)).await.unwrap().events;
+    let mut slow = 0;
+    for number in 1..=20_u32 {
+        let event = NewEvent::new(format!("n-{number}").parse().unwrap(), [scope.clone()]);
+        other.events.as_ref().unwrap().append_events(AppendEvents::new([event])).await.unwrap();
+        let begun = Instant::now();
+        let heard = events.next().await.unwrap().unwrap();
+        assert_eq!(heard.kind.as_str(), format!("n-{number}"));
+        slow += u32::from(begun.elapsed() > Duration::from_millis(700));
+    }
+    // A subscriber that is not notified polls once a second.
+    assert!(slow < 10, "{slow} of 20 events were found by polling");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_work_wakes_waiting_workers_of_another_process() {
+    let (_test_schema, [one, other]) = open_twice().await;
+    let wake_ups = one.wake_ups.unwrap();
+    let waiting = tokio::spawn(async move { wake_ups.wait(Duration::from_mins(1)).await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let new = NewDispatch::new(ThreadId::new("t").unwrap(), "r".parse().unwrap());
+    other.mailbox.unwrap().enqueue(vec![new]).await.unwrap().remove(0).unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap(), Waited::Woken);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_reach_receivers_of_another_process() {
+    let (_test_schema, [one, other]) = open_twice().await;
+    let (here, there) = (one.live.unwrap(), other.live.unwrap());
+    let claim = ClaimNumber { incarnation: 1, counter: 7 };
+    let target = LiveTarget::new("t".parse().unwrap(), "r".parse().unwrap(), "d".parse().unwrap(), claim);
+    let cancel = || DeliverLive::new(target.clone(), LiveCommand::Cancel);
+    assert_eq!(there.deliver(cancel()).await.unwrap(), LiveDelivery::NoReceiver);
+    let mut receiver = here.open_live(target.clone()).await.unwrap();
+    for _ in 0..20 {
+        let delivering = async { assert_eq!(there.deliver(cancel()).await.unwrap(), LiveDelivery::Delivered) };
+        let receiving = async { receiver.next().await.unwrap().unwrap().accept() };
+        assert_eq!(tokio::join!(delivering, receiving).1, Some(LiveCommand::Cancel));
+    }
+    // The receiver that was opened last gets the commands, whatever process it is in.
+    let mut later = there.open_live(target.clone()).await.unwrap();
+    assert!(receiver.next().await.unwrap().is_none());
+    let (delivered, ()) = tokio::join!(here.deliver(cancel()), async { drop(later.next().await) });
+    assert_eq!(delivered.unwrap(), LiveDelivery::NoReceiver);
+    drop(later);
+    assert_eq!(here.deliver(cancel()).await.unwrap(), LiveDelivery::NoReceiver);
+}

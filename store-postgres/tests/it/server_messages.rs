@@ -1,0 +1,241 @@
+//! The messages that a store sends to the server, and their effects in the database.
+
+use std::{sync::Arc, time::Duration};
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use store_core::{
+    AppendPending, ClaimRequest, ClaimedDispatch, Commit, ErrorKind, Expect, Interrupt, Limits, MailboxStore, Message,
+    NewDispatch, NewEntry, NewInput, PendingInput, Settlement, Store, TenantId, ThreadId, WorkerId,
+};
+use store_postgres::{PostgresConfig, PostgresStore};
+
+use crate::{
+    faults::{
+        given::{commit_with_all_parts, commit_with_message, commits, stores, thread},
+        proxy::Proxy,
+        unknown::socket,
+    },
+    fixture::{SchemaGuard, server},
+};
+
+/// PO-4: once the statement is prepared, a commit with one record of each kind takes one round trip. So does a commit
+/// that conflicts with a commit of another process.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_is_one_round_trip() {
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let proxy = Proxy::start(socket()).await;
+    let (store, other) = (open_through(&proxy, &test_schema, 1).await, test_schema.0.open().await.unwrap());
+    let (here, there, id) = (commits(&store), commits(&other), thread("t"));
+    let mut version = here.commit(commit_with_all_parts(&id, 1)).await.unwrap().version;
+    let (mut commits, mut conflicts) = (Vec::new(), Vec::new());
+    for number in 2..20 {
+        wait_until_quiet(&proxy).await;
+        version = here.commit(commit_with_all_parts(&id, number)).await.unwrap().version;
+        commits.push(proxy.round_trips());
+    }
+    for number in 0..20 {
+        let key = format!("elsewhere-{number}");
+        let _elsewhere = there.commit(commit_with_message(&id, &key)).await.unwrap();
+        wait_until_quiet(&proxy).await;
+        let late = commit_with_message(&id, &format!("late-{number}")).expecting(Expect::Version(version));
+        assert_eq!(here.commit(late).await.unwrap_err().kind(), ErrorKind::Conflict);
+        conflicts.push(proxy.round_trips());
+        // This commit loads again what the refusal removed from the cache.
+        version = here.commit(commit_with_message(&id, &format!("here-{number}"))).await.unwrap().version;
+    }
+    assert_eq!((median(commits), median(conflicts)), (1, 1));
+}
+
+/// PO-4: concurrent commits of several threads share statements, and each gets its own answer. If another process wrote
+/// first, a commit is decided again. A commit that is refused does not prevent the others from being written.
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_commits_share_statements() {
+    const THREADS: usize = 32;
+    const ROUNDS: usize = 10;
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let proxy = Proxy::start(socket()).await;
+    let (store, other) = (open_through(&proxy, &test_schema, 4).await, test_schema.0.open().await.unwrap());
+    let (here, there) = (commits(&store), commits(&other));
+    let ids: Vec<_> = (0..THREADS).map(|at| thread(format!("t-{at}"))).collect();
+    for id in &ids {
+        let _known = here.commit(commit_with_all_parts(id, 1)).await.unwrap();
+    }
+    let mut fewest = usize::MAX;
+    for round in 0..ROUNDS {
+        // The cached records of the first thread are outdated. The commit to the second thread adds an entry with a
+        // fixed id, so it is refused from the second round on.
+        let _elsewhere = there.commit(commit_with_message(&ids[0], &format!("elsewhere-{round}"))).await.unwrap();
+        wait_until_quiet(&proxy).await;
+        let commit = |(at, id): (usize, &ThreadId)| {
+            let twice = NewEntry::new(Message::user("twice")).with_id("twice".parse().unwrap());
+            let number = 2 + u64::try_from(round).unwrap();
+            let commit = if at == 1 {
+                commit_with_message(id, &number.to_string()).entry(twice)
+            } else {
+                commit_with_all_parts(id, number)
+            };
+            let here = Arc::clone(&here);
+            tokio::spawn(async move { here.commit(commit).await })
+        };
+        let running: Vec<_> = ids.iter().enumerate().map(commit).collect();
+        for (at, answer) in running.into_iter().enumerate() {
+            let answer = answer.await.unwrap();
+            assert_eq!(answer.is_err(), at == 1 && round > 0, "{round}, {at}: {answer:?}");
+        }
+        fewest = fewest.min(proxy.round_trips());
+    }
+    assert!(fewest < THREADS, "{fewest} round trips for {THREADS} commits");
+    let threads = stores(&store).threads.unwrap();
+    for (at, id) in ids.iter().enumerate() {
+        let found = threads.load_thread(id).await.unwrap().unwrap().version.number();
+        // In the first round the second thread got two entries.
+        let expected = match at {
+            0 => 1 + 2 * ROUNDS,
+            1 => 3,
+            _ => 1 + ROUNDS,
+        };
+        assert_eq!(found, u64::try_from(expected).unwrap(), "{id}");
+    }
+}
+
+/// PO-4: a decision loads all records that it needs in one round trip, however many there are, also for a cached
+/// thread.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_inputs_take_one_round_trip() {
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let proxy = Proxy::start(socket()).await;
+    let store = open_through(&proxy, &test_schema, 1).await;
+    let (commits, pending, id) = (commits(&store), stores(&store).pending.unwrap(), thread("t"));
+    for (round, number) in [1, 1, 1, 200, 400].into_iter().enumerate() {
+        let input =
+            |at: usize| NewInput::message(Message::user("hi")).with_id(format!("{round}-{at}").parse().unwrap());
+        wait_until_quiet(&proxy).await;
+        let _appended = pending.append_pending(AppendPending::new(id.clone(), (0..number).map(input))).await.unwrap();
+        let appended = proxy.round_trips();
+        let queue = pending.load_queue(&id).await.unwrap();
+        let consumed = queue.inputs.iter().map(PendingInput::as_ref);
+        let commit = Commit::new(id.clone()).with_key(format!("k-{round}").parse().unwrap()).consuming(consumed);
+        wait_until_quiet(&proxy).await;
+        let _receipt = commits.commit(commit).await.unwrap();
+        let consumed = proxy.round_trips();
+        // One round trip loads and one writes. Preparing these two statements takes up to two more.
+        assert!(appended <= 4 && consumed <= 4, "{number} inputs: {appended} to append, {consumed} to consume");
+    }
+}
+
+/// PO-4: each call of the holder of a claim takes one round trip, also after the claim was extended. Its answer is
+/// correct, also if another process has changed the thread's mailbox in the meantime.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_call_of_a_claim_holder_is_one_round_trip() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let proxy = Proxy::start(socket()).await;
+    let (store, other) = (open_through(&proxy, &test_schema, 1).await, test_schema.0.open().await.unwrap());
+    let (here, there) = (stores(&store).mailbox.unwrap(), stores(&other).mailbox.unwrap());
+    let mut trips = Vec::new();
+    for round in 0..20 {
+        let work = |thread: ThreadId| NewDispatch::new(thread, "r".parse().unwrap());
+        let id = thread(format!("t-{round}"));
+        here.enqueue(vec![work(id.clone())]).await.unwrap().pop().unwrap().unwrap();
+        let mine = ClaimRequest::new(WorkerId::new("w").unwrap(), MINUTE).of_thread(id.clone());
+        let held = here.claim(mine).await.unwrap().claimed.pop().unwrap();
+        wait_until_quiet(&proxy).await;
+        let extended = here.extend(&held.claim(), 2 * MINUTE).await.unwrap();
+        assert!(extended.lease_until > held.dispatch.claim.as_ref().unwrap().lease_until);
+        trips.push(proxy.round_trips());
+        if round % 2 == 1 {
+            there.enqueue(vec![work(id.clone())]).await.unwrap().pop().unwrap().unwrap();
+            there.interrupt(Interrupt::new(id.clone())).await.unwrap();
+        }
+        wait_until_quiet(&proxy).await;
+        let ack = || vec![(held.claim(), Settlement::Ack { result: None })];
+        let settled = here.settle(ack()).await.unwrap().pop().unwrap();
+        if round % 2 == 1 {
+            assert_eq!(settled.unwrap_err().kind(), ErrorKind::StaleEpoch);
+            continue;
+        }
+        trips.push(proxy.round_trips());
+        assert!(!settled.unwrap().deduplicated);
+        assert!(there.settle(ack()).await.unwrap().pop().unwrap().unwrap().deduplicated);
+    }
+    assert_eq!(median(trips), 1);
+}
+
+/// MB-25, TN-8: a claim that was made before its tenant was deleted is not valid in a new tenant of the same name.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_does_not_outlive_its_tenant() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let (store, other) = (test_schema.0.open().await.unwrap(), test_schema.0.open().await.unwrap());
+    let (here, id) = (stores(&store).mailbox.unwrap(), thread("t"));
+    let claim_new_dispatch = |mailbox: Arc<dyn MailboxStore>| async move {
+        let work = NewDispatch::new(thread("t"), "r".parse().unwrap()).with_id("same".parse().unwrap());
+        mailbox.enqueue(vec![work]).await.unwrap().pop().unwrap().unwrap();
+        let mine = ClaimRequest::new(WorkerId::new("w").unwrap(), MINUTE).of_thread(thread("t"));
+        mailbox.claim(mine).await.unwrap().claimed.pop().unwrap()
+    };
+    let before = claim_new_dispatch(Arc::clone(&here)).await;
+    other.delete_tenant(&TenantId::default_tenant()).await.unwrap();
+    let there = stores(&other).mailbox.unwrap();
+    let after = claim_new_dispatch(Arc::clone(&there)).await;
+    let ack = |held: &ClaimedDispatch| vec![(held.claim(), Settlement::Ack { result: None })];
+    let late = here.settle(ack(&before)).await.unwrap().pop().unwrap();
+    assert_eq!(late.unwrap_err().kind(), ErrorKind::ClaimLost, "{id}");
+    there.settle(ack(&after)).await.unwrap().pop().unwrap().unwrap();
+}
+
+/// Opens a store in this schema, with this many connections, all of them through the proxy.
+async fn open_through(proxy: &Proxy, test_schema: &SchemaGuard, connections: u32) -> PostgresStore {
+    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(test_schema.0.config().schema()).unwrap();
+    (config.connections, config.clock_is_fixed) = (connections, true);
+    PostgresStore::open(config).await.unwrap()
+}
+
+/// Waits until the messages that follow a commit have been sent, and resets the counter of round trips.
+async fn wait_until_quiet(proxy: &Proxy) {
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    let _before = proxy.round_trips();
+}
+
+/// Returns the median. On a busy machine, messages that follow a commit may be sent before its answer is read.
+fn median(mut counts: Vec<usize>) -> usize {
+    counts.sort_unstable();
+    counts[counts.len() / 2]
+}
+
+/// PO-1: a store changes nothing outside of its schema.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_outside_of_the_schema_is_touched() {
+    const OUTSIDE: &str = "SELECT string_agg(what, E'\\n' ORDER BY what) FROM ( \
+        SELECT 'class ' || c.relname || ' ' || c.relkind::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+            WHERE n.nspname = 'public' \
+        UNION ALL SELECT 'function ' || p.proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
+            WHERE n.nspname = 'public' \
+        UNION ALL SELECT 'role ' || rolname FROM pg_roles UNION ALL SELECT 'extension ' || extname FROM pg_extension \
+        UNION ALL SELECT 'trigger ' || evtname FROM pg_event_trigger UNION ALL SELECT 'language ' || lanname FROM pg_language \
+        UNION ALL SELECT 'publication ' || pubname FROM pg_publication) all_of_it (what)";
+    let mut connection = PgConnection::connect(&server()).await.unwrap();
+    let before: String = sqlx::query_scalar(AssertSqlSafe(OUTSIDE)).fetch_one(&mut connection).await.unwrap();
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let store = test_schema.0.open().await.unwrap();
+    let (commits, stores) = (commits(&store), stores(&store));
+    for number in 1..5 {
+        let _receipt = commits.commit(commit_with_all_parts(&thread("t"), number)).await.unwrap();
+    }
+    let work = NewDispatch::new(thread("t"), "r".parse().unwrap());
+    let _queued = stores.mailbox.unwrap().enqueue(vec![work]).await.unwrap();
+    store.delete_tenant(&TenantId::default_tenant()).await.unwrap();
+    let after: String = sqlx::query_scalar(AssertSqlSafe(OUTSIDE)).fetch_one(&mut connection).await.unwrap();
+    assert_eq!(before, after);
+}
+
+/// PO-11: if a server cannot be verified, the store does not use an unencrypted connection instead.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_must_be_verified_is_never_unencrypted() {
+    let proxy = Proxy::start(socket()).await;
+    for mode in ["require", "verify-ca", "verify-full"] {
+        let url = proxy.url().replace("sslmode=disable", &format!("sslmode={mode}"));
+        let error = PostgresStore::open(PostgresConfig::new(&url).unwrap()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{mode}: {error:?}");
+    }
+}

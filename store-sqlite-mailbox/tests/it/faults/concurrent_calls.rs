@@ -1,0 +1,71 @@
+//! Concurrent calls share a transaction, and do not affect each other (SQ-4).
+
+use std::{fs, path::Path};
+
+use store_core::{ErrorKind, Interrupt, Settlement, Store};
+
+use super::helpers::{
+    Folder, ack, claim_request, enqueue, expect_no_findings, mailbox, new_dispatch, open, settle, thread,
+};
+
+const CALLS: usize = 64;
+
+/// Returns the number of commits in the log of a mailbox, as long as the log was not restarted. The last frame of each
+/// commit contains the size of the database, which is not 0.
+fn commits(file: &Path) -> usize {
+    let log = fs::read(file.with_file_name("mailbox.db-wal")).unwrap();
+    log[32..].chunks_exact(24 + 4_096).filter(|frame| frame[4..8] != [0; 4]).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
+    let folder = Folder::new();
+    let store = open(&folder.file()).await;
+    enqueue(&*mailbox(&store), new_dispatch("t", "taken")).await;
+    let before = commits(&folder.file());
+    let calls: Vec<_> = (0..CALLS)
+        .map(|at| {
+            let mailbox = mailbox(&store);
+            // Every fourth call is refused, because its id belongs to other work.
+            let new = if at % 4 == 0 { new_dispatch("u", "taken") } else { new_dispatch("t", &format!("d-{at}")) };
+            tokio::spawn(async move { mailbox.enqueue(vec![new]).await.unwrap().remove(0) })
+        })
+        .collect();
+    for (at, call) in calls.into_iter().enumerate() {
+        let kind = call.await.unwrap().err().map(|error| error.kind());
+        assert_eq!(kind, (at % 4 == 0).then_some(ErrorKind::AlreadyExists), "{at}");
+    }
+    let shared = commits(&folder.file()) - before;
+    println!("{CALLS} calls at once took {shared} commits");
+    assert!(shared < CALLS / 2, "{shared} commits");
+    let counts = mailbox(&store).count_dispatches(Some(&thread("t"))).await.unwrap();
+    assert_eq!(counts.queued, CALLS as u64 * 3 / 4 + 1);
+    expect_no_findings(&store).await;
+    store.close().await.unwrap();
+}
+
+/// When another process has written, a process discards what it has cached. So its decisions are based on what is
+/// stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_forgets_cached_data_when_another_one_writes() {
+    let folder = Folder::new();
+    let (one, other) = (open(&folder.file()).await, open(&folder.file()).await);
+    let (one, other) = (mailbox(&one), mailbox(&other));
+    enqueue(&*one, new_dispatch("t", "first")).await;
+    enqueue(&*one, new_dispatch("t", "second")).await;
+    // The other process claims and settles what the first one enqueued and read.
+    let held = other.claim(claim_request()).await.unwrap().claimed.remove(0);
+    assert!(one.claim(claim_request()).await.unwrap().claimed.is_empty());
+    settle(&*other, &held, ack("first")).await;
+    let held = one.claim(claim_request()).await.unwrap().claimed.remove(0);
+    assert_eq!(held.dispatch.payload, new_dispatch("t", "second").payload);
+    other.interrupt(Interrupt::new(thread("t"))).await.unwrap();
+    let late = one.settle(vec![(held.claim(), ack("second"))]).await.unwrap().remove(0);
+    assert_eq!(late.unwrap_err().kind(), ErrorKind::StaleEpoch);
+    enqueue(&*other, new_dispatch("t", "third")).await;
+    let held = one.claim(claim_request()).await.unwrap().claimed.remove(0);
+    assert_eq!((held.dispatch.id.as_str(), held.dispatch.epoch), ("third", 1));
+    settle(&*one, &held, Settlement::Release).await;
+    other.cancel(&held.dispatch.id).await.unwrap();
+    assert!(one.claim(claim_request()).await.unwrap().claimed.is_empty());
+}
