@@ -1,12 +1,11 @@
-//! How long tests that repeat something run.
+//! The length of tests that repeat their steps.
 
 use std::env;
 
 /// The environment variable that sets the length.
 const LENGTH_VARIABLE: &str = "AGENTSTORE_TEST_LENGTH";
 
-/// How long tests of faults, crashes and histories run. Each length runs the same tests. A longer one repeats them more
-/// often.
+/// How often tests of faults, crashes and concurrent histories repeat their steps. Each length runs the same tests.
 ///
 /// The environment variable `AGENTSTORE_TEST_LENGTH` sets the length: `quick`, `full` or `long`.
 ///
@@ -17,7 +16,7 @@ const LENGTH_VARIABLE: &str = "AGENTSTORE_TEST_LENGTH";
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
-    /// Shows each promise, with few repetitions. This is the default.
+    /// Tests each promise, with few repetitions. This is the default.
     Quick,
     /// Tries more seeds, and crashes at more points. It is meant for the time before a release.
     Full,

@@ -74,8 +74,9 @@ impl Work {
 
     /// Returns the coordinator that writes to the thread of the dispatch under this claim.
     ///
-    /// Once the claim is lost, every write is refused. If threads and mailbox are in one store, the store checks the
-    /// claim itself; otherwise it checks the number of the claim (CM-31, CM-32).
+    /// If threads and mailbox are in one store, each write checks that the claim is still current (CM-31). In a
+    /// composition, the store of the threads refuses a claim whose number is lower than the highest that has written
+    /// to the thread (CM-32).
     ///
     /// Its `threads()`, `events()`, `pending()` and `outbox()` can read everything. They can write only updates and
     /// events of this thread, which are fenced by the claim. Any other write, and every write to another thread, is

@@ -1,5 +1,5 @@
-//! A list of waiting tasks. Each task waits for a time. A wake-up, such as a move of a clock or a report of new work,
-//! says which times it is meant for.
+//! A list of waiting tasks. Each task is registered with a time. A caller that wakes tasks gives a condition on that
+//! time, for example that a moved clock has passed it, or that new work is available before it.
 
 use std::{
     collections::BTreeMap,
@@ -77,7 +77,7 @@ impl Waiter<'_> {
         }
     }
 
-    /// Waits for the next wake-up. A wake-up that came after the last return of this method counts.
+    /// Waits for the next wake-up. Returns at once if the task was woken since this method last returned.
     pub(crate) async fn next_wake_up(&self) {
         poll_fn(|context| self.poll(context)).await;
     }

@@ -16,7 +16,8 @@ use crate::{
 /// Draw the branches of a thread, with the head, labels and checkpoints
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore tree t-42\n\n\
-    Long sequences of entries are folded. Commands that take an entry also accept `@N`.")]
+    Long sequences of entries are folded. Wherever a command takes an entry, `@N` names the entry with the \
+    sequence number N.")]
 pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use agentstore::{Failure, LaneId, OutboxDelivery, Relay, Result, Stores, TenantId, Verdict, WorkerOptions};
 use ureq::{Agent, http::StatusCode};
 
-/// The lane whose rows are delivered.
+/// The lane whose rows are delivered. A lane is a kind of delivery.
 pub const LANE: &str = "webhook";
 
 /// How long a server may take to answer. It is shorter than a lease, so that no request outlasts its claim.

@@ -1,4 +1,4 @@
-//! Convenience methods for users: blanket traits that use only the methods of the contracts.
+//! Convenience methods for users: extension traits for every store, which call only methods of the contracts.
 
 mod commit;
 mod compare;

@@ -38,7 +38,7 @@ pub struct Finding {
     pub place: String,
     /// What was found, and what should be there.
     pub detail: String,
-    /// What a repair would do or did about the finding, or why it does nothing.
+    /// Whether a repair of the store can undo the damage, has undone it, or cannot.
     pub repair: Repairable,
 }
 
@@ -69,7 +69,8 @@ pub enum Repairable {
     Rebuilt,
     /// Accepted data is damaged or missing. A repair does not change it: restore it from a backup.
     NeedsBackup,
-    /// It does not belong to the store. A repair does not change it: the person who put it there can remove it.
+    /// The file that was found does not belong to the store. A repair does not change it: the person who put it there
+    /// can remove it.
     LeftAlone,
 }
 

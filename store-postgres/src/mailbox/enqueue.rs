@@ -1,5 +1,5 @@
-//! Enqueueing. Calls of one process about the same threads would wait for each other's locks, so they are decided
-//! together, in one transaction. Each call gets its own answer.
+//! Enqueueing. Concurrent calls of one process that enqueue for the same threads would wait for each other's locks, so
+//! they are combined into one transaction. Each call gets its own answer.
 
 use std::{
     collections::HashSet,
@@ -19,12 +19,12 @@ use crate::{
 };
 
 /// The maximum time that a call waits for other calls of its process. It also waits at most half of the time that it
-/// has to get a connection. After that it is decided by itself and waits for the locks of the other calls, as it does
-/// for those of other processes.
+/// has to get a connection. After that it runs in a transaction of its own, and waits for the row locks of other calls
+/// and of other processes.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// The maximum number of dispatches that are decided together.
+/// The maximum number of dispatches in one transaction.
 const MAX_DISPATCHES: usize = 1_000;
-/// The maximum size in bytes of the payloads that are decided together.
+/// The maximum size in bytes of the payloads in one transaction.
 const MAX_BYTES: usize = 1024 * 1024;
 
 type Answers = Vec<Result<Enqueued>>;

@@ -256,7 +256,7 @@ mod tests {
         }
     }
 
-    /// PO-11: another machine is verified unless the URL says otherwise.
+    /// PO-11: the certificate of a server on another machine is verified unless the URL says otherwise.
     #[test]
     fn a_remote_host_is_verified_by_default() {
         for (url, verified) in [

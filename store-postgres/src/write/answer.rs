@@ -12,7 +12,7 @@ use crate::{
     error::corrupt,
 };
 
-/// The stamp and the log of a thread that was written.
+/// The new stamp of a thread that was written (the number of the transaction), and the number of its log.
 pub(crate) type StampAndLog = (i64, Option<i64>);
 
 /// The result of writing a batch.
@@ -57,7 +57,7 @@ impl Answer {
     }
 }
 
-/// Returns the result of a batch that was written by itself.
+/// Returns the result of a write that contained only this batch.
 pub(super) fn written(connection: &Connection<'_>, batch: &Batch, rows: &[PgRow]) -> Result<Written> {
     let (mut done, mut stale, mut scopes) = (Vec::new(), Vec::new(), Vec::new());
     let keys = batch.keys.iter().map(|(_, key, _)| Ok((key.parse()?, None)));

@@ -57,7 +57,8 @@ fn claim_from_thread(
     rows.change(|view| mailbox::claim(view, thread, one, setting))
 }
 
-/// Returns damage as the inner error, which is the answer for one thread, and any other error as the outer error.
+/// Returns an error of damaged data as the answer for this thread only (the inner result). Any other error fails the
+/// whole call (the outer result).
 fn answer_if_corrupt<T>(error: Error) -> Decided<T> {
     if error.kind() == ErrorKind::Corrupt { Ok(Err(error)) } else { Err(error) }
 }

@@ -35,12 +35,12 @@ const MAX_QUEUED_BYTES: usize = 64 << 20;
 /// If several processes open a store, each process has a hub for its own receivers, and passes the commands from other
 /// processes to this hub.
 ///
-/// In addition to what [`LiveChannel`] promises, a receiver that has ended accepts nothing more. A command whose sender
-/// has given up is not received, or cannot be accepted. Closing or dropping the hub ends receivers and deliveries with
-/// `Closed`.
+/// In addition to what [`LiveChannel`] promises, a receiver that has ended accepts nothing more. If a sender gives up
+/// before the receiver takes the command, the receiver does not get it. If the sender gives up later, the receiver can
+/// no longer accept it. Closing or dropping the hub ends receivers and deliveries with `Closed`.
 ///
-/// For a receiver that does not read, the hub keeps at most 1,000 commands, and fewer if they have 64 MiB. It keeps
-/// each command only while its sender waits. Further commands end with `NoReceiver`.
+/// For a receiver that does not read, the hub queues at most 1,000 commands, and no more once they total 64 MiB. It
+/// removes a command when its sender stops waiting. Further commands end with `NoReceiver`.
 #[derive(Default)]
 pub struct LiveHub {
     shared: Arc<Shared>,
