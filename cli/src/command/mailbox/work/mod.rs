@@ -26,7 +26,7 @@ const KILL_DELAY: Duration = Duration::from_secs(3);
 /// Run a command for each dispatch, until the worker is stopped
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore mailbox work --exec ./index.sh --concurrency 4\n  \
-    agentstore mailbox work --exec 'jq .payload && curl -fsS https://example.org' --lease 60s --until-idle\n\n\
+    agentstore mailbox work --exec 'jq .payload' --lease 60s --until-idle\n\n\
     The command is run by `sh -c`. It receives the dispatch as a JSON document on standard input, and \
     AGENTSTORE_DISPATCH_ID, AGENTSTORE_THREAD_ID, AGENTSTORE_RUN_ID, AGENTSTORE_ATTEMPT and AGENTSTORE_CLAIM in its \
     environment. AGENTSTORE_URL, AGENTSTORE_MAILBOX (if the worker has one) and AGENTSTORE_TENANT are those of the \
