@@ -11,8 +11,8 @@ use crate::{log::Direction, time::Timestamp};
 /// An element of a set. An element without an id comes before all ids of the same time; it is used only as a bound.
 type TimeKey<I> = (Timestamp, Option<I>);
 
-/// Several sets of ids, each ordered by time and then by id. A key of the type `S` names a set. Backends that keep their
-/// lists in memory use it.
+/// Several sets of ids, each ordered by time and then by id. A key of the type `S` names a set. Backends that keep
+/// their lists in memory use it.
 ///
 /// The cost of reading a page does not depend on the number of ids (PR-15).
 ///

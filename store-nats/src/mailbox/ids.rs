@@ -10,8 +10,8 @@
 //! is written. The server then refuses decisions about the previous thread that were made before the takeover.
 //! Decisions that are made after it take it into account.
 //!
-//! To free the id of a purged dispatch, a message marks the id as being freed. A message about the thread must follow, as
-//! after a takeover. Then the message about the id is removed.
+//! To free the id of a purged dispatch, a message marks the id as being freed. A message about the thread must follow,
+//! as after a takeover. Then the message about the id is removed.
 
 use std::collections::{BTreeSet, HashSet};
 
