@@ -36,7 +36,7 @@ fn run_soak_while(args: &[&str], every: u32, mut meanwhile: impl FnMut(Duration)
     let every = format!("--kill-every={}", if is_long() { every } else { 600 });
     let mut soak = Command::new(env!("CARGO_BIN_EXE_soak"));
     let mut child =
-        soak.args(args).args(size).arg(every).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        soak.args(size).arg(every).args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
     while child.try_wait().unwrap().is_none() {
         sleep(Duration::from_millis(50));
@@ -86,7 +86,9 @@ fn sqlite_url(folder: &tempfile::TempDir) -> String {
 #[test]
 fn work_survives_its_workers_in_a_sqlite_mailbox() {
     let folder = tempfile::tempdir().unwrap();
-    run_soak(&["--store", &sqlite_url(&folder)]);
+    // In the short form the workers finish within two seconds. Faults must come soon enough for a kill and a stop.
+    let every = if is_long() { "--kill-every=400" } else { "--kill-every=150" };
+    run_soak(&["--store", &sqlite_url(&folder), every]);
 }
 
 /// Shows LC2 and LC3 among processes; also LK1, because the clocks of the workers are wrong by years or do not advance
