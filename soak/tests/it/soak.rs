@@ -86,9 +86,9 @@ fn sqlite_url(folder: &tempfile::TempDir) -> String {
 #[test]
 fn work_survives_its_workers_in_a_sqlite_mailbox() {
     let folder = tempfile::tempdir().unwrap();
-    // In the short form the workers finish within two seconds. Faults must come soon enough for a kill and a stop.
-    let every = if is_long() { "--kill-every=400" } else { "--kill-every=150" };
-    run_soak(&["--store", &sqlite_url(&folder), every]);
+    // In the short form the workers would finish 500 dispatches within two seconds, sometimes before the first kill.
+    let dispatches = if is_long() { "--dispatches=200000" } else { "--dispatches=2000" };
+    run_soak(&["--store", &sqlite_url(&folder), dispatches]);
 }
 
 /// Shows LC2 and LC3 among processes; also LK1, because the clocks of the workers are wrong by years or do not advance
